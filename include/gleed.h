@@ -269,6 +269,21 @@ gleed_status gleed_model_size(size_t *size, size_t *align, gleed_error *error);
 gleed_status gleed_model_open(const uint8_t *bytes, size_t len, void *memory, size_t memory_len,
                               const gleed_model **model, gleed_error *error);
 
+/*
+ * Describes the layer of `model` that predicts one token further ahead in `memory`, which has the size of gleed_model_size. The
+ * layer is a model of its own, without a tokenizer of its own. It gets an engine, for gleed_guesses_layer. No other call feeds it:
+ * gleed_prefill and the like return GLEED_E_VALUE for that engine.
+ *   Memory   Keeps what `model` keeps, and `memory`. Does not keep `model`, but needs the memory of the model of a split file.
+ *   Time     As gleed_model_open.
+ *   Threads  Any, while no call changes the model, each with memory of its own.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
+ *            GLEED_E_MEMORY_MISALIGNED, GLEED_E_MODEL_KEY_MISSING (the file has no such layer), GLEED_E_MODEL_KEY_UNSUPPORTED
+ *            (layers of this architecture cannot be computed), GLEED_E_MODEL* as gleed_model_open for its tensors.
+ *   After    Nothing is written.
+ */
+gleed_status gleed_model_predictor(const gleed_model *model, void *memory, size_t memory_len,
+                                   const gleed_model **predictor, gleed_error *error);
+
 /* One part of a split file: NAME-00001-of-00003.gguf and so on. */
 typedef struct gleed_part {
     const uint8_t *bytes;
@@ -1162,6 +1177,9 @@ typedef struct gleed_snapshot_options {
                              of 16; 0: the whole sequence */
     const uint8_t *state; /* bytes of the host, the state of a sampler for example; NULL: none */
     size_t state_len;     /* bytes of state, at most 256 */
+    uint32_t checkpoints; /* the most checkpoints of recurrent layers to write: the last ones of the sequence, at most 16.
+                             Each has state_bytes of gleed_plan_info. A reader keeps them where it has free places */
+    uint32_t reserved;    /* 0 */
 } gleed_snapshot_options;
 
 /* The header of a snapshot. */
@@ -1836,6 +1854,71 @@ gleed_status gleed_guesses_take(gleed_guesses *guesses, const gleed_engine *engi
  *   After    Nothing has changed.
  */
 gleed_status gleed_guesses_end(gleed_guesses *guesses, gleed_engine *engine, uint64_t ticks, gleed_error *error);
+
+/*
+ * Some files have a layer that predicts one token further ahead (`nextn`). It is a model of its own (gleed_model_predictor) with an
+ * engine of its own, and guesses what it finds most probable. gleed_guesses_layer comes once; gleed_guesses_prefill takes the
+ * place of gleed_prefill, and gleed_guesses_queue_layer that of gleed_guesses_queue. The other calls are the same:
+ *
+ *     gleed_guesses_layer(guesses, layer, &layer_seq, &error);
+ *     gleed_guesses_prefill(guesses, engine, layer, prompt, prompt_len, &logits, &logits_len, &error);
+ *     choose `token` from the logits, then again and again:
+ *     gleed_guesses_queue_layer(guesses, engine, layer, token, NULL, 0, NULL, &guessed, &error);
+ *     gleed_step, gleed_guesses_logits, gleed_guesses_take and gleed_guesses_end, as above
+ */
+
+/*
+ * Lets an engine of gleed_model_predictor guess for a sequence. *seq receives the handle of a new sequence in `layer`, which is for
+ * these guesses alone. The program closes it when it needs the guesses no more. A second call takes another sequence.
+ * Returns GLEED_FULL if all sequences of `layer` are open.
+ *   Memory   Keeps the handle. Does not keep `layer`.
+ *   Time     Constant.
+ *   Threads  One at a time per guesses and layer.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (`layer` is an engine of another model).
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_guesses_layer(gleed_guesses *guesses, gleed_engine *layer, gleed_seq *seq, gleed_error *error);
+
+/*
+ * Appends tokens to the sequence of the guesses as gleed_prefill does, and lets the layer read them, too. *logits receives the logits
+ * of the last token.
+ *   Memory   Keeps nothing. The logits are valid until the next call that takes `engine` without const.
+ *   Time     As gleed_prefill, and one layer more.
+ *   Threads  One at a time per guesses, engine and layer.
+ *   Errors   As gleed_prefill; GLEED_E_VALUE (gleed_guesses_layer was not called, or `layer` is an engine of another model),
+ *            GLEED_E_SEQUENCE (also if the sequence of `layer` is closed).
+ *   After    Nothing has changed, but after an error in the middle of the work (GLEED_E_NON_FINITE, for example) the sequence
+ *            may have some of the tokens.
+ */
+gleed_status gleed_guesses_prefill(gleed_guesses *guesses, gleed_engine *engine, gleed_engine *layer,
+                                   const uint32_t *tokens, size_t count, const float **logits, size_t *logits_len,
+                                   gleed_error *error);
+
+/*
+ * Lets the layer look at the last batch of `engine`. Only a program whose engine computes other sequences between the calls with
+ * these guesses needs it: after each step that returned GLEED_READY or GLEED_OK, while no guesses are queued. What the layer has
+ * not seen it does not know; it then guesses worse.
+ *   Memory   Keeps nothing.
+ *   Time     Grows with the rows of a batch.
+ *   Threads  One at a time per guesses, engine and layer.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE and GLEED_E_SEQUENCE as gleed_guesses_prefill.
+ *   After    Nothing has changed.
+ */
+gleed_status gleed_guesses_see(gleed_guesses *guesses, gleed_engine *engine, gleed_engine *layer, gleed_error *error);
+
+/*
+ * Queues `token` with logits, and guesses behind it as gleed_guesses_queue does: first the `ids_len` tokens at `ids`, and if there
+ * are none, what the layer guesses. The layer computes within `budget`; NULL: to the end. If the budget ends first, nothing is
+ * queued, and the call returns GLEED_YIELDED, or GLEED_STOPPED if the flag is set. The same call then goes on.
+ *   Memory   Keeps nothing.
+ *   Time     As gleed_step, of one layer.
+ *   Threads  One at a time per guesses, engine and layer.
+ *   Errors   As gleed_guesses_queue; GLEED_E_STRUCT_SIZE, GLEED_E_VALUE and GLEED_E_SEQUENCE as gleed_guesses_prefill.
+ *   After    The sequence of `engine` has not changed.
+ */
+gleed_status gleed_guesses_queue_layer(gleed_guesses *guesses, gleed_engine *engine, gleed_engine *layer, uint32_t token,
+                                       const uint32_t *ids, size_t ids_len, const gleed_budget *budget, size_t *guessed,
+                                       gleed_error *error);
 
 /* ---- Conversations that read nothing twice ------------------------------------------------------------ */
 

@@ -191,6 +191,21 @@ public:
         return Result<Model>(status, std::move(model));
     }
 
+    // Describes the layer that predicts one token further ahead, as a model: for Guesses::with_layer.
+    Result<Model> predictor() const noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_model_size(&size, &align, status.details());
+        if (!status) return Result<Model>(status);
+        return predictor(Memory::allocate(size, align));
+    }
+    Result<Model> predictor(Memory memory) const noexcept {
+        Status status;
+        Model layer;
+        status = gleed_model_predictor(model_, memory.data(), memory.size(), &layer.model_, status.details());
+        layer.memory_ = std::move(memory);
+        return Result<Model>(status, std::move(layer));
+    }
     Result<gleed_model_info> info() const noexcept {
         Status status;
         auto info = make<gleed_model_info>();
@@ -995,6 +1010,38 @@ public:
         Status status;
         status = gleed_guesses_end(guesses_, engine.get(), ticks, status.details());
         return status;
+    }
+    // Lets an engine of Model::predictor guess, too. Returns the handle of its sequence, which is for these guesses alone.
+    Result<gleed_seq> with_layer(Engine &layer) noexcept {
+        Status status;
+        gleed_seq seq = 0;
+        status = gleed_guesses_layer(guesses_, layer.get(), &seq, status.details());
+        return Result<gleed_seq>(status, seq);
+    }
+    // Appends tokens, which the layer reads, too. Returns the logits of the last one.
+    Result<Logits> prefill(Engine &engine, Engine &layer, Tokens tokens) noexcept {
+        Status status;
+        const float *logits = nullptr;
+        std::size_t len = 0;
+        status = gleed_guesses_prefill(guesses_, engine.get(), layer.get(), tokens.data(), tokens.size(), &logits, &len,
+                                       status.details());
+        return Result<Logits>(status, Logits(logits, len));
+    }
+    // Lets the layer look at the last batch. Needed where the engine computes other sequences between these calls.
+    Status see(Engine &engine, Engine &layer) noexcept {
+        Status status;
+        status = gleed_guesses_see(guesses_, engine.get(), layer.get(), status.details());
+        return status;
+    }
+    // Queues a token that was chosen, and what the layer guesses behind it. Returns how many; GLEED_YIELDED: the budget has ended, and
+    // the same call goes on.
+    Result<std::size_t> queue(Engine &engine, Engine &layer, std::uint32_t token, Tokens ids = {},
+                              const gleed_budget *budget = nullptr) noexcept {
+        Status status;
+        std::size_t guessed = 0;
+        status = gleed_guesses_queue_layer(guesses_, engine.get(), layer.get(), token, ids.data(), ids.size(), budget, &guessed,
+                                           status.details());
+        return Result<std::size_t>(status, guessed);
     }
     gleed_guesses *get() noexcept { return guesses_; }
 

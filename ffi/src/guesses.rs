@@ -2,22 +2,24 @@
 
 use core::ffi::c_void;
 
-use gleed::guess::{Guess, GuessError, Guessing, MAX_GUESSES, NGrams, Text};
+use gleed::guess::{Guess, GuessError, Guessing, MAX_GUESSES, NGrams, NextNState, Text};
 use gleed::mem::{ALIGN, MemoryError};
-use gleed::{Budget, SeqId};
+use gleed::{Budget, Engine, SeqId};
 
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out, out_layout, out_row, unread};
+use crate::ptr::{Unread, memory, out, out_layout, out_row, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
 
 /// The guesses of a sequence, and the table of its text.
 #[derive(Debug)]
 pub struct Guesses {
-    guessing: Guessing<'static>,
+    pub(crate) guessing: Guessing<'static>,
     table: NGrams<'static>,
+    /// What is known of the rows of a layer that predicts further ahead, where there is one.
+    pub(crate) layer: Option<NextNState>,
 }
 
 impl Opaque for Guesses {
@@ -31,10 +33,10 @@ const HEAD: usize = size_of::<gleed_guesses>().next_multiple_of(ALIGN);
 
 const _: () = assert!(align_of::<gleed_guesses>() <= ALIGN);
 
-/// What the host guesses, and behind that what the table finds.
-struct Given<'g> {
-    ids: &'g [u32],
-    table: &'g mut NGrams<'static>,
+/// What the host guesses, and behind that what another source does.
+pub(crate) struct Given<'g> {
+    pub(crate) ids: &'g [u32],
+    pub(crate) then: &'g mut dyn Guess,
 }
 
 impl Guess for Given<'_> {
@@ -52,9 +54,21 @@ impl Guess for Given<'_> {
             None => text.token(at),
         };
         let longer = Text::new(text.len().saturating_add(given), &token);
-        let found = self.table.guess(&longer, budget, rest)?;
+        let found = self.then.guess(&longer, budget, rest)?;
         Ok(found.map(|found| given.saturating_add(found)))
     }
+
+    fn see(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<(), GuessError> {
+        self.then.see(engine, seq)
+    }
+}
+
+/// The ids that a host guesses.
+pub(crate) fn given_ids(ids: Unread<'_, u32>) -> Result<&[u32], Failure> {
+    Ok(ids.read_if(|given| match given {
+        0..=MAX_GUESSES => Ok(()),
+        given => Err(GuessError::Most { given, limit: MAX_GUESSES }),
+    })?)
 }
 
 /// The bytes of the head, of the guesses and of the table.
@@ -117,7 +131,7 @@ pub unsafe extern "C" fn gleed_guesses_init(
         let (rest, table) = memory.split_at_mut_checked(table).unwrap_or_default();
         let (head, tokens) = rest.split_at_mut_checked(HEAD).unwrap_or_default();
         let guessing = Guessing::new(seq, most as usize, tokens)?;
-        place.write(Object::place(head, Guesses { guessing, table: NGrams::new(places as usize, table)? })?);
+        place.write(Object::place(head, Guesses { guessing, table: NGrams::new(places as usize, table)?, layer: None })?);
         Ok(status::OK)
     })
 }
@@ -144,12 +158,9 @@ pub unsafe extern "C" fn gleed_guesses_queue(
         // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `ids_len` ids are at `ids` if so
         // many can be taken, and `guessed` is a place for a result that nothing else uses.
         let (ids, place) = unsafe { (unread("ids", ids, ids_len)?, out("guessed", guessed)?) };
-        let ids = ids.read_if(|given| match given {
-            0..=MAX_GUESSES => Ok(()),
-            given => Err(GuessError::Most { given, limit: MAX_GUESSES }),
-        })?;
-        let Guesses { guessing, table } = &mut *guesses;
-        let queued = guessing.queue(&mut engine, &mut Given { ids, table }, token, usize::MAX)?;
+        let ids = given_ids(ids)?;
+        let Guesses { guessing, table, .. } = &mut *guesses;
+        let queued = guessing.queue(&mut engine, &mut Given { ids, then: table }, token, usize::MAX)?;
         // Neither source computes anything, so no budget can end.
         place.write(queued.unwrap_or(0));
         Ok(status::OK)
@@ -231,10 +242,11 @@ impl From<GuessError> for Failure {
     fn from(error: GuessError) -> Self {
         let new = |status| Self::new(status, format_args!("{error}"));
         match error {
-            GuessError::Engine(error) => error.into(),
+            GuessError::Engine(error) | GuessError::Draft(error) => error.into(),
             GuessError::Memory(error) => error.into(),
             GuessError::Most { given, limit } => new(status::E_LIMIT).numbers(limit, given),
             GuessError::Open => new(status::E_BUSY),
+            GuessError::NotPredictor => new(status::E_VALUE),
             _ => new(status::E_INTERNAL),
         }
     }

@@ -45,6 +45,7 @@ mod grammar;
 #[cfg(feature = "grammar")]
 mod grammar_build;
 mod guesses;
+mod guesses_layer;
 mod hidden;
 mod kv;
 #[cfg(feature = "grammar")]
@@ -103,6 +104,7 @@ pub use grammar::*;
 #[cfg(feature = "grammar")]
 pub use grammar_build::*;
 pub use guesses::*;
+pub use guesses_layer::*;
 pub use hidden::*;
 pub use kv::*;
 #[cfg(feature = "grammar")]

@@ -31,6 +31,10 @@ pub struct gleed_snapshot_options {
     pub state: *const u8,
     /// How many.
     pub state_len: usize,
+    /// The most checkpoints of recurrent layers to write.
+    pub checkpoints: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// What the header of a snapshot says; see `include/gleed.h`.
@@ -53,9 +57,12 @@ pub struct gleed_snapshot_info {
     pub state: [u8; SnapshotOptions::STATE_MAX],
 }
 
-// SAFETY: two integers of 4 bytes, the first the size, and a pointer and a length: no gaps with pointers of 4 or 8
-// bytes, and every bit pattern is one (a pointer is checked before it is used).
-unsafe impl Versioned for gleed_snapshot_options {}
+// SAFETY: two integers of 4 bytes, the first the size, a pointer and a length, and two integers of 4 bytes: no gaps with pointers of
+// 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
+unsafe impl Versioned for gleed_snapshot_options {
+    /// Up to `state_len`.
+    const EARLIER: &'static [usize] = &[8 + 2 * size_of::<usize>()];
+}
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_snapshot_info {}
 
@@ -66,12 +73,16 @@ unsafe impl Versioned for gleed_snapshot_info {}
 unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<SnapshotOptions<'a>, Failure> {
     // SAFETY: the caller promises as many bytes as struct_size says; NULL, alignment and struct_size are checked here.
     let options = unsafe { versioned_or_null("options", options) }?;
-    let Some(gleed_snapshot_options { base, state, state_len, .. }) = options else {
+    let Some(gleed_snapshot_options { base, state, state_len, checkpoints, reserved, .. }) = options else {
         return Ok(SnapshotOptions::default());
     };
     // SAFETY: the caller promises `state_len` bytes at `state`; NULL and the length are checked here.
     let state = unsafe { slice("state", state, state_len) }?;
-    Ok(SnapshotOptions { base: usize::try_from(base).unwrap_or(usize::MAX), state, checkpoints: 0 })
+    if reserved != 0 {
+        return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, reserved));
+    }
+    let number = |given: u32| usize::try_from(given).unwrap_or(usize::MAX);
+    Ok(SnapshotOptions { base: number(base), state, checkpoints: number(checkpoints) })
 }
 
 /// The handle at a pointer; `None` at NULL.

@@ -76,6 +76,48 @@ impl Watch<'_> {
     }
 }
 
+/// A budget that was checked.
+pub(crate) struct Watched<'c> {
+    watch: Watch<'c>,
+    units: usize,
+    deadline: u64,
+}
+
+impl Watched<'_> {
+    /// The budget of a host; everything without one.
+    ///
+    /// # Safety
+    /// As [`flag`] for `cancel`.
+    pub(crate) unsafe fn new(budget: Option<gleed_budget>) -> Result<Self, Failure> {
+        let Some(budget) = budget else {
+            let watch = Watch { clock: None, ctx: core::ptr::null_mut(), flag: None };
+            return Ok(Self { watch, units: usize::MAX, deadline: u64::MAX });
+        };
+        if budget.reserved != 0 {
+            let text = format_args!("reserved must be 0");
+            return Err(Failure::new(status::E_VALUE, text).numbers(0_u32, budget.reserved));
+        }
+        // SAFETY: alignment is checked here. The caller promises the rest.
+        let flag = unsafe { flag(budget.cancel) }?;
+        let units = if budget.units == 0 { usize::MAX } else { usize::try_from(budget.units).unwrap_or(usize::MAX) };
+        let deadline = if budget.clock.is_some() { budget.deadline } else { u64::MAX };
+        Ok(Self { watch: Watch { clock: budget.clock, ctx: budget.clock_ctx, flag }, units, deadline })
+    }
+
+    /// Whether the flag is set.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.watch.is_cancelled()
+    }
+
+    /// Runs something within it.
+    pub(crate) fn run<T>(&self, run: impl FnOnce(Budget<'_>) -> T) -> T {
+        let clock = || self.watch.now();
+        let is_watched = self.watch.clock.is_some() || self.watch.flag.is_some();
+        let until = is_watched.then_some(Deadline { clock: &clock, at: self.deadline });
+        run(Budget { units: self.units, until, ..Budget::default() })
+    }
+}
+
 /// Queues tokens of a sequence.
 ///
 /// # Safety
@@ -163,30 +205,14 @@ pub unsafe extern "C" fn gleed_step(
         // says.
         let (mut engine, budget) =
             unsafe { (Object::get_mut("engine", engine)?, versioned_or_null("budget", budget)?) };
-        let mut limits = Budget::default();
-        let Some(budget) = budget else {
-            return Ok(outcome(engine.step(limits)?, false));
-        };
-        if budget.reserved != 0 {
-            return Err(
-                Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, budget.reserved)
-            );
-        }
-        // SAFETY: alignment is checked here. gleed.h demands the rest: `cancel` is NULL, or a number is there until
-        // the call ends, which others change only as whole.
-        let flag = unsafe { flag(budget.cancel) }?;
-        if budget.units != 0 {
-            limits.units = usize::try_from(budget.units).unwrap_or(usize::MAX);
-        }
-        let watch = Watch { clock: budget.clock, ctx: budget.clock_ctx, flag };
-        if watch.is_cancelled() && engine.is_busy() {
+        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change only as
+        // whole.
+        let budget = unsafe { Watched::new(budget) }?;
+        if budget.is_cancelled() && engine.is_busy() {
             return Ok(status::STOPPED);
         }
-        let clock = || watch.now();
-        let at = if budget.clock.is_some() { budget.deadline } else { u64::MAX };
-        limits.until = (budget.clock.is_some() || flag.is_some()).then_some(Deadline { clock: &clock, at });
-        let step = engine.step(limits)?;
-        Ok(outcome(step, watch.is_cancelled()))
+        let step = budget.run(|limits| engine.step(limits))?;
+        Ok(outcome(step, budget.is_cancelled()))
     })
 }
 

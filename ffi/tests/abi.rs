@@ -160,7 +160,7 @@ fn assertions() -> String {
             saved_fork, saved_checkpoint, saved_conversation, guesses_proposed, guesses_accepted, steps, yields, overshoot,
             blocks_used, blocks_high_water, slots_used, slots_high_water,
         }
-        gleed_snapshot_options { struct_size, base, state, state_len }
+        gleed_snapshot_options { struct_size, base, state, state_len, checkpoints, reserved }
         gleed_snapshot_info { struct_size, tokens, base, state_len, bytes, fingerprint, state }
         gleed_sampler_params {
             struct_size, top_k, temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty,

@@ -6,6 +6,7 @@ mod talk;
 
 use std::fmt::Write;
 
+use common::variants::with_predictor;
 use common::{flags, library, manifest, model_file, program, run, temporary};
 
 #[test]
@@ -28,6 +29,16 @@ fn objects_are_refused_at_another_place_and_from_inside_of_their_calls() {
     let source = manifest("../tests/mistakes/objects.c");
     let Some(program) = program(&source, "objects", &flags("-std=c99")) else { return };
     assert_eq!(run(&program, &[model_file().as_os_str()]), "every object was where and when it was used\n");
+}
+
+#[test]
+fn a_layer_guesses_from_c_and_checkpoints_are_saved() {
+    let Some(program) = program(&manifest("../tests/mistakes/predict.c"), "predict", &flags("-std=c99")) else {
+        return;
+    };
+    let file = temporary("predict.gguf");
+    std::fs::write(&file, with_predictor().finish()).unwrap();
+    assert_eq!(run(&program, &[file.as_os_str()]), "every text was the model's own\n");
 }
 
 #[test]
@@ -139,6 +150,8 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         (_, "float", _) => "1.0f".to_owned(),
         ("gleed_model_open", _, "bytes") => "file".to_owned(),
         ("gleed_model_open", _, "len") => "file_len".to_owned(),
+        // An engine cannot be two arguments of a call.
+        (_, "gleed_engine *", "layer") => "some_gleed_layer".to_owned(),
         ("gleed_selftest", _, "level") => "GLEED_LEVEL_SCALAR".to_owned(),
         ("gleed_token_kind" | "gleed_detokenize" | "gleed_sampler_accept", "uint32_t", _) => "5".to_owned(),
         ("gleed_grammar_plan" | "gleed_grammar_init" | "gleed_grammar_build_init", _, "text") => "\"{}\"".to_owned(),
@@ -182,6 +195,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("", "limits"),
     ("gleed_sampler_init", "params"),
     ("gleed_step", "budget"),
+    ("gleed_guesses_queue_layer", "budget"),
     ("gleed_set_executor", "executor"),
     ("gleed_set_cache_policy", "policy"),
     ("gleed_sample", "probability"),

@@ -56,7 +56,6 @@ mod checkpoint;
 mod device;
 mod error;
 mod fingerprint;
-#[cfg(feature = "recurrent")]
 mod given;
 mod greedy;
 mod hidden;

@@ -1,17 +1,12 @@
 //! Guesses of a second model, smaller than the first and with the same tokens: Leviathan, Kalman, Matias, "Fast Inference from
 //! Transformers via Speculative Decoding", 2023. Here the first model's own choice decides, so the text is its own.
 
+use super::second::{CHUNK, batch, close, is_end, same_places};
 use super::{Guess, GuessError, Text};
 use crate::cache::{CacheError, SeqId};
-use crate::engine::{Engine, EngineError, Logits, Step};
+use crate::engine::{Engine, EngineError, Logits};
 use crate::par::Budget;
 use crate::sample::argmax;
-
-/// Tokens of the text that are queued at a time.
-const CHUNK: usize = 64;
-
-/// Tokens before those that are known to be the same, which are compared again.
-const OVERLAP: usize = 8;
 
 /// Guesses what a second model finds most probable. Its sequence follows the text by rewinds.
 ///
@@ -49,8 +44,7 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
     /// # Errors
     /// [`GuessError::Draft`]: it is closed already.
     pub fn close(self) -> Result<(), GuessError> {
-        let closed = self.engine.cancel(self.seq).and_then(|()| self.engine.close(self.seq));
-        closed.map_err(GuessError::Draft)
+        close(self.engine, self.seq)
     }
 
     /// Makes the sequence a beginning of the text, at least one token shorter.
@@ -59,13 +53,7 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
         let len = self.engine.seq_len(self.seq)?.min(text.len());
         let cache = self.engine.cache();
         let is_same = |at: &usize| cache.token(self.seq, *at).is_some_and(|token| text.token(*at) == Some(token));
-        let same_from = |begin: usize| begin.saturating_add((begin..len).take_while(is_same).count());
-        let known = self.same.min(len);
-        let mut same = same_from(known.saturating_sub(OVERLAP));
-        if same < known {
-            // The host has gone back further than that.
-            same = same_from(0);
-        }
+        let same = same_places(self.same.min(len), len, is_same);
         let keep = same.min(text.len().saturating_sub(1));
         match self.engine.rewind(self.seq, keep) {
             Err(EngineError::Cache(CacheError::WindowGone { .. })) => self.engine.reset(self.seq)?,
@@ -79,13 +67,8 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
     fn advance(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, most: usize) -> Result<Option<usize>, EngineError> {
         loop {
             while self.engine.progress(self.seq)?.queued > 0 {
-                match self.engine.step(*budget)? {
-                    Step::Yielded | Step::Cancelled => return Ok(None),
-                    Step::Ready | Step::Idle => {}
-                }
-                if budget.units < usize::MAX {
-                    // Nobody says how many of them are left.
-                    budget.units = 0;
+                if !batch(self.engine, budget)? {
+                    return Ok(None);
                 }
                 let len = self.engine.seq_len(self.seq)?;
                 self.same = len.min(text.len());
@@ -148,15 +131,4 @@ impl Guess for Draft<'_, '_, '_> {
         }
         Ok(Some(made))
     }
-}
-
-/// Whether guesses end at an error, because the second model can take no more tokens, or not this one.
-pub(super) fn is_end(error: &EngineError) -> bool {
-    use CacheError::{ContextFull, OutOfBlocks, TooMany};
-    matches!(
-        error,
-        EngineError::Cache(ContextFull { .. } | OutOfBlocks { .. } | TooMany { .. })
-            | EngineError::Token { .. }
-            | EngineError::Empty
-    )
 }

@@ -134,10 +134,10 @@ mod error;
 #[cfg(feature = "grammar")]
 mod forced;
 mod guessing;
-#[cfg(feature = "recurrent")]
 mod nextn;
 mod ngrams;
 mod pace;
+mod second;
 #[cfg(test)]
 mod simulation;
 
@@ -146,8 +146,7 @@ pub use error::GuessError;
 #[cfg(feature = "grammar")]
 pub use forced::Forced;
 pub use guessing::{Counts, Guessing, Off};
-#[cfg(feature = "recurrent")]
-pub use nextn::NextN;
+pub use nextn::{NextN, NextNState};
 pub use ngrams::NGrams;
 pub use pace::MAX_GUESSES;
 

@@ -1,18 +1,12 @@
 //! Guesses of the model's own layer that predicts further ahead: Gloeckle et al., "Better & Faster Large Language Models via
 //! Multi-token Prediction", 2024; the form is that of DeepSeek-V3. Here the model's own choice decides, so the text is its own.
 
-use super::draft::is_end;
+use super::second::{CHUNK, batch, close, is_end, same_places};
 use super::{Guess, GuessError, Text};
 use crate::cache::SeqId;
 use crate::engine::{Engine, EngineError, Logits, Step};
 use crate::par::Budget;
 use crate::sample::argmax;
-
-/// Tokens that are queued at a time.
-const CHUNK: usize = 64;
-
-/// Tokens before those that are known to be the same, which are compared again.
-const OVERLAP: usize = 8;
 
 /// Guesses what the layer of [`Model::predictor`](crate::Model::predictor) finds most probable.
 ///
@@ -32,6 +26,15 @@ const OVERLAP: usize = 8;
 #[derive(Debug)]
 pub struct NextN<'e, 'm, 'a> {
     engine: &'e mut Engine<'m, 'a>,
+    rows: NextNState,
+}
+
+/// What [`NextN`] knows of the layer's rows, for a host that lends it the engine for one call at a time: [`NextN::pause`] returns it,
+/// [`NextN::resume`] takes it.
+///
+/// [Example](crate::guess#a-layer-that-predicts-further-ahead).
+#[derive(Clone, Copy, Debug)]
+pub struct NextNState {
     seq: SeqId,
     /// The position in the text of the layer's first row.
     base: usize,
@@ -46,6 +49,13 @@ pub struct NextN<'e, 'm, 'a> {
     made: usize,
 }
 
+impl NextNState {
+    /// Returns the handle of the sequence in the layer's engine.
+    pub fn seq(&self) -> SeqId {
+        self.seq
+    }
+}
+
 impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     /// Returns the guesses of a layer, in a new sequence of its engine. The engine has no other work meanwhile.
     ///
@@ -56,7 +66,24 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
             return Err(GuessError::NotPredictor);
         }
         let seq = engine.open().map_err(GuessError::Draft)?;
-        Ok(Self { engine, seq, base: 0, true_rows: 0, seen: 0, kept: 0, text: None, made: 0 })
+        Ok(Self { engine, rows: NextNState { seq, base: 0, true_rows: 0, seen: 0, kept: 0, text: None, made: 0 } })
+    }
+
+    /// Gives the engine back. Its sequence stays open.
+    pub fn pause(self) -> NextNState {
+        self.rows
+    }
+
+    /// Goes on where [`NextN::pause`] was called, with the same engine. If the sequence was changed meanwhile, guesses are worse, or none.
+    ///
+    /// # Errors
+    /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: the sequence is not open.
+    pub fn resume(engine: &'e mut Engine<'m, 'a>, state: NextNState) -> Result<Self, GuessError> {
+        if !engine.model().config().is_predictor() {
+            return Err(GuessError::NotPredictor);
+        }
+        engine.seq_len(state.seq).map_err(GuessError::Draft)?;
+        Ok(Self { engine, rows: state })
     }
 
     /// Closes the sequence.
@@ -64,8 +91,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     /// # Errors
     /// [`GuessError::Draft`]: it is closed already.
     pub fn close(self) -> Result<(), GuessError> {
-        let closed = self.engine.cancel(self.seq).and_then(|()| self.engine.close(self.seq));
-        closed.map_err(GuessError::Draft)
+        close(self.engine, self.rows.seq)
     }
 
     /// Appends tokens to a sequence of the engine that checks, as [`Engine::prefill`] does, and lets the layer read them, too.
@@ -108,30 +134,30 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     /// Makes the layer's rows those of a text, as far as they are, and drops guesses. Where there are to be some, the last row runs
     /// again, because its logits are not kept.
     fn begin(&mut self, text: &Text<'_>, last: u32, guesses: bool) -> Result<(), EngineError> {
-        if self.text == Some((text.len(), last)) {
+        if self.rows.text == Some((text.len(), last)) {
             return Ok(());
         }
-        (self.text, self.made) = (None, 0);
-        self.engine.cancel(self.seq)?;
+        (self.rows.text, self.rows.made) = (None, 0);
+        self.engine.cancel(self.rows.seq)?;
         let same = self.same(text);
-        if same < self.true_rows {
+        if same < self.rows.true_rows {
             // The token that follows row `same` is another one. The hidden state at its own is what it was.
-            self.seen = self.seen.min(same.saturating_add(1));
-            self.true_rows = same;
+            self.rows.seen = self.rows.seen.min(same.saturating_add(1));
+            self.rows.true_rows = same;
         }
-        let rows = text.len().saturating_sub(self.base.saturating_add(1));
-        self.seen = self.seen.min(rows.saturating_add(1));
+        let rows = text.len().saturating_sub(self.rows.base.saturating_add(1));
+        self.rows.seen = self.rows.seen.min(rows.saturating_add(1));
         if guesses {
-            self.true_rows = self.true_rows.min(rows.saturating_sub(1));
+            self.rows.true_rows = self.rows.true_rows.min(rows.saturating_sub(1));
         }
-        if self.kept > self.true_rows {
+        if self.rows.kept > self.rows.true_rows {
             // The hidden states have given way to later ones.
-            self.restart(self.base.saturating_add(self.seen))?;
+            self.restart(self.rows.base.saturating_add(self.rows.seen))?;
         }
-        if self.engine.rewind(self.seq, self.true_rows.min(self.engine.seq_len(self.seq)?)).is_err() {
-            self.restart(self.base.saturating_add(self.seen))?;
+        if self.engine.rewind(self.rows.seq, self.rows.true_rows.min(self.engine.seq_len(self.rows.seq)?)).is_err() {
+            self.restart(self.rows.base.saturating_add(self.rows.seen))?;
         }
-        self.text = Some((text.len(), last));
+        self.rows.text = Some((text.len(), last));
         Ok(())
     }
 
@@ -139,23 +165,19 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     fn same(&self, text: &Text<'_>) -> usize {
         let cache = self.engine.cache();
         let is_same = |row: &usize| {
-            let token = text.token(self.base.saturating_add(*row).saturating_add(1));
-            token.is_some() && token == cache.token(self.seq, *row)
+            let token = text.token(self.rows.base.saturating_add(*row).saturating_add(1));
+            token.is_some() && token == cache.token(self.rows.seq, *row)
         };
-        let same_from = |begin: usize| begin.saturating_add((begin..self.true_rows).take_while(is_same).count());
-        let known = self.true_rows.min(text.len().saturating_sub(self.base.saturating_add(1)));
-        let begin = known.saturating_sub(OVERLAP);
-        let same = same_from(begin);
-        // The host has gone back further than that.
-        if same == begin && begin < known { same_from(0) } else { same }
+        let known = self.rows.true_rows.min(text.len().saturating_sub(self.rows.base.saturating_add(1)));
+        same_places(known, known, is_same)
     }
 
     /// Forgets everything; the next row is that of a position.
     fn restart(&mut self, base: usize) -> Result<(), EngineError> {
-        self.engine.cancel(self.seq)?;
-        self.engine.reset(self.seq)?;
-        (self.base, self.true_rows, self.seen, self.kept) = (base, 0, 0, 0);
-        (self.text, self.made) = (None, 0);
+        self.engine.cancel(self.rows.seq)?;
+        self.engine.reset(self.rows.seq)?;
+        (self.rows.base, self.rows.true_rows, self.rows.seen, self.rows.kept) = (base, 0, 0, 0);
+        (self.rows.text, self.rows.made) = (None, 0);
         Ok(())
     }
 
@@ -165,30 +187,25 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
             if !self.run(budget)? {
                 return Ok(false);
             }
-            self.true_rows = self.engine.seq_len(self.seq)?;
+            self.rows.true_rows = self.engine.seq_len(self.rows.seq)?;
             // The last token of the text is that of the last row.
-            let rows = self.seen.min(text.len().saturating_sub(self.base.saturating_add(1)));
-            if self.true_rows >= rows {
+            let rows = self.rows.seen.min(text.len().saturating_sub(self.rows.base.saturating_add(1)));
+            if self.rows.true_rows >= rows {
                 return Ok(true);
             }
             let mut tokens = [0; CHUNK];
-            let known =
-                (self.true_rows..rows).map_while(|row| text.token(self.base.saturating_add(row).saturating_add(1)));
+            let known = (self.rows.true_rows..rows)
+                .map_while(|row| text.token(self.rows.base.saturating_add(row).saturating_add(1)));
             let count = tokens.iter_mut().zip(known).map(|(place, token)| *place = token).count();
-            self.engine.queue_given(self.seq, tokens.get(..count).unwrap_or_default())?;
+            self.engine.queue_given(self.rows.seq, tokens.get(..count).unwrap_or_default())?;
         }
     }
 
     /// Computes what is queued. Returns whether that came to its end.
     fn run(&mut self, budget: &mut Budget<'_>) -> Result<bool, EngineError> {
-        while self.engine.progress(self.seq)?.queued > 0 {
-            match self.engine.step(*budget)? {
-                Step::Yielded | Step::Cancelled => return Ok(false),
-                Step::Ready | Step::Idle => {}
-            }
-            if budget.units < usize::MAX {
-                // Nobody says how many of them are left.
-                budget.units = 0;
+        while self.engine.progress(self.rows.seq)?.queued > 0 {
+            if !batch(self.engine, budget)? {
+                return Ok(false);
             }
         }
         Ok(true)
@@ -196,7 +213,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
 
     /// Takes over the hidden state of a position for a row. Returns whether the last batch has it.
     fn give(&mut self, row: usize, engine: &mut Engine<'_, '_>, of: (SeqId, usize)) -> Result<bool, GuessError> {
-        self.engine.give((self.seq, row), engine, of).map_err(|error| match error {
+        self.engine.give((self.rows.seq, row), engine, of).map_err(|error| match error {
             EngineError::Predictor => GuessError::NotPredictor,
             error => GuessError::Draft(error),
         })
@@ -209,35 +226,42 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         budget: &mut Budget<'_>,
         out: &mut [u32],
     ) -> Result<Option<usize>, EngineError> {
-        if self.made == 0 && !self.catch_up(text, budget)? {
+        if self.rows.made == 0 && !self.catch_up(text, budget)? {
             return Ok(None);
         }
         // The last row is that of the last token but one.
-        if self.base.saturating_add(self.true_rows).saturating_add(1) != text.len() || self.true_rows == 0 {
+        if self.rows.base.saturating_add(self.rows.true_rows).saturating_add(1) != text.len()
+            || self.rows.true_rows == 0
+        {
             return Ok(Some(0));
         }
         loop {
             if !self.run(budget)? {
                 return Ok(None);
             }
-            let rows = self.engine.seq_len(self.seq)?;
-            self.made = rows.saturating_sub(self.true_rows).saturating_add(1);
-            let logits = self.engine.logits(self.seq).ok_or(EngineError::Internal(site!()))?;
+            let rows = self.engine.seq_len(self.rows.seq)?;
+            // Without logits somebody else has used the sequence since NextN::pause.
+            let Some(logits) = self.engine.logits(self.rows.seq) else { return Ok(Some(0)) };
+            self.rows.made = rows.saturating_sub(self.rows.true_rows).saturating_add(1);
             let guess = argmax(logits).map_err(|_| EngineError::Internal(site!()))?;
             let last = rows.checked_sub(1).ok_or(EngineError::Internal(site!()))?;
             // Those before it are the tokens of the rows behind the true ones.
-            for (index, place) in out.iter_mut().enumerate().take(self.made) {
-                *place = self.engine.cache().token(self.seq, self.true_rows.saturating_add(index)).unwrap_or(guess);
+            for (index, place) in out.iter_mut().enumerate().take(self.rows.made) {
+                *place = self
+                    .engine
+                    .cache()
+                    .token(self.rows.seq, self.rows.true_rows.saturating_add(index))
+                    .unwrap_or(guess);
             }
-            if self.made >= out.len() {
-                return Ok(Some(self.made));
+            if self.rows.made >= out.len() {
+                return Ok(Some(self.rows.made));
             }
-            self.engine.give_own(self.seq, rows, last)?;
+            self.engine.give_own(self.rows.seq, rows, last)?;
             // It takes the place of an earlier one. Those behind the true rows are nobody's.
             let gone = rows.saturating_add(1).saturating_sub(self.engine.given_rows());
-            self.kept = self.kept.max(gone.min(self.true_rows));
-            if let Err(error) = self.engine.queue_given(self.seq, &[guess]) {
-                return if is_end(&error) { Ok(Some(self.made)) } else { Err(error) };
+            self.rows.kept = self.rows.kept.max(gone.min(self.rows.true_rows));
+            if let Err(error) = self.engine.queue_given(self.rows.seq, &[guess]) {
+                return if is_end(&error) { Ok(Some(self.rows.made)) } else { Err(error) };
             }
         }
     }
@@ -259,7 +283,7 @@ impl Guess for NextN<'_, '_, '_> {
             Err(error) if is_end(&error) => 0,
             Err(error) => return Err(GuessError::Draft(error)),
         };
-        self.text = None;
+        self.rows.text = None;
         Ok(Some(made))
     }
 
@@ -267,16 +291,16 @@ impl Guess for NextN<'_, '_, '_> {
         let len = engine.seq_len(seq)?;
         // A batch has at most so many rows.
         let first = len.saturating_sub(engine.cache().geometry().rows);
-        for position in first.max(self.base.saturating_add(self.kept))..len {
-            let mut row = position.saturating_sub(self.base);
-            if row > self.seen && self.give(row, engine, (seq, position))? {
+        for position in first.max(self.rows.base.saturating_add(self.rows.kept))..len {
+            let mut row = position.saturating_sub(self.rows.base);
+            if row > self.rows.seen && self.give(row, engine, (seq, position))? {
                 // Rows between were not seen.
                 self.restart(position).map_err(GuessError::Draft)?;
                 row = 0;
             }
-            if row <= self.seen && self.give(row, engine, (seq, position))? {
-                self.seen = self.seen.max(row.saturating_add(1));
-                self.kept = self.kept.max(self.seen.saturating_sub(self.engine.given_rows()));
+            if row <= self.rows.seen && self.give(row, engine, (seq, position))? {
+                self.rows.seen = self.rows.seen.max(row.saturating_add(1));
+                self.rows.kept = self.rows.kept.max(self.rows.seen.saturating_sub(self.engine.given_rows()));
             }
         }
         Ok(())

@@ -3,9 +3,7 @@
 use core::ops::Range;
 
 use super::{Loaded, Part, Program, Rows, Step};
-use crate::cache::KvCache;
-#[cfg(feature = "recurrent")]
-use crate::cache::SeqId;
+use crate::cache::{KvCache, SeqId};
 use crate::error::Fault;
 use crate::mem::{Arena, MemoryError};
 use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Pooled, Work};
@@ -167,14 +165,12 @@ impl<'m, 'a> Forward<'m, 'a> {
     }
 
     /// Keeps the hidden state `[hidden]` that is given with the token at a position. `None` where it has another length.
-    #[cfg(feature = "recurrent")]
     pub(crate) fn give(&mut self, seq: SeqId, position: usize, hidden: &[f32]) -> Option<()> {
         let place = self.context.given_place(seq, position)?;
         if hidden.len() == self.context.config.hidden { self.buffers.give(place, hidden) } else { None }
     }
 
     /// The same with the final norm of the `index`-th finished row of the last batch.
-    #[cfg(feature = "recurrent")]
     pub(crate) fn give_own(&mut self, seq: SeqId, position: usize, index: usize) -> Option<()> {
         let place = self.context.given_place(seq, position)?;
         self.buffers.give_own(&self.context, index, place)

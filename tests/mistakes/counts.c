@@ -169,7 +169,7 @@ static void other_arrays(void)
     float zeros[4] = {0, 0, 0, 0};
     size_t count = 7, size, align;
     gleed_model_info info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
-    gleed_snapshot_options options = {sizeof options, 0, (const uint8_t *)text, UINT32_MAX};
+    gleed_snapshot_options options = {sizeof options, 0, (const uint8_t *)text, UINT32_MAX, 0, 0};
     begin(&config);
     before = state_of(engine, seqs, 2);
     compared = 2;

@@ -17,7 +17,7 @@ library=$target_dir/$host/debug/examples/libgleed_hosted.a
 libraries=(-lpthread -ldl -lm)
 # What the programs need of the library: everything takes four times as long to compile.
 package=(-p gleed-ffi --no-default-features
-    --features std,grammar,gleed/arch-llama,gleed/quant-q8_0,gleed/quant-float,gleed/level-all)
+    --features std,grammar,gleed/arch-llama,gleed/arch-qwen35,gleed/quant-q8_0,gleed/quant-float,gleed/level-all)
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 # The programs leave their memory to the system.
 export ASAN_OPTIONS=detect_leaks=0

@@ -293,7 +293,7 @@ static void writings(void)
     static uint32_t scratch[1 << 14], tokens[32], forced[8];
     gleed_engine *engine = start_engine(model, &config);
     gleed_writing *writing, *fork = NULL, *again = NULL;
-    gleed_snapshot_options saved = {sizeof saved, 0, NULL, 0};
+    gleed_snapshot_options saved = {sizeof saved, 0, NULL, 0, 0, 0};
     gleed_snapshot_info snapshot_info;
     const float *logits = NULL;
     uint8_t state[16], *bytes;

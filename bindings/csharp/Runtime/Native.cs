@@ -100,6 +100,7 @@ namespace Gleed
             public uint struct_size, @base;
             public byte* state;
             public UIntPtr state_len;
+            public uint checkpoints, reserved;
         }
 
         internal struct gleed_snapshot_info

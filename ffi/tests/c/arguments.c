@@ -19,6 +19,7 @@ static size_t adapter_len;
 static const gleed_model *some_gleed_model;
 static const gleed_adapter *some_gleed_adapter;
 static gleed_engine *some_gleed_engine;
+static gleed_engine *some_gleed_layer;
 static const gleed_tokenizer *some_gleed_tokenizer;
 static gleed_detokenizer *some_gleed_detokenizer;
 static gleed_sampler *some_gleed_sampler;
@@ -182,7 +183,7 @@ static void wrong_arguments(void)
     gleed_executor executor = {sizeof executor, 0, for_all, NULL};
     gleed_cache_policy policy = {sizeof policy, 0, NULL, NULL, NULL, NULL};
     gleed_budget budget = {sizeof budget, 0, 1, 0, NULL, NULL, NULL};
-    gleed_snapshot_options options = {sizeof options, 0, NULL, 0};
+    gleed_snapshot_options options = {sizeof options, 0, NULL, 0, 0, 0};
     gleed_snapshot_info snapshot_info;
     gleed_sampler_params params = {sizeof params, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     gleed_vocab_info vocab_info = {sizeof vocab_info, 0, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -369,6 +370,7 @@ int main(int argc, char **argv)
     DO(gleed_adapter_size(&size, &align, &error));
     moved_gleed_adapter = moved(some_gleed_adapter, size, align);
     some_gleed_engine = start_engine(some_gleed_model, NULL);
+    some_gleed_layer = start_engine(some_gleed_model, NULL);
     some_gleed_tokenizer = start_tokenizer(some_gleed_model);
     DO(gleed_tokenizer_size(some_gleed_model, &size, &align, &error));
     moved_gleed_tokenizer = moved(some_gleed_tokenizer, size, align);

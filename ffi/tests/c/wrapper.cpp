@@ -222,6 +222,14 @@ int main(int argc, char **argv) {
     CHECK(guesses.value().take(checking.value(), 5).code() == GLEED_E_NO_LOGITS);
     CHECK(guesses.value().end(checking.value(), 10) && story.value().info().value().tokens == 4);
 
+    // A layer that predicts further ahead, which this model does not have.
+    CHECK(model.value().predictor().status().code() == GLEED_E_MODEL_KEY_MISSING);
+    auto layer = gleed::Engine::start(model.value(), config);
+    CHECK(guesses.value().with_layer(layer.value()).status().code() == GLEED_E_VALUE);
+    CHECK(guesses.value().prefill(checking.value(), layer.value(), known).status().code() == GLEED_E_VALUE);
+    CHECK(guesses.value().see(checking.value(), layer.value()).code() == GLEED_E_VALUE);
+    CHECK(guesses.value().queue(checking.value(), layer.value(), 414).status().code() == GLEED_E_VALUE);
+
     // A text under a grammar, in steps, with a copy, a token taken back, and a snapshot.
     auto regex = gleed::make<gleed_grammar_options>();
     regex.kind = GLEED_GRAMMAR_REGEX;

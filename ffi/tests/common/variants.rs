@@ -1,13 +1,40 @@
-//! The demo model with another vocabulary or chat template, and in parts.
+//! The demo model with another vocabulary or chat template, and in parts; a small one with a layer that predicts further ahead.
+
+use std::path::Path;
 
 use gguf_rs_lite::{Gguf, Value};
 
 use super::gguf_writer::{GgufWriter, Meta};
-use super::model_file;
+use super::{manifest, model_file};
 
 /// The demo model's file, to be changed.
 pub(crate) fn demo() -> GgufWriter {
-    let bytes = std::fs::read(model_file()).unwrap();
+    read(&model_file())
+}
+
+/// A model of three layers, two of them recurrent, and a fourth layer that predicts further ahead: a copy of the one with attention,
+/// which reads the sum of a token's embedding and the hidden state that is given with it.
+pub(crate) fn with_predictor() -> GgufWriter {
+    let mut writer = read(&manifest("../tests/data/recurrent/qwen35.gguf"));
+    writer.set("qwen35.block_count", 4_u32).set("qwen35.nextn_predict_layers", 1_u32);
+    let layer: Vec<_> = writer.tensors.iter().filter(|tensor| tensor.name.starts_with("blk.1.")).cloned().collect();
+    for tensor in layer {
+        writer.add_tensor(&tensor.name.replace("blk.1.", "blk.3."), &tensor.dims, tensor.ggml_type, tensor.data);
+    }
+    const WIDTH: usize = 32;
+    let bytes = |numbers: Vec<f32>| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    // Row i has ones where both halves of its input have element i.
+    let sum = (0..2 * WIDTH * WIDTH).map(|at| if at / (2 * WIDTH) == at % WIDTH { 1.0 } else { 0.0 });
+    writer.add_tensor("blk.3.nextn.eh_proj.weight", &[2 * WIDTH as u64, WIDTH as u64], 0, bytes(sum.collect()));
+    for norm in ["enorm", "hnorm"] {
+        writer.add_tensor(&format!("blk.3.nextn.{norm}.weight"), &[WIDTH as u64], 0, bytes(vec![1.0; WIDTH]));
+    }
+    writer
+}
+
+/// A file, to be changed.
+fn read(path: &Path) -> GgufWriter {
+    let bytes = std::fs::read(path).unwrap();
     let gguf = Gguf::parse(&bytes).unwrap();
     let mut writer = GgufWriter::default();
     for (key, value) in gguf.metadata() {

@@ -53,7 +53,7 @@ functions! {
         gleed_set_executor gleed_step gleed_stops_size gleed_tokenizer_describe gleed_trie_build_finish gleed_trie_build_size
         gleed_trie_build_step gleed_trie_mask_len gleed_turns_describe gleed_writing_describe;
     call_4:
-        gleed_argmax gleed_calls_named gleed_can_extend gleed_engine_load_adapter gleed_grammar_build_place gleed_grammar_build_plan gleed_guesses_end gleed_guesses_take
+        gleed_argmax gleed_calls_named gleed_can_extend gleed_engine_load_adapter gleed_grammar_build_place gleed_grammar_build_plan gleed_guesses_end gleed_guesses_layer gleed_guesses_see gleed_guesses_take
         gleed_matcher_plan gleed_matcher_restore
         gleed_model_split_size gleed_plan_describe gleed_rewind gleed_sampler_set_biases gleed_selftest gleed_seq_describe
         gleed_snapshot_describe gleed_stops_finish gleed_tokenizer_size gleed_trie_build_place gleed_trie_build_plan
@@ -62,7 +62,7 @@ functions! {
         gleed_computed_at gleed_conversation_plan gleed_desk_plan gleed_detokenizer_finish gleed_fork gleed_guesses_logits
         gleed_guesses_plan gleed_logits
         gleed_matcher_accept gleed_matcher_accept_text gleed_matcher_forced gleed_matcher_fork gleed_matcher_snapshot
-        gleed_model_embedding gleed_pin gleed_plan gleed_plan_section gleed_sampler_init gleed_seq_adapter gleed_seq_set_adapter
+        gleed_model_embedding gleed_model_predictor gleed_pin gleed_plan gleed_plan_section gleed_sampler_init gleed_seq_adapter gleed_seq_set_adapter
         gleed_snapshot_size gleed_stops_push gleed_token_kind gleed_tokenizer_init gleed_turns_calls gleed_turns_is_stop
         gleed_unpin gleed_vocab_find gleed_writing_accept gleed_writing_rewind gleed_writing_state;
     call_6:
@@ -75,11 +75,11 @@ functions! {
         gleed_make_room gleed_matcher_mask gleed_materialize gleed_prefill gleed_prefill_prompt gleed_push_row gleed_result
         gleed_set_prefill gleed_snapshot gleed_snapshot_read gleed_snapshot_write gleed_trie_build_init gleed_trie_init;
     call_8:
-        gleed_calls_init gleed_calls_next gleed_conversation_load gleed_embed gleed_grammar_plan gleed_guesses_init
+        gleed_calls_init gleed_calls_next gleed_conversation_load gleed_embed gleed_grammar_plan gleed_guesses_init gleed_guesses_prefill
         gleed_matcher_mask_within
         gleed_sample gleed_unspelled gleed_writing_fork gleed_writing_init gleed_writing_mask;
     call_9:
-        gleed_conversation_save gleed_embed_texts gleed_grammar_build_init gleed_grammar_init gleed_matcher_forced_tokens gleed_sampler_bias_text
+        gleed_conversation_save gleed_embed_texts gleed_grammar_build_init gleed_grammar_init gleed_guesses_queue_layer gleed_matcher_forced_tokens gleed_sampler_bias_text
         gleed_writing_forced_tokens;
     call_10:
         gleed_conversation_update gleed_encode gleed_sample_masked;

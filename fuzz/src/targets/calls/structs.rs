@@ -83,6 +83,8 @@ fn snapshot_options(caller: &mut Caller<'_, '_>) -> gleed_snapshot_options {
         base: if caller.bytes.bool() { 16 * u32::from(caller.bytes.u8() % 4) } else { 0 },
         state: state.cast(),
         state_len,
+        checkpoints: u32::from(caller.bytes.u8() % 4),
+        reserved: 0,
     }
 }
 
