@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use gleed::conversation::{Conversation, ConversationLimits, DeskLimits};
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 use gleed::{Engine, SeqId};
 
 use crate::engine::gleed_engine;
@@ -20,10 +20,6 @@ impl Opaque for Conversation<'static> {
 
 /// A conversation, at the head of its memory.
 pub type gleed_conversation = Object<Conversation<'static>>;
-
-const HEAD: usize = size_of::<gleed_conversation>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_conversation>() <= ALIGN);
 
 /// How much a conversation has room for; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]
@@ -69,12 +65,7 @@ pub(crate) unsafe fn limits(
 
 /// The bytes of a conversation with its head.
 pub(crate) fn planned(limits: &ConversationLimits) -> Result<usize, Failure> {
-    Ok(Conversation::plan(limits)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
-}
-
-/// The place of a conversation's head, and that of its tables.
-pub(crate) fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
-    memory.split_at_mut_checked(HEAD).unwrap_or_default()
+    Ok(gleed_conversation::with_head(Conversation::plan(limits)?)?)
 }
 
 /// Bytes and alignment of the memory that a conversation wants.
@@ -129,7 +120,7 @@ pub unsafe extern "C" fn gleed_conversation_init(
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, Conversation::new(seq, &limits, rest)?)?);
         Ok(status::OK)
     })
@@ -178,7 +169,7 @@ pub unsafe extern "C" fn gleed_conversation_fork(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the fork is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, conversation.fork(&mut engine, rest)?)?);
         Ok(status::OK)
     })

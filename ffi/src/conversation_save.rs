@@ -6,7 +6,7 @@ use gleed::conversation::{Conversation, Saved};
 use gleed::mem::ALIGN;
 use gleed::token::TokenError;
 
-use crate::conversation::{gleed_conversation, gleed_conversation_limits, halves, limits, planned};
+use crate::conversation::{gleed_conversation, gleed_conversation_limits, limits, planned};
 use crate::desk::gleed_desk;
 use crate::engine::gleed_engine;
 use crate::entry::{gleed_entry, shown};
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn gleed_conversation_load(
         // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone may
         // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, Conversation::load(&mut engine, bytes, &limits, rest)?.0)?);
         Ok(status::OK)
     })

@@ -31,9 +31,7 @@ impl Opaque for Room {
 /// Memory in which conversations are written.
 pub type gleed_desk = Object<Room>;
 
-const HEAD: usize = size_of::<gleed_desk>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_desk>() <= ALIGN && align_of::<Entry<'static>>() <= ALIGN);
+const _: () = assert!(align_of::<Entry<'static>>() <= ALIGN);
 
 /// How much a desk has room for; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]
@@ -81,7 +79,7 @@ impl Sizes {
         let most = or(given.entries, 256);
         let entries = most.checked_mul(size_of::<Entry<'static>>()).and_then(|len| len.checked_next_multiple_of(ALIGN));
         let entries = entries.ok_or(MemoryError::TooLarge)?;
-        let bytes = Desk::plan(tokenizer, &limits)?.checked_add(HEAD).and_then(|bytes| bytes.checked_add(entries));
+        let bytes = gleed_desk::with_head(Desk::plan(tokenizer, &limits)?)?.checked_add(entries);
         Ok(Self { limits, most, entries, bytes: bytes.ok_or(MemoryError::TooLarge)? })
     }
 }
@@ -143,7 +141,7 @@ pub unsafe extern "C" fn gleed_desk_init(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the desk is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, sizes.bytes, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        let (head, rest) = gleed_desk::halves(memory);
         let (entries, rest) = rest.split_at_mut_checked(sizes.entries).unwrap_or_default();
         let desk = Desk::new(tokenizer, &sizes.limits, rest)?;
         place.write(Object::place(head, Room { desk, entries, most: sizes.most })?);

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_void};
 use gleed::grammar::{
     Calls, ErrorKind, Escapes, Grammar, GrammarError, Marks, Options, Planned, Source, ToolChoice, Whitespace,
 };
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 use gleed::tools::{CallFormat, ThoughtMarks};
 
 use crate::call_format::{GLEED_NO_CALLS, GLEED_THOUGHTS_OPEN, formats};
@@ -63,10 +63,6 @@ impl Opaque for Grammar<'static> {
 
 /// A compiled grammar, at the head of its memory.
 pub type gleed_grammar = Object<Grammar<'static>>;
-
-pub(crate) const GRAMMAR_HEAD: usize = size_of::<gleed_grammar>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_grammar>() <= ALIGN);
 
 /// What a grammar is, and how it is compiled; see `include/gleed.h`.
 #[repr(C)]
@@ -297,7 +293,7 @@ pub(crate) fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Sou
 fn planned(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize, Failure> {
     match Grammar::plan(source, options, scratch)? {
         Planned::Scratch(needed) => Err(too_small(scratch.len(), needed)),
-        Planned::Memory(bytes) => Ok(bytes.checked_add(GRAMMAR_HEAD).ok_or(MemoryError::TooLarge)?),
+        Planned::Memory(bytes) => Ok(gleed_grammar::with_head(bytes)?),
     }
 }
 
@@ -374,7 +370,7 @@ pub unsafe extern "C" fn gleed_grammar_init(
         // `memory_len` bytes at `memory`, as long as the grammar or a matcher is used. So they are lent for as long as
         // anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(GRAMMAR_HEAD).unwrap_or_default();
+        let (head, rest) = gleed_grammar::halves(memory);
         place.write(Object::place(head, Grammar::new(source, &options, scratch, rest)?)?);
         Ok(status::OK)
     })

@@ -3,10 +3,10 @@
 use core::ffi::{c_char, c_void};
 
 use gleed::grammar::GrammarBuild;
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 
 use crate::error::{Failure, boundary, gleed_error};
-use crate::grammar::{Asked, GRAMMAR_HEAD, Ignored, converted, gleed_grammar, gleed_grammar_options, options, source};
+use crate::grammar::{Asked, Ignored, converted, gleed_grammar, gleed_grammar_options, options, source};
 use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, out_layout, slice_mut, unread};
 use crate::status;
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn gleed_grammar_build_place(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the grammar is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(GRAMMAR_HEAD).unwrap_or_default();
+        let (head, rest) = gleed_grammar::halves(memory);
         making.build.place(rest)?;
         making.head = Some(head);
         Ok(status::OK)
@@ -197,5 +197,5 @@ pub unsafe extern "C" fn gleed_grammar_build_finish(
 
 /// The bytes of the grammar with its head.
 fn with_head(making: &Making) -> Result<usize, Failure> {
-    Ok(making.build.bytes()?.checked_add(GRAMMAR_HEAD).ok_or(MemoryError::TooLarge)?)
+    Ok(gleed_grammar::with_head(making.build.bytes()?)?)
 }

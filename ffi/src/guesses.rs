@@ -29,10 +29,6 @@ impl Opaque for Guesses {
 /// The guesses of a sequence, at the head of their memory.
 pub type gleed_guesses = Object<Guesses>;
 
-const HEAD: usize = size_of::<gleed_guesses>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_guesses>() <= ALIGN);
-
 /// What the host guesses, and behind that what another source does.
 pub(crate) struct Given<'g> {
     pub(crate) ids: &'g [u32],
@@ -77,7 +73,7 @@ fn planned(most: u32, places: u32) -> Result<[usize; 2], Failure> {
     if !(1..=MAX_GUESSES).contains(&most) {
         return Err(GuessError::Most { given: most, limit: MAX_GUESSES }.into());
     }
-    let guesses = Guessing::plan(most)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
+    let guesses = gleed_guesses::with_head(Guessing::plan(most)?)?;
     Ok([guesses, guesses.checked_add(NGrams::plan(places)?).ok_or(MemoryError::TooLarge)?])
 }
 
@@ -129,9 +125,10 @@ pub unsafe extern "C" fn gleed_guesses_init(
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
         let (rest, table) = memory.split_at_mut_checked(table).unwrap_or_default();
-        let (head, tokens) = rest.split_at_mut_checked(HEAD).unwrap_or_default();
+        let (head, tokens) = gleed_guesses::halves(rest);
         let guessing = Guessing::new(seq, most as usize, tokens)?;
-        place.write(Object::place(head, Guesses { guessing, table: NGrams::new(places as usize, table)?, layer: None })?);
+        let table = NGrams::new(places as usize, table)?;
+        place.write(Object::place(head, Guesses { guessing, table, layer: None })?);
         Ok(status::OK)
     })
 }

@@ -56,10 +56,8 @@ pub unsafe extern "C" fn gleed_set_prefill(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, and `len` numbers are at `keys` and at `values`.
-        let (mut engine, keys, values) =
-            unsafe { (Object::get_mut("engine", engine)?, slice("keys", keys, len)?, slice("values", values, len)?) };
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at `values`.
+        let (mut engine, [keys, values]) = unsafe { (Object::get_mut("engine", engine)?, rows(keys, values, len)?) };
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.set_prefill(SeqId::from_bits(seq), layer, keys, values)?;
         Ok(status::OK)
@@ -81,10 +79,8 @@ pub unsafe extern "C" fn gleed_push_row(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, and `len` numbers are at `keys` and at `values`.
-        let (mut engine, keys, values) =
-            unsafe { (Object::get_mut("engine", engine)?, slice("keys", keys, len)?, slice("values", values, len)?) };
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at `values`.
+        let (mut engine, [keys, values]) = unsafe { (Object::get_mut("engine", engine)?, rows(keys, values, len)?) };
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;
         Ok(status::OK)
@@ -107,17 +103,10 @@ pub unsafe extern "C" fn gleed_set_prefill_batch(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, `count` handles are at `seqs` if so many can be open, and `len`
-        // numbers are at `keys` and at `values`.
-        let (mut engine, seqs, keys, values) = unsafe {
-            (
-                Object::get_mut("engine", engine)?,
-                unread("seqs", seqs, count)?,
-                slice("keys", keys, len)?,
-                slice("values", values, len)?,
-            )
-        };
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, that `count` handles are at `seqs` if so many can be open,
+        // and that `len` numbers are at `keys` and at `values`.
+        let (mut engine, seqs, [keys, values]) =
+            unsafe { (Object::get_mut("engine", engine)?, unread("seqs", seqs, count)?, rows(keys, values, len)?) };
         let seqs = of_each(&engine, seqs)?.iter().map(|&seq| SeqId::from_bits(seq));
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.set_prefill_batch(seqs, layer, keys, values)?;
@@ -145,13 +134,12 @@ pub unsafe extern "C" fn gleed_append_rows(
         // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
         // rest: nothing but this call uses `engine`, `count` handles are at `seqs` and `count` numbers at `positions`
         // if so many sequences can be open, and `len` numbers are at `keys` and at `values`.
-        let (mut engine, seqs, positions, keys, values) = unsafe {
+        let (mut engine, seqs, positions, [keys, values]) = unsafe {
             (
                 Object::get_mut("engine", engine)?,
                 unread("seqs", seqs, count)?,
                 unread("positions", positions, count)?,
-                slice("keys", keys, len)?,
-                slice("values", values, len)?,
+                rows(keys, values, len)?,
             )
         };
         let (seqs, positions) = (of_each(&engine, seqs)?, of_each(&engine, positions)?);
@@ -160,6 +148,15 @@ pub unsafe extern "C" fn gleed_append_rows(
         engine.cache_mut()?.append_rows(places, layer, keys, values)?;
         Ok(status::OK)
     })
+}
+
+/// The keys and the values that a host gives for a layer, `len` numbers each.
+///
+/// # Safety
+/// As [`slice()`], for both.
+unsafe fn rows<'a>(keys: *const f32, values: *const f32, len: usize) -> Result<[&'a [f32]; 2], Failure> {
+    // SAFETY: the caller promises `len` numbers at both; NULL, alignment and the length are checked here.
+    unsafe { Ok([slice("keys", keys, len)?, slice("values", values, len)?]) }
 }
 
 /// The elements of an array that has one for each of some sequences.

@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_void};
 
 use gleed::grammar::{Limits, MatchError, Matcher};
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 
 use crate::error::{Failure, boundary, gleed_error};
 use crate::grammar::gleed_grammar;
@@ -19,10 +19,6 @@ impl Opaque for Matcher<'static, 'static> {
 
 /// A matcher, at the head of its memory.
 pub type gleed_matcher = Object<Matcher<'static, 'static>>;
-
-const HEAD: usize = size_of::<gleed_matcher>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_matcher>() <= ALIGN);
 
 /// How much a matcher has room for; see `include/gleed.h`. 0 stands for the default everywhere.
 #[repr(C)]
@@ -90,14 +86,9 @@ pub(crate) unsafe fn limits(limits: *const gleed_matcher_limits) -> Result<Limit
     })
 }
 
-/// The place of a matcher's head, and that of its tables.
-pub(crate) fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
-    memory.split_at_mut_checked(HEAD).unwrap_or_default()
-}
-
 /// The bytes of a matcher with its head.
 pub(crate) fn planned(limits: Limits) -> Result<usize, Failure> {
-    Ok(Matcher::plan(limits)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
+    Ok(gleed_matcher::with_head(Matcher::plan(limits)?)?)
 }
 
 /// Bytes and alignment of the memory that a matcher wants.
@@ -143,7 +134,7 @@ pub unsafe extern "C" fn gleed_matcher_init(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_matcher::halves(memory);
         place.write(Object::place(head, Matcher::new(grammar, limits, rest)?)?);
         Ok(status::OK)
     })

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use gleed::mem::ALIGN;
 
 use crate::error::{boundary, gleed_error};
-use crate::matcher::{gleed_matcher, halves, planned};
+use crate::matcher::{gleed_matcher, planned};
 use crate::object::Object;
 use crate::ptr::{memory, out, slice, slice_mut};
 use crate::status;
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn gleed_matcher_fork(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_matcher::halves(memory);
         place.write(Object::place(head, matcher.fork(rest)?)?);
         Ok(status::OK)
     })

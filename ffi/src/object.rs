@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use gleed::mem::MemoryError;
+use gleed::mem::{ALIGN, MemoryError};
 
 use crate::error::Failure;
 use crate::ptr;
@@ -38,6 +38,27 @@ struct Head {
 
 /// A call has the object for itself.
 const ALONE: u32 = u32::MAX;
+
+impl<T> Object<T> {
+    /// Bytes at the start of an object's memory that the object itself takes. What it keeps there follows.
+    pub const HEAD: usize = {
+        assert!(align_of::<Self>() <= ALIGN);
+        size_of::<Self>().next_multiple_of(ALIGN)
+    };
+
+    /// Bytes of an object and of what it keeps behind it.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooLarge`].
+    pub fn with_head(bytes: usize) -> Result<usize, MemoryError> {
+        bytes.checked_add(Self::HEAD).ok_or(MemoryError::TooLarge)
+    }
+
+    /// The place of an object, and that of what it keeps behind it.
+    pub fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
+        memory.split_at_mut_checked(Self::HEAD).unwrap_or_default()
+    }
+}
 
 impl<T: Opaque> Object<T> {
     /// Puts an object at the start of `memory`.

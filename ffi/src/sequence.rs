@@ -7,7 +7,7 @@ use gleed::{Engine, EngineError, SeqId};
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{OutRow, Unread, out, out_row, slice_mut, small, unread};
+use crate::ptr::{out, out_row, slice_mut, small, unread};
 use crate::status;
 use crate::tokenizer::GLEED_NO_TOKEN;
 use crate::versioned::{Versioned, out_struct};
@@ -281,17 +281,8 @@ pub unsafe extern "C" fn gleed_prefill(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
-        // `logits` and `logits_len` are places for results that nothing else uses.
-        let (mut engine, tokens, logits) = unsafe {
-            (
-                Object::get_mut("engine", engine)?,
-                unread("tokens", tokens, count)?,
-                out_row(["logits", "logits_len"], logits, logits_len)?,
-            )
-        };
-        prefill(&mut engine, seq, None, tokens, logits)
+        // SAFETY: gleed.h demands what `prefill` does.
+        unsafe { prefill(engine, seq, None, (tokens, count), (logits, logits_len)) }
     })
 }
 
@@ -311,31 +302,34 @@ pub unsafe extern "C" fn gleed_prefill_at(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, `count` ids are at `tokens` if so many can be taken, and
-        // `logits` and `logits_len` are places for results that nothing else uses.
-        let (mut engine, tokens, logits) = unsafe {
-            (
-                Object::get_mut("engine", engine)?,
-                unread("tokens", tokens, count)?,
-                out_row(["logits", "logits_len"], logits, logits_len)?,
-            )
-        };
-        prefill(&mut engine, seq, Some(position), tokens, logits)
+        // SAFETY: gleed.h demands what `prefill` does.
+        unsafe { prefill(engine, seq, Some(position), (tokens, count), (logits, logits_len)) }
     })
 }
 
 /// Appends tokens to a sequence, from a position on if one is stated.
-fn prefill(
-    engine: &mut Engine<'_, '_>,
+///
+/// # Safety
+/// Nothing else uses the engine. So many ids are at `tokens` if so many can be taken, and `logits` are places for results that nothing
+/// else uses.
+unsafe fn prefill(
+    engine: *mut gleed_engine,
     seq: gleed_seq,
     position: Option<usize>,
-    tokens: Unread<'_, u32>,
-    logits: OutRow<'_>,
+    (tokens, count): (*const u32, usize),
+    (logits, logits_len): (*mut *const f32, *mut usize),
 ) -> Result<i32, Failure> {
+    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the rest.
+    let (mut engine, tokens, logits) = unsafe {
+        (
+            Object::get_mut("engine", engine)?,
+            unread("tokens", tokens, count)?,
+            out_row(["logits", "logits_len"], logits, logits_len)?,
+        )
+    };
     let seq = SeqId::from_bits(seq);
     if let Some(position) = position {
-        check_position(engine, seq, position)?;
+        check_position(&engine, seq, position)?;
     }
     let tokens = tokens.read_if(|count| engine.can_prefill(seq, count))?;
     logits.write(engine.prefill(seq, tokens)?);

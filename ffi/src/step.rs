@@ -3,12 +3,12 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use gleed::{Budget, Deadline, Engine, Logits, SeqId, Step};
+use gleed::{Budget, Deadline, Logits, SeqId, Step};
 
 use crate::engine::gleed_engine;
 use crate::error::{Failure, boundary, gleed_error};
 use crate::object::Object;
-use crate::ptr::{Unread, check, out, out_row, small, unread};
+use crate::ptr::{check, out, out_row, small, unread};
 use crate::sequence::{check_position, gleed_seq};
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
@@ -132,10 +132,8 @@ pub unsafe extern "C" fn gleed_queue(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, and `count` ids are at `tokens` if so many can be taken.
-        let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
-        queue(&mut engine, seq, None, tokens, logits)
+        // SAFETY: gleed.h demands what `queue` does.
+        unsafe { queue(engine, seq, None, (tokens, count), logits) }
     })
 }
 
@@ -154,21 +152,24 @@ pub unsafe extern "C" fn gleed_queue_at(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `engine`, and `count` ids are at `tokens` if so many can be taken.
-        let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
-        queue(&mut engine, seq, Some(position), tokens, logits)
+        // SAFETY: gleed.h demands what `queue` does.
+        unsafe { queue(engine, seq, Some(position), (tokens, count), logits) }
     })
 }
 
 /// Queues tokens of a sequence, from a position on if one is stated.
-fn queue(
-    engine: &mut Engine<'_, '_>,
+///
+/// # Safety
+/// Nothing else uses the engine, and so many ids are at `tokens` if so many can be taken.
+unsafe fn queue(
+    engine: *mut gleed_engine,
     seq: gleed_seq,
     position: Option<usize>,
-    tokens: Unread<'_, u32>,
+    (tokens, count): (*const u32, usize),
     logits: u32,
 ) -> Result<i32, Failure> {
+    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the rest.
+    let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
     let logits = match logits {
         GLEED_LOGITS_LAST => Logits::Last,
         GLEED_LOGITS_ALL => Logits::All,
@@ -181,7 +182,7 @@ fn queue(
     };
     let seq = SeqId::from_bits(seq);
     if let Some(position) = position {
-        check_position(engine, seq, position)?;
+        check_position(&engine, seq, position)?;
     }
     let position = engine.seq_len(seq)?;
     let tokens = tokens.read_if(|count| if count == 0 { Ok(()) } else { engine.can_extend(seq, count) })?;

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 use gleed::token::{TokenError, TokenKind, Tokenizer};
 
 use crate::error::{boundary, gleed_error};
@@ -36,10 +36,6 @@ impl Opaque for Tokenizer<'static, 'static> {
 
 /// A vocabulary with its tables, at the head of its memory.
 pub type gleed_tokenizer = Object<Tokenizer<'static, 'static>>;
-
-const HEAD: usize = size_of::<gleed_tokenizer>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_tokenizer>() <= ALIGN);
 
 /// What a vocabulary is; see `include/gleed.h`.
 #[repr(C)]
@@ -86,7 +82,7 @@ pub unsafe extern "C" fn gleed_tokenizer_size(
         // other call changes `model`, and `size` and `align` are places for results that nothing else uses.
         let (model, layout) = unsafe { (Object::get("model", model)?, out_layout(size, align)?) };
         let tables = Tokenizer::plan(model.gguf())?;
-        layout.write(tables.checked_add(HEAD).ok_or(MemoryError::TooLarge)?, ALIGN);
+        layout.write(gleed_tokenizer::with_head(tables)?, ALIGN);
         Ok(status::OK)
     })
 }
@@ -107,12 +103,12 @@ pub unsafe extern "C" fn gleed_tokenizer_init(
         // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
         // other call changes `model`, and `tokenizer` is a place for a result that nothing else uses.
         let (model, place) = unsafe { (Object::get("model", model)?, out("tokenizer", tokenizer)?) };
-        let needed = Tokenizer::plan(model.gguf())?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
+        let needed = gleed_tokenizer::with_head(Tokenizer::plan(model.gguf())?)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the tokenizer is used. So they are lent for as long as anyone
         // may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
+        let (head, rest) = gleed_tokenizer::halves(memory);
         place.write(Object::place(head, Tokenizer::new(model.gguf(), rest)?)?);
         Ok(status::OK)
     })

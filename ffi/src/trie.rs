@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use gleed::grammar::{TokenTrie, TrieBuild, TrieError};
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 use gleed::token::Tokenizer;
 
 use crate::error::{Failure, boundary, gleed_error};
@@ -37,10 +37,6 @@ impl Opaque for Tokens {
 /// A trie of tokens, at the head of its memory.
 pub type gleed_trie = Object<Tokens>;
 
-const HEAD: usize = size_of::<gleed_trie>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_trie>() <= ALIGN);
-
 impl From<TrieError> for Failure {
     fn from(error: TrieError) -> Self {
         let new = |status| Self::new(status, format_args!("{error}"));
@@ -52,16 +48,6 @@ impl From<TrieError> for Failure {
             _ => new(status::E_INTERNAL),
         }
     }
-}
-
-/// The bytes of a trie with its head.
-pub(crate) fn with_head(bytes: usize) -> Result<usize, Failure> {
-    Ok(bytes.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
-}
-
-/// The place of a trie's head, and that of its tables.
-pub(crate) fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
-    memory.split_at_mut_checked(HEAD).unwrap_or_default()
 }
 
 /// Puts a trie at its head.
@@ -111,7 +97,7 @@ pub unsafe extern "C" fn gleed_trie_plan(
                 out_layout(size, align)?,
             )
         };
-        layout.write(with_head(TokenTrie::plan(tokenizer, scratch)?)?, ALIGN);
+        layout.write(gleed_trie::with_head(TokenTrie::plan(tokenizer, scratch)?)?, ALIGN);
         Ok(status::OK)
     })
 }
@@ -140,11 +126,11 @@ pub unsafe extern "C" fn gleed_trie_init(
         ends(tokenizer)?;
         let mut build = TrieBuild::new(tokenizer, scratch)?;
         build.step(usize::MAX)?;
-        let needed = with_head(build.bytes()?)?;
+        let needed = gleed_trie::with_head(build.bytes()?)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_trie::halves(memory);
         build.place(rest)?;
         build.step(usize::MAX)?;
         place.write(placed(head, tokenizer, build.finish()?)?);

@@ -11,7 +11,7 @@ use crate::object::{Object, Opaque};
 use crate::ptr::{memory, out, out_layout, slice_mut};
 use crate::status;
 use crate::tokenizer::gleed_tokenizer;
-use crate::trie::{gleed_trie, halves, placed, with_head};
+use crate::trie::{gleed_trie, placed};
 
 /// A trie in the making.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn gleed_trie_build_plan(
         // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: no other call
         // changes `build`, and `size` and `align` are places for results that nothing else uses.
         let (building, layout) = unsafe { (Object::get("build", build)?, out_layout(size, align)?) };
-        layout.write(with_head(building.build.bytes()?)?, ALIGN);
+        layout.write(gleed_trie::with_head(building.build.bytes()?)?, ALIGN);
         Ok(status::OK)
     })
 }
@@ -127,11 +127,11 @@ pub unsafe extern "C" fn gleed_trie_build_place(
         // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
         // this call uses `build`.
         let mut building = unsafe { Object::get_mut("build", build) }?;
-        let needed = building.build.bytes().map_or(0, |bytes| with_head(bytes).unwrap_or(usize::MAX));
+        let needed = building.build.bytes().map_or(0, |bytes| gleed_trie::with_head(bytes).unwrap_or(usize::MAX));
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_trie::halves(memory);
         building.build.place(rest)?;
         building.head = Some(head);
         Ok(status::OK)

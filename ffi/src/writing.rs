@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use gleed::SeqId;
 use gleed::grammar::{Grammar, Limits, Matcher};
-use gleed::mem::{ALIGN, MemoryError};
+use gleed::mem::ALIGN;
 use gleed::writing::{Writing, WritingError};
 
 use crate::engine::gleed_engine;
@@ -24,10 +24,6 @@ impl Opaque for Writing<'static, 'static> {
 /// A sequence's text under a grammar, at the head of its memory.
 pub type gleed_writing = Object<Writing<'static, 'static>>;
 
-const HEAD: usize = size_of::<gleed_writing>().next_multiple_of(ALIGN);
-
-const _: () = assert!(align_of::<gleed_writing>() <= ALIGN);
-
 impl From<WritingError> for Failure {
     fn from(error: WritingError) -> Self {
         let new = |status| Self::new(status, format_args!("{error}"));
@@ -44,11 +40,7 @@ impl From<WritingError> for Failure {
 }
 
 fn planned(limits: Limits) -> Result<usize, Failure> {
-    Ok(Matcher::plan(limits)?.checked_add(HEAD).ok_or(MemoryError::TooLarge)?)
-}
-
-fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
-    memory.split_at_mut_checked(HEAD).unwrap_or_default()
+    Ok(gleed_writing::with_head(Matcher::plan(limits)?)?)
 }
 
 /// Bytes and alignment of the memory that a writing wants.
@@ -119,7 +111,7 @@ unsafe fn start(
     let needed = planned(limits)?;
     // SAFETY: the size and alignment of the memory are checked here; the caller promises the rest.
     let memory = unsafe { self::memory("memory", memory.cast(), len, needed, ALIGN) }?;
-    let (head, rest) = halves(memory);
+    let (head, rest) = gleed_writing::halves(memory);
     Ok((head, Matcher::new(grammar, limits, rest)?))
 }
 
@@ -192,7 +184,7 @@ pub unsafe extern "C" fn gleed_writing_fork(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
-        let (head, rest) = halves(memory);
+        let (head, rest) = gleed_writing::halves(memory);
         let fork = writing.fork(&mut engine, tokenizer, keep, rest)?;
         place.write(Object::place(head, fork)?);
         Ok(status::OK)

@@ -22,122 +22,108 @@ fn computed(host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, script: &Scrip
     rows
 }
 
-#[test]
-fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
-    let kinds = [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1];
-    for architecture in kinds {
-        let model =
-            SyntheticModel { hidden: 32, ffn: 64, vocab: 1024, head_dim: 10, ..SyntheticModel::of(architecture) };
-        let limits = Limits {
-            context: LONGEST,
-            sequences: 2,
-            rows: 24,
-            kv_type: KvType::F32,
-            checkpoints: 2,
-            ..Limits::default()
-        };
-        with_model(&model.bytes(), limits, |host| {
-            let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
-            let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
-            let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
-            let mut messages: Vec<Said> = Vec::new();
-            let mut end = 0;
-            for turn in 0..20 {
-                end = host.engine.seq_len(talk.seq()).unwrap();
-                messages.push((Role::User, format!("{turn}?")));
-                let read = computed(host, &mut talk, &script, &messages);
-                assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
-                host.reply(&talk, &mut rng, 5);
-
-                // Again: the token that the reply follows.
-                assert_eq!(computed(host, &mut talk, &script, &messages), 1);
-                host.reply(&talk, &mut rng, 3);
-
-                // In other words: the turn.
-                messages.last_mut().unwrap().1 = format!("{turn}!");
-                let read = computed(host, &mut talk, &script, &messages);
-                assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
-                let reply = host.reply(&talk, &mut rng, 4);
-                messages.push((Role::Assistant, reply));
-            }
-            // What was loaded writes its last reply again, and its last turn.
-            let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
-            let [first, second] = &mut memory;
-            let mut talk = host.reload(&talk, &messages, first);
-            messages.pop();
-            assert_eq!(computed(host, &mut talk, &script, &messages), 1);
-            let reply = host.reply(&talk, &mut rng, 4);
-            messages.push((Role::Assistant, reply));
-            let mut talk = host.reload(&talk, &messages, second);
-            messages.truncate(messages.len() - 2);
-            messages.push((Role::User, "How?".to_owned()));
-            let read = computed(host, &mut talk, &script, &messages);
-            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
-            let reply = host.reply(&talk, &mut rng, 4);
-            messages.push((Role::Assistant, reply));
-            // It goes on from its end.
-            let end = host.engine.seq_len(talk.seq()).unwrap();
-            messages.push((Role::User, "Why?".to_owned()));
-            let read = computed(host, &mut talk, &script, &messages);
-            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
-        });
-    }
-}
-
-#[test]
-fn branches_of_recurrent_models_go_back_as_far() {
+/// Runs something with a model of each kind of recurrent layer.
+fn with_states(checkpoints: usize, run: impl Fn(&mut Host<'_, '_>)) {
     for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
     {
         let model =
             SyntheticModel { hidden: 32, ffn: 64, vocab: 1024, head_dim: 10, ..SyntheticModel::of(architecture) };
-        let limits = Limits {
-            context: LONGEST,
-            sequences: 2,
-            rows: 24,
-            kv_type: KvType::F32,
-            checkpoints: 4,
-            ..Limits::default()
-        };
-        with_model(&model.bytes(), limits, |host| {
-            let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
-            let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
-            let [first, second] = &mut memory;
-            let (mut talk, mut rng) = (host.talk(first), Rng::new(7));
-            let mut messages: Vec<Said> = Vec::new();
-            let mut end = 0;
-            for turn in 0..4 {
-                end = host.engine.seq_len(talk.seq()).unwrap();
-                messages.push((Role::User, format!("{turn}?")));
-                computed(host, &mut talk, &script, &messages);
-                let reply = host.reply(&talk, &mut rng, 5);
-                messages.push((Role::Assistant, reply));
-            }
-            let fork = talk.fork(&mut host.engine, second.bytes()).unwrap();
-            let mut both = [(fork, messages.clone(), "Why?"), (talk, messages, "Who?")];
-            // The last reply again, and its turn in other words.
-            for (talk, messages, words) in &mut both {
-                messages.truncate(7);
-                assert_eq!(computed(host, talk, &script, messages), 1);
-                host.reply(talk, &mut rng, 3);
-                messages.last_mut().unwrap().1 = words.to_string();
-                let read = computed(host, talk, &script, messages);
-                assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
-                let reply = host.reply(talk, &mut rng, 4);
-                messages.push((Role::Assistant, reply));
-            }
-            // A turn more.
-            for (talk, messages, words) in &mut both {
-                let before = host.engine.seq_len(talk.seq()).unwrap();
-                messages.push((Role::User, words.to_string()));
-                let read = computed(host, talk, &script, messages);
-                assert_eq!(before + read, host.engine.seq_len(talk.seq()).unwrap());
-            }
-            // The checkpoints of a branch go with it.
-            both.iter().for_each(|(talk, ..)| host.engine.close(talk.seq()).unwrap());
-            assert_eq!(host.engine.metrics().slots_used, 0);
-            host.engine.cache().check().unwrap();
-        });
+        let limits =
+            Limits { context: LONGEST, sequences: 2, rows: 24, kv_type: KvType::F32, checkpoints, ..Limits::default() };
+        with_model(&model.bytes(), limits, |host| run(host));
     }
+}
+
+#[test]
+fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
+    with_states(2, |host| {
+        let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
+        let mut memory = AlignedBytes::new(Conversation::plan(&host.limits).unwrap());
+        let (mut talk, mut rng) = (host.talk(&mut memory), Rng::new(7));
+        let mut messages: Vec<Said> = Vec::new();
+        let mut end = 0;
+        for turn in 0..20 {
+            end = host.engine.seq_len(talk.seq()).unwrap();
+            messages.push((Role::User, format!("{turn}?")));
+            let read = computed(host, &mut talk, &script, &messages);
+            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+            host.reply(&talk, &mut rng, 5);
+
+            // Again: the token that the reply follows.
+            assert_eq!(computed(host, &mut talk, &script, &messages), 1);
+            host.reply(&talk, &mut rng, 3);
+
+            // In other words: the turn.
+            messages.last_mut().unwrap().1 = format!("{turn}!");
+            let read = computed(host, &mut talk, &script, &messages);
+            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+            let reply = host.reply(&talk, &mut rng, 4);
+            messages.push((Role::Assistant, reply));
+        }
+        // What was loaded writes its last reply again, and its last turn.
+        let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
+        let [first, second] = &mut memory;
+        let mut talk = host.reload(&talk, &messages, first);
+        messages.pop();
+        assert_eq!(computed(host, &mut talk, &script, &messages), 1);
+        let reply = host.reply(&talk, &mut rng, 4);
+        messages.push((Role::Assistant, reply));
+        let mut talk = host.reload(&talk, &messages, second);
+        messages.truncate(messages.len() - 2);
+        messages.push((Role::User, "How?".to_owned()));
+        let read = computed(host, &mut talk, &script, &messages);
+        assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+        let reply = host.reply(&talk, &mut rng, 4);
+        messages.push((Role::Assistant, reply));
+        // It goes on from its end.
+        let end = host.engine.seq_len(talk.seq()).unwrap();
+        messages.push((Role::User, "Why?".to_owned()));
+        let read = computed(host, &mut talk, &script, &messages);
+        assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+    });
+}
+
+#[test]
+fn branches_of_recurrent_models_go_back_as_far() {
+    with_states(4, |host| {
+        let script = Script::new(TurnFormat::named("llama2"), host.tokenizer);
+        let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
+        let [first, second] = &mut memory;
+        let (mut talk, mut rng) = (host.talk(first), Rng::new(7));
+        let mut messages: Vec<Said> = Vec::new();
+        let mut end = 0;
+        for turn in 0..4 {
+            end = host.engine.seq_len(talk.seq()).unwrap();
+            messages.push((Role::User, format!("{turn}?")));
+            computed(host, &mut talk, &script, &messages);
+            let reply = host.reply(&talk, &mut rng, 5);
+            messages.push((Role::Assistant, reply));
+        }
+        let fork = talk.fork(&mut host.engine, second.bytes()).unwrap();
+        let mut both = [(fork, messages.clone(), "Why?"), (talk, messages, "Who?")];
+        // The last reply again, and its turn in other words.
+        for (talk, messages, words) in &mut both {
+            messages.truncate(7);
+            assert_eq!(computed(host, talk, &script, messages), 1);
+            host.reply(talk, &mut rng, 3);
+            messages.last_mut().unwrap().1 = words.to_string();
+            let read = computed(host, talk, &script, messages);
+            assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
+            let reply = host.reply(talk, &mut rng, 4);
+            messages.push((Role::Assistant, reply));
+        }
+        // A turn more.
+        for (talk, messages, words) in &mut both {
+            let before = host.engine.seq_len(talk.seq()).unwrap();
+            messages.push((Role::User, words.to_string()));
+            let read = computed(host, talk, &script, messages);
+            assert_eq!(before + read, host.engine.seq_len(talk.seq()).unwrap());
+        }
+        // The checkpoints of a branch go with it.
+        both.iter().for_each(|(talk, ..)| host.engine.close(talk.seq()).unwrap());
+        assert_eq!(host.engine.metrics().slots_used, 0);
+        host.engine.cache().check().unwrap();
+    });
 }
 
 /// A conversation in a window that has forgotten most of it. `keeps` says whether the tokens are kept beside.
