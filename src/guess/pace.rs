@@ -6,8 +6,17 @@ pub const MAX_GUESSES: usize = 31;
 /// One, in probabilities and costs.
 const ONE: u32 = 1 << 16;
 
-/// A measured value moves by one part in so many towards a new one.
+/// A measured time moves by one part in so many towards a new one.
 const INERTIA: u32 = 8;
+
+/// How probable a right guess is taken to be before any was judged: two thirds.
+const FIRST_RIGHT: u32 = ONE / 3 * 2;
+
+/// As many judged guesses that counts for.
+const FIRST_JUDGED: u32 = 2;
+
+/// The last guesses that count, about: with fewer, one wrong guess would count too much.
+const JUDGED: u32 = 24;
 
 /// The cost of a row more in a batch where nothing is measured: a fifth of the cost of a batch of one. That is little, so that long
 /// batches are measured where guesses are right; a first row more costs much on some machines.
@@ -27,6 +36,8 @@ const TRIED: usize = 2;
 pub(super) struct Pace {
     /// How probable it is that a guess is right, if those before it are, in parts of [`ONE`].
     right: u32,
+    /// How many judged guesses are in that, at most [`JUDGED`].
+    judged: u32,
     /// Batches without guesses that are to come.
     rest: u32,
     /// The length of the next rest.
@@ -38,8 +49,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) const NEW: Self =
-        Self { right: ONE / 2, rest: 0, next_rest: FIRST_REST, again: false, ticks: [0; MAX_GUESSES + 1] };
+    pub(super) const NEW: Self = Self {
+        right: FIRST_RIGHT,
+        judged: FIRST_JUDGED,
+        rest: 0,
+        next_rest: FIRST_REST,
+        again: false,
+        ticks: [0; MAX_GUESSES + 1],
+    };
 
     /// Says whether a wrong guess costs the tokens before it once more, in the next batch, which has no guesses.
     pub(super) fn computes_again(&mut self, again: bool) {
@@ -69,15 +86,20 @@ impl Pace {
             return;
         }
         let paid = self.best(MAX_GUESSES) > 0;
+        if right == 0 {
+            // The text may have changed: what was before counts half as much.
+            self.judged = (self.judged / 2).max(FIRST_JUDGED);
+        }
         for index in 0..guessed.min(right.saturating_add(1)) {
             let target = if index < right { ONE } else { 0 };
-            self.right = moved(self.right, target);
+            self.judged = self.judged.saturating_add(1).min(JUDGED);
+            self.right = moved(self.right, target, self.judged);
         }
         if self.best(MAX_GUESSES) > 0 {
             self.next_rest = if right > 0 { FIRST_REST } else { self.next_rest };
         } else if !paid && right == guessed {
             // The text has changed: as at the beginning.
-            (self.right, self.next_rest) = (Self::NEW.right, FIRST_REST);
+            (self.right, self.judged, self.next_rest) = (FIRST_RIGHT, FIRST_JUDGED, FIRST_REST);
         } else {
             (self.rest, self.next_rest) = (self.next_rest, self.next_rest.saturating_mul(2).min(LONGEST_REST));
         }
@@ -88,7 +110,8 @@ impl Pace {
         let place = rows.checked_sub(1).and_then(|index| self.ticks.get_mut(index));
         for place in place.into_iter().filter(|_| ticks > 0) {
             // What took much longer was interrupted.
-            *place = if *place == 0 { ticks } else { moved(*place, ticks.min(place.saturating_mul(2))).max(1) };
+            *place =
+                if *place == 0 { ticks } else { moved(*place, ticks.min(place.saturating_mul(2)), INERTIA).max(1) };
         }
     }
 
@@ -127,9 +150,10 @@ impl Pace {
     }
 }
 
-/// A value that has moved towards a new one.
-fn moved(value: u32, new: u32) -> u32 {
-    if new >= value { value + (new - value).div_ceil(INERTIA) } else { value - (value - new).div_ceil(INERTIA) }
+/// A value that has moved towards a new one by one part in `parts`.
+fn moved(value: u32, new: u32, parts: u32) -> u32 {
+    let by = |distance: u32| distance.saturating_add(parts.saturating_sub(1)).checked_div(parts).unwrap_or(0);
+    if new >= value { value.saturating_add(by(new - value)) } else { value.saturating_sub(by(value - new)) }
 }
 
 #[cfg(test)]
