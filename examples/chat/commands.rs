@@ -36,6 +36,9 @@ impl Chat<'_> {
         let (number, text) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let messages = &self.branches[self.current].messages;
         let of_user: Vec<usize> = (0..messages.len()).filter(|&at| messages[at].is_of_user()).collect();
+        if number.is_empty() {
+            return Err("the number of a message is missing: /edit N TEXT".into());
+        }
         let chosen = number.parse::<usize>().ok().and_then(|number| of_user.get(number.checked_sub(1)?));
         let &at = chosen.ok_or_else(|| format!("{number} is none of your messages 1 to {}", of_user.len()))?;
         if text.trim().is_empty() {
