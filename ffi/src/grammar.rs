@@ -129,12 +129,44 @@ pub(crate) fn too_small(given: usize, needed: usize) -> Failure {
     Failure::new(status::E_SCRATCH_TOO_SMALL, text).numbers(needed, given)
 }
 
+/// What a grammar is made of: the arguments of all calls that make one.
+pub(crate) struct Inputs<'a> {
+    pub(crate) text: &'a [u8],
+    pub(crate) scratch: &'a mut [u32],
+    pub(crate) given: gleed_grammar_options,
+    pub(crate) ignored: Ignored<'a>,
+    pub(crate) asked: Asked<'a>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Reads the arguments. Wrong options are refused before the text is read.
+    ///
+    /// # Safety
+    /// `text_len` bytes are at `text` if so many can be taken, and nobody writes to them during `'a`. Nothing else uses `scratch_len`
+    /// elements at `scratch` during `'a`. `options` is as [`options`] asks for.
+    pub(crate) unsafe fn new(
+        text: *const c_char,
+        text_len: usize,
+        scratch: *mut u32,
+        scratch_len: usize,
+        options: *const gleed_grammar_options,
+    ) -> Result<Self, Failure> {
+        // SAFETY: NULL, alignment and lengths are checked here. The caller promises the rest of both.
+        let (text, scratch) =
+            unsafe { (unread("text", text.cast::<u8>(), text_len)?, slice_mut("scratch", scratch, scratch_len)?) };
+        // SAFETY: NULL, alignment and struct_size are checked here. The caller promises the rest.
+        let (given, ignored, asked) = unsafe { self::options(options) }?;
+        converted(&given, &ignored)?;
+        Ok(Self { text: text.read_if(check_text_len)?, scratch, given, ignored, asked })
+    }
+}
+
 /// The options at a pointer, the default ones at NULL, and the keywords in them.
 ///
 /// # Safety
 /// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during `'a`. Nothing
 /// changes the tokenizer.
-pub(crate) unsafe fn options<'a>(
+unsafe fn options<'a>(
     options: *const gleed_grammar_options,
 ) -> Result<(gleed_grammar_options, Ignored<'a>, Asked<'a>), Failure> {
     const DEFAULT: gleed_grammar_options = gleed_grammar_options {
@@ -313,21 +345,13 @@ pub unsafe extern "C" fn gleed_grammar_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `text_len` bytes are at `text` if
-        // so many can be taken, `scratch_len` elements at `scratch` are used by nothing else, and `size` and `align` are
-        // places for results that nothing else uses.
-        let (text, scratch, layout) = unsafe {
-            (
-                unread("text", text.cast::<u8>(), text_len)?,
-                slice_mut("scratch", scratch, scratch_len)?,
-                out_layout(size, align)?,
-            )
-        };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `options` is NULL or has as
-        // many bytes as its struct_size says, and as many at `ignore` as its ignore_len says.
-        let (given, ignored, asked) = unsafe { self::options(options) }?;
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for results that
+        // nothing else uses.
+        let layout = unsafe { out_layout(size, align) }?;
+        // SAFETY: gleed.h demands of these arguments what this asks for.
+        let Inputs { text, scratch, given, ignored, asked } =
+            unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         let options = converted(&given, &ignored)?;
-        let text = text.read_if(check_text_len)?;
         layout.write(planned(source(given.kind, text, &asked), &options, scratch)?, ALIGN);
         Ok(status::OK)
     })
@@ -350,21 +374,14 @@ pub unsafe extern "C" fn gleed_grammar_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `text_len` bytes are at `text` if
-        // so many can be taken, `scratch_len` elements at `scratch` are used by nothing else, and `grammar` is a place for
-        // a result that nothing else uses.
-        let (text, scratch, place) = unsafe {
-            (
-                unread("text", text.cast::<u8>(), text_len)?,
-                slice_mut("scratch", scratch, scratch_len)?,
-                out("grammar", grammar)?,
-            )
-        };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `options` is NULL or has as
-        // many bytes as its struct_size says, and as many at `ignore` as its ignore_len says.
-        let (given, ignored, asked) = unsafe { self::options(options) }?;
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `grammar` is a place for a result that nothing
+        // else uses.
+        let place = unsafe { out("grammar", grammar) }?;
+        // SAFETY: gleed.h demands of these arguments what this asks for.
+        let Inputs { text, scratch, given, ignored, asked } =
+            unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         let options = converted(&given, &ignored)?;
-        let source = source(given.kind, text.read_if(check_text_len)?, &asked);
+        let source = source(given.kind, text, &asked);
         let needed = planned(source, &options, scratch)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the grammar or a matcher is used. So they are lent for as long as

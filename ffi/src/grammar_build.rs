@@ -6,11 +6,10 @@ use gleed::grammar::GrammarBuild;
 use gleed::mem::ALIGN;
 
 use crate::error::{Failure, boundary, gleed_error};
-use crate::grammar::{Asked, Ignored, converted, gleed_grammar, gleed_grammar_options, options, source};
+use crate::grammar::{Asked, Ignored, Inputs, converted, gleed_grammar, gleed_grammar_options, source};
 use crate::object::{Object, Opaque};
-use crate::ptr::{memory, out, out_layout, slice_mut, unread};
+use crate::ptr::{memory, out, out_layout};
 use crate::status;
-use crate::text::check_text_len;
 
 /// A grammar in the making.
 #[derive(Debug)]
@@ -76,22 +75,12 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `text_len` bytes are at `text` if
-        // so many can be taken, and nobody writes to them as long as the build is used; nothing else uses `scratch_len` elements at
-        // `scratch` as long, and `build` is a place for a result that nothing else uses.
-        let (text, scratch, place) = unsafe {
-            (
-                unread("text", text.cast::<u8>(), text_len)?,
-                slice_mut("scratch", scratch, scratch_len)?,
-                out("build", build)?,
-            )
-        };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `options` is NULL or has as
-        // many bytes as its struct_size says, and as many at `ignore` and `tool` as its lengths say, to which nobody writes as long as
-        // the build is used.
-        let (given, ignored, asked) = unsafe { self::options(options) }?;
-        converted(&given, &ignored)?;
-        let text = text.read_if(check_text_len)?;
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `build` is a place for a result that nothing else
+        // uses.
+        let place = unsafe { out("build", build) }?;
+        // SAFETY: gleed.h demands of these arguments what this asks for, as long as the build is used.
+        let Inputs { text, scratch, given, ignored, asked } =
+            unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the build is used.
         let memory =

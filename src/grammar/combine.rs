@@ -1,6 +1,6 @@
 //! Automata of what two automata accept both, or of what only one accepts.
 
-use super::dfa::{Builder, Dfa, accept, append, chained, edge, edges, key, next};
+use super::dfa::{Builder, Dfa, Growing, accept, append, chained, edge, edges, key};
 use super::scratch::{Result, Scratch, mix};
 
 /// How two automata are combined.
@@ -14,10 +14,8 @@ pub(super) enum Combine {
 
 /// A combination of two automata in the making. Its states accept what those of the first do.
 pub(super) struct Combining {
-    builder: Builder,
+    growing: Growing,
     how: Combine,
-    /// The next state whose edges are made.
-    state: u32,
 }
 
 impl Combining {
@@ -32,48 +30,42 @@ impl Combining {
         if one != 0 {
             pair(scratch, &mut builder, (one, other), how)?;
         }
-        Ok(Self { state: builder.first, builder, how })
+        Ok(Self { growing: Growing::new(builder), how })
     }
 
     /// Goes on. Returns the automaton when it is made.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Dfa>> {
-        while self.state != 0 {
-            if scratch.is_spent() {
-                return Ok(None);
-            }
-            self.edges(scratch)?;
-            self.state = next(scratch, self.state);
-        }
-        Ok(Some(self.builder.first))
+        let how = self.how;
+        self.growing.go_on(scratch, |scratch, builder, state| make_edges(scratch, builder, state, how))
     }
+}
 
-    /// Makes the edges of the present state.
-    fn edges(&mut self, scratch: &mut Scratch<'_>) -> Result<()> {
-        let (a, b) = key(scratch, self.state);
-        let (mut last, mut left, mut right) = (0, edges(scratch, a), edges(scratch, b));
-        let mut low = 0;
-        while let Some(edge_a) = edge(scratch, left) {
-            low = low.max(edge_a.low);
-            while edge(scratch, right).is_some_and(|edge| edge.high < low) {
-                right = edge(scratch, right).map_or(0, |edge| edge.next);
-            }
-            let (target, high) = match edge(scratch, right) {
-                Some(edge_b) if edge_b.low <= low => (edge_b.target, edge_a.high.min(edge_b.high)),
-                Some(edge_b) => (0, edge_a.high.min(edge_b.low.saturating_sub(1))),
-                None => (0, edge_a.high),
-            };
-            if target != 0 || self.how == Combine::Without {
-                let target = pair(scratch, &mut self.builder, (edge_a.target, target), self.how)?;
-                last = append(scratch, self.state, last, low, high, target)?;
-            }
-            low = high.saturating_add(1);
-            if high == edge_a.high {
-                left = edge_a.next;
-            }
-            scratch.spend(1);
+/// Makes the edges of a state.
+fn make_edges(scratch: &mut Scratch<'_>, builder: &mut Builder, state: u32, how: Combine) -> Result<()> {
+    let (a, b) = key(scratch, state);
+    let (mut last, mut left, mut right) = (0, edges(scratch, a), edges(scratch, b));
+    let mut low = 0;
+    while let Some(edge_a) = edge(scratch, left) {
+        low = low.max(edge_a.low);
+        while edge(scratch, right).is_some_and(|edge| edge.high < low) {
+            right = edge(scratch, right).map_or(0, |edge| edge.next);
         }
-        Ok(())
+        let (target, high) = match edge(scratch, right) {
+            Some(edge_b) if edge_b.low <= low => (edge_b.target, edge_a.high.min(edge_b.high)),
+            Some(edge_b) => (0, edge_a.high.min(edge_b.low.saturating_sub(1))),
+            None => (0, edge_a.high),
+        };
+        if target != 0 || how == Combine::Without {
+            let target = pair(scratch, builder, (edge_a.target, target), how)?;
+            last = append(scratch, state, last, low, high, target)?;
+        }
+        low = high.saturating_add(1);
+        if high == edge_a.high {
+            left = edge_a.next;
+        }
+        scratch.spend(1);
     }
+    Ok(())
 }
 
 fn pair(scratch: &mut Scratch<'_>, builder: &mut Builder, pair: (u32, u32), how: Combine) -> Result<u32> {

@@ -83,6 +83,36 @@ impl Builder {
     }
 }
 
+/// An automaton whose states get their edges one after the other, in the order in which they are found.
+pub(super) struct Growing {
+    builder: Builder,
+    /// The next state whose edges are made.
+    state: u32,
+}
+
+impl Growing {
+    /// Begins with the states that are there.
+    pub(super) fn new(builder: Builder) -> Self {
+        Self { state: builder.first, builder }
+    }
+
+    /// Goes on: `edges` makes the edges of a state, and the states that they lead to. Returns the automaton when it is made.
+    pub(super) fn go_on(
+        &mut self,
+        scratch: &mut Scratch<'_>,
+        mut edges: impl FnMut(&mut Scratch<'_>, &mut Builder, u32) -> Result<()>,
+    ) -> Result<Option<Dfa>> {
+        while self.state != 0 {
+            if scratch.is_spent() {
+                return Ok(None);
+            }
+            edges(scratch, &mut self.builder, self.state)?;
+            self.state = next(scratch, self.state);
+        }
+        Ok(Some(self.builder.first))
+    }
+}
+
 /// Returns what a state was made from.
 pub(super) fn key(scratch: &Scratch<'_>, state: u32) -> (u32, u32) {
     (scratch.get(state, KEY), scratch.get(state, KEY2))

@@ -3,7 +3,7 @@
 use super::ast::{Ast, Expr, List, OPEN, make};
 use super::class;
 use super::decimal::Decimal;
-use super::dfa::{Builder, Dfa, append, chained, key, next};
+use super::dfa::{Builder, Dfa, Growing, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch, mix};
 
@@ -276,10 +276,8 @@ const POINT: u32 = 4;
 
 /// The decimals that are multiples of a number, with at most as many digits behind the point: an automaton in the making.
 pub(super) struct Multiples {
-    builder: Builder,
+    growing: Growing,
     states: Remainders,
-    /// The next state whose edges are made.
-    state: u32,
 }
 
 impl Multiples {
@@ -294,36 +292,38 @@ impl Multiples {
         }
         let places = of.fraction().len() as u32;
         let mut builder = Builder::new(scratch, limit.saturating_mul(16), at)?;
-        let mut states = Remainders { modulus, places };
-        let state = states.state(scratch, &mut builder, START, 0)?;
-        Ok(Self { builder, states, state })
+        let states = Remainders { modulus, places };
+        states.state(scratch, &mut builder, START, 0)?;
+        Ok(Self { growing: Growing::new(builder), states })
     }
 
     /// Goes on. Returns the automaton when it is made, which is not trimmed.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<Option<Dfa>> {
-        while self.state != 0 {
-            if scratch.is_spent() {
-                return Ok(None);
-            }
-            self.edges(scratch)?;
-            self.state = next(scratch, self.state);
-        }
-        Ok(Some(self.builder.first))
+        let states = self.states;
+        self.growing.go_on(scratch, |scratch, builder, state| states.edges(scratch, builder, state))
     }
+}
 
-    /// Makes the edges of the present state.
-    fn edges(&mut self, scratch: &mut Scratch<'_>) -> Result<()> {
-        let Self { builder, states, state } = self;
-        let (phase, rest) = key(scratch, *state);
-        let places = states.places;
+/// The states of decimals by their remainder.
+#[derive(Clone, Copy)]
+struct Remainders {
+    modulus: u32,
+    places: u32,
+}
+
+impl Remainders {
+    /// Makes the edges of a state.
+    fn edges(self, scratch: &mut Scratch<'_>, builder: &mut Builder, state: u32) -> Result<()> {
+        let (phase, rest) = key(scratch, state);
+        let places = self.places;
         let mut last = 0;
         if phase == START {
-            let target = states.state(scratch, builder, SIGN, 0)?;
-            last = append(scratch, *state, last, 0x2D, 0x2D, target)?;
+            let target = self.state(scratch, builder, SIGN, 0)?;
+            last = append(scratch, state, last, 0x2D, 0x2D, target)?;
         }
         if matches!(phase, ZERO | INTEGER) && places > 0 {
-            let target = states.state(scratch, builder, POINT, rest)?;
-            last = append(scratch, *state, last, 0x2E, 0x2E, target)?;
+            let target = self.state(scratch, builder, POINT, rest)?;
+            last = append(scratch, state, last, 0x2E, 0x2E, target)?;
         }
         for digit in 0..10 {
             let to = match phase {
@@ -333,27 +333,18 @@ impl Multiples {
                 _ if phase - POINT >= places => continue,
                 _ => phase + 1,
             };
-            let rest = states.after(rest, digit);
-            let target = states.state(scratch, builder, to, rest)?;
-            last = append(scratch, *state, last, 0x30 + digit, 0x30 + digit, target)?;
+            let target = self.state(scratch, builder, to, self.after(rest, digit))?;
+            last = append(scratch, state, last, 0x30 + digit, 0x30 + digit, target)?;
         }
         Ok(())
     }
-}
 
-/// The states of decimals by their remainder.
-struct Remainders {
-    modulus: u32,
-    places: u32,
-}
-
-impl Remainders {
-    fn after(&self, rest: u32, digit: u32) -> u32 {
+    fn after(self, rest: u32, digit: u32) -> u32 {
         let value = u64::from(rest) * 10 + u64::from(digit);
         value.checked_rem(u64::from(self.modulus)).unwrap_or(0) as u32
     }
 
-    fn state(&mut self, scratch: &mut Scratch<'_>, builder: &mut Builder, phase: u32, rest: u32) -> Result<u32> {
+    fn state(self, scratch: &mut Scratch<'_>, builder: &mut Builder, phase: u32, rest: u32) -> Result<u32> {
         let hash = mix(mix(0, phase), rest);
         let mut state = builder.bucket(scratch, hash);
         while state != 0 {
