@@ -93,7 +93,7 @@ fn answers(time: bool, tokens: Tokens<'_>) -> Result<(), Box<dyn Error>> {
 
 /// Returns the answer to one line.
 fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
-    let request: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let request: Value = serde_json::from_str(line).map_err(|error| format!("the line is not JSON: {error}"))?;
     let text = grammar_text(line, &request)?;
     let marks = marks(&request, tokens)?;
     let source = match request["kind"].as_str() {
@@ -101,10 +101,11 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
         Some("gbnf") => Source::Gbnf(&text),
         Some("regex") => Source::Regex(&text),
         Some("tools") => Source::Tools(calls(&request, &text, &marks)?),
-        other => return Err(format!("kind {other:?}: schema, gbnf, regex or tools was expected")),
+        Some(other) => return Err(format!("kind {other}: schema, gbnf, regex or tools was expected")),
+        None => return Err("no kind: schema, gbnf, regex or tools was expected".into()),
     };
-    let ignore: Vec<&str> =
-        request["options"]["ignore"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let ignore: Option<Vec<&str>> = list(&request["options"], "ignore")?.iter().map(Value::as_str).collect();
+    let ignore = ignore.ok_or("ignore is a list of keywords")?;
     let options = options(&request, &ignore)?;
     let begin = Instant::now();
     let mut memory = AlignedBytes::new(0);
@@ -124,10 +125,10 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     };
     let compiled = begin.elapsed();
     let mut results = Vec::new();
-    for text in request["texts"].as_array().into_iter().flatten() {
+    for text in list(&request, "texts")? {
         results.push(result(&grammar, limits(&request), text, (time, options.close))?);
     }
-    for ids in request["walks"].as_array().into_iter().flatten() {
+    for ids in list(&request, "walks")? {
         let tokens = tokens.ok_or("walks need --model FILE")?;
         results.push(walk(&grammar, limits(&request), ids, time, tokens)?);
     }
@@ -137,6 +138,15 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
         answer["bytes"] = json!(memory.bytes().len());
     }
     Ok(answer)
+}
+
+/// The elements of a member that is a list or absent.
+fn list<'r>(request: &'r Value, name: &str) -> Result<&'r [Value], String> {
+    match &request[name] {
+        Value::Null => Ok(&[]),
+        Value::Array(elements) => Ok(elements),
+        _ => Err(format!("{name} is not a list")),
+    }
 }
 
 /// The format of calls that a request names.
@@ -245,7 +255,15 @@ fn grammar_text(line: &str, request: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
+/// All options; those in the second line are of tools.
+const OPTIONS: &str = "whitespace escapes closed one_of_as_any_of close ignore states items nodes depth \
+    format tool_choice parallel thoughts thinking";
+
 fn options<'o>(request: &Value, ignore: &'o [&'o str]) -> Result<Options<'o>, String> {
+    let names = request["options"].as_object().into_iter().flatten().map(|(name, _)| name);
+    if let Some(name) = names.into_iter().find(|name| !OPTIONS.split(' ').any(|option| option == *name)) {
+        return Err(format!("option {name} is none of: {OPTIONS}"));
+    }
     let named = |name: &str| request[name].as_str().or(request["options"][name].as_str()).map(str::to_owned);
     let whitespace = match named("whitespace").as_deref() {
         None | Some("bounded") => Whitespace::Bounded,
@@ -259,16 +277,19 @@ fn options<'o>(request: &Value, ignore: &'o [&'o str]) -> Result<Options<'o>, St
         Some("all") => Escapes::All,
         Some(other) => return Err(format!("escapes {other}: short or all was expected")),
     };
-    let flag = |name: &str| request["options"][name].as_bool().unwrap_or(false);
+    let flag = |name: &str| match &request["options"][name] {
+        Value::Null => Ok(false),
+        other => other.as_bool().ok_or_else(|| format!("option {name} is true or false")),
+    };
     let states = request["options"]["states"].as_u64().map_or(Options::default().states, |states| states as u32);
     Ok(Options {
         whitespace,
         escapes,
-        closed: flag("closed"),
-        one_of_as_any_of: flag("one_of_as_any_of"),
+        closed: flag("closed")?,
+        one_of_as_any_of: flag("one_of_as_any_of")?,
         ignore,
         states,
-        close: flag("close"),
+        close: flag("close")?,
     })
 }
 

@@ -4,6 +4,8 @@
 mod chat;
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "grammar")]
+mod constrain;
 mod device;
 mod figures;
 mod first_steps;
