@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gleed::grammar::{ErrorKind, Grammar, Limits, MatchError, Options, Source, Whitespace};
+use gleed::grammar::{ErrorKind, Grammar, GrammarBuild, Limits, MatchError, Options, Source, Whitespace};
 
 use super::{Compiled, check, read};
 
@@ -107,10 +107,11 @@ fn large_schemas_take_time_and_memory_in_proportion() {
         ("optional members", optional(100), optional(1000)),
         ("1 MB", enumeration(7_000), enumeration(70_000)),
     ] {
-        let (few, _) = measured(&small);
-        let (many, time) = measured(&large);
-        println!("{name}: {} bytes of schema, {many} bytes, {time:?}", large.len());
+        let (few, little, _) = measured(&small);
+        let (many, much, time) = measured(&large);
+        println!("{name}: {} bytes of schema, {many} bytes, work {much}, {time:?}", large.len());
         assert!(many < 12 * few && time < Duration::from_secs(20), "{name}: {few} to {many} bytes, {time:?}");
+        assert!(much < 14 * little, "{name}: work {little} to {much}");
     }
     let last = with(Source::Schema(optional(1000).as_bytes()), |grammar| {
         read(grammar, Limits::default(), br#"{"field 3":1,"field 998":2,"field 999":3}"#).unwrap()
@@ -118,10 +119,14 @@ fn large_schemas_take_time_and_memory_in_proportion() {
     assert_eq!(last, (41, true));
 }
 
-fn measured(schema: &str) -> (usize, Duration) {
-    let begin = Instant::now();
-    let compiled = Compiled::new(Source::Schema(schema.as_bytes()), &COMPACT).unwrap();
-    (compiled.bytes, begin.elapsed())
+/// The bytes of a grammar, the work to make it, which does not depend on the machine, and the time.
+fn measured(schema: &str) -> (usize, u64, Duration) {
+    let (source, begin) = (Source::Schema(schema.as_bytes()), Instant::now());
+    let mut compiled = Compiled::new(source, &COMPACT).unwrap();
+    let time = begin.elapsed();
+    let mut build = GrammarBuild::new(source, COMPACT, &mut compiled.scratch);
+    assert_eq!(build.step(usize::MAX), Ok(true));
+    (compiled.bytes, build.work(), time)
 }
 
 #[test]

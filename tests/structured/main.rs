@@ -9,6 +9,7 @@ mod raw_member;
 mod called;
 mod called_masks;
 mod close;
+mod failures;
 mod gbnf;
 mod generated;
 mod jump;
