@@ -16,12 +16,20 @@ impl Matcher<'_, '_> {
         most: Option<u32>,
         mask: &mut [u32],
     ) -> Result<Walk, MatchError> {
+        let walk = self.begin_walk(trie, most, mask)?;
+        // In other walks tokens are cleared, or all begin alike.
+        let picks = !walk.clears && walk.free.is_none() && matches!(walk.part, Part::All | Part::Rest);
+        Ok(Walk { first: picks.then(|| self.next_bytes()), ..walk })
+    }
+
+    fn begin_walk(&mut self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) -> Result<Walk, MatchError> {
         let now = Saved::new(self.now);
         self.tables.walk.iter_mut().take(1).for_each(|place| *place = now);
         self.tables.seen.reset([now.nodes, now.returns]);
         let walk = Walk { begun: true, most, named: self.most_named(), ..Walk::default() };
         if self.allows_silent(trie, most)? {
             trie.allow_all(mask);
+            self.clear_late(trie, most, mask)?;
             return Ok(Walk { clears: true, ..walk });
         }
         if let Some(most) = most {

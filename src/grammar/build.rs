@@ -1,7 +1,8 @@
 //! The tables of a vocabulary in the making, piece by piece.
 
+use super::fill::{StringTables, note_firsts};
 use super::sorted::{Sort, Texts, is_plain, shared};
-use super::trie::{CODECS, MOST, Node, SHORT, Strings, TokenTrie, TrieError, Vocabulary, chars};
+use super::trie::{CODECS, FIRSTS, MOST, Node, SHORT, Strings, TokenTrie, TrieError, Vocabulary, chars};
 use crate::mem::{Arena, MemoryError};
 
 /// Tokens, comparisons or nodes of a unit.
@@ -87,18 +88,11 @@ enum Stage {
 /// The tables of a [`TokenTrie`] before they are filled.
 pub(super) struct Tables<'m> {
     pub(super) nodes: [&'m mut [Node]; 2],
+    firsts: &'m mut [u32],
     pub(super) strings: [StringTables<'m>; CODECS],
     pub(super) plain: &'m mut [u32],
     pub(super) long: &'m mut [[u32; 2]],
     pub(super) alike: &'m mut [[u32; 2]],
-}
-
-/// Those of a codec.
-#[derive(Default)]
-pub(super) struct StringTables<'m> {
-    pub(super) within: &'m mut [u32],
-    pub(super) ends: &'m mut [Node],
-    pub(super) tokens: &'m mut [u32],
 }
 
 impl<'s, 'm> TrieBuild<'s, 'm> {
@@ -187,10 +181,11 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
     /// [`TrieError::Unfinished`] before [`TrieBuild::step`] has returned true after [`TrieBuild::place`], and when called again.
     pub fn finish(&mut self) -> Result<TokenTrie<'m>, TrieError> {
         let tables = self.tables.take_if(|_| self.stage == Stage::Done).ok_or(TrieError::Unfinished)?;
-        let Tables { nodes: [all, rest], strings, plain, long, alike } = tables;
+        let Tables { nodes: [all, rest], firsts, strings, plain, long, alike } = tables;
+        note_firsts([all, rest], firsts);
         let strings = strings.map(|StringTables { within, ends, tokens }| Strings { within, ends, tokens });
-        let Self { longest, has_silent, .. } = *self;
-        Ok(TokenTrie { all, rest, strings, plain, long, alike, tokens: self.ids.len() as u32, longest, has_silent })
+        let (tokens, longest, has_silent) = (self.ids.len() as u32, self.longest, self.has_silent);
+        Ok(TokenTrie { all, rest, firsts, strings, plain, long, alike, tokens, longest, has_silent })
     }
 
     fn next(&mut self, stage: Stage) {
@@ -211,6 +206,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         let [all, rest] = self.counts.nodes;
         Ok(Tables {
             nodes: [arena.slice("tokens", all)?, arena.slice("other tokens", rest)?],
+            firsts: arena.slice("first bytes", 2 * FIRSTS)?,
             strings: strings.map(Option::unwrap_or_default),
             plain: arena.slice("plain tokens", words.saturating_mul(SHORT as usize + 1))?,
             long: arena.slice("long tokens", self.counts.long)?,

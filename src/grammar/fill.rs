@@ -1,8 +1,16 @@
 //! The second half of a vocabulary's tables in the making: they are filled.
 
-use super::build::{StringTables, Tables, TrieBuild, Which};
+use super::build::{Tables, TrieBuild, Which};
 use super::sorted::{InString, Texts, in_string, is_plain, shared};
-use super::trie::{NONE, Node, SHORT, chars, set};
+use super::trie::{FIRSTS, NONE, Node, SHORT, chars, set};
+
+/// The tables of a codec before they are filled.
+#[derive(Default)]
+pub(super) struct StringTables<'m> {
+    pub(super) within: &'m mut [u32],
+    pub(super) ends: &'m mut [Node],
+    pub(super) tokens: &'m mut [u32],
+}
 
 impl<'m> Tables<'m> {
     /// The tables of a codec.
@@ -129,6 +137,25 @@ impl TrieBuild<'_, '_> {
         }
         let len = others.len();
         self.walked(len, left)
+    }
+}
+
+/// Notes for each byte where the first of the tokens lie that begin with it or with a later one: of all, and of the others.
+pub(super) fn note_firsts(of: [&[Node]; 2], firsts: &mut [u32]) {
+    firsts.fill(NONE);
+    for (nodes, firsts) in of.into_iter().zip(firsts.as_chunks_mut::<FIRSTS>().0) {
+        let mut at = 0;
+        while let Some(node) = nodes.get(at) {
+            firsts.get_mut(usize::from(node.byte())).into_iter().for_each(|place| *place = at as u32);
+            at = at.saturating_add(node.nodes().max(1) as usize);
+        }
+        let mut next = nodes.len() as u32;
+        for place in firsts.iter_mut().rev() {
+            if *place == NONE {
+                *place = next;
+            }
+            next = *place;
+        }
     }
 }
 

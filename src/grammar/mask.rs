@@ -33,6 +33,8 @@ pub(super) struct Walk {
     pub(super) clears: bool,
     /// The grammar names tokens, too: how much they add to a frontier.
     pub(super) named: Option<Named>,
+    /// The bytes with which tokens can begin, where all others need not be looked at.
+    pub(super) first: Option<[u64; 4]>,
 }
 
 impl Walk {
@@ -142,6 +144,10 @@ impl Matcher<'_, '_> {
         let end = begin.saturating_add(*left);
         while let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) {
             let depth = node.depth();
+            if let Some(first) = walk.first.filter(|first| depth == 1 && !contains(first, node.byte())) {
+                walk.node = trie.begin_behind(walk.part, node.byte(), &first).min(nodes.len());
+                continue;
+            }
             let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
             let next = match self.tables.seen.known(from.number, node.byte()) {
                 Known::To(number) if number == from.number => Some(from),

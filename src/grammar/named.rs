@@ -6,7 +6,7 @@ use super::mask::Walk;
 use super::matcher::Matcher;
 use super::step::Step;
 use super::tables::{Frontier, Item, Saved};
-use super::trie::{TokenTrie, clear, set};
+use super::trie::{TokenTrie, clear, set, set_range};
 
 /// How much what is behind tokens that the grammar names adds to a frontier at most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,20 +69,40 @@ impl Matcher<'_, '_> {
         let tokens = trie.tokens();
         for index in 0..self.now.count {
             let Some((id, _)) = self.name(index).filter(|(id, _)| *id < tokens) else { continue };
-            match self.follows(id, most)? {
-                Some(true) => set(mask, id),
-                // Where a token without bytes is named, nothing else counts.
-                Some(false) if !trie.has_bytes(id) => clear(mask, id),
-                _ => {}
+            if self.follows(id, most)? == Some(true) {
+                set(mask, id);
             }
         }
-        // All others are alike.
+        if !(0..self.now.count).any(|index| self.name(index).is_some_and(|(_, is_other)| is_other)) {
+            return Ok(());
+        }
+        // All tokens that are not named are alike.
         let other = (0..tokens).find(|id| !self.is_named(*id));
-        if let Some(other) =
-            other.filter(|_| (0..self.now.count).any(|index| self.name(index).is_some_and(|(_, any)| any)))
-            && self.follows(other, most)? == Some(true)
+        if let Some(mut begin) = other
+            && self.follows(begin, most)? == Some(true)
         {
-            (0..tokens).filter(|id| !self.is_named(*id)).for_each(|id| set(mask, id));
+            while begin < tokens {
+                let named = self.named_from(begin).unwrap_or(tokens).min(tokens);
+                set_range(mask, begin, named);
+                begin = named.saturating_add(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the tokens that the grammar names if the text cannot end in time behind them: where a token without bytes is named,
+    /// nothing else counts. Of one with bytes the walk decides.
+    pub(super) fn clear_late(
+        &mut self,
+        trie: &TokenTrie<'_>,
+        most: Option<u32>,
+        mask: &mut [u32],
+    ) -> Result<(), MatchError> {
+        for index in 0..self.now.count {
+            let Some((id, _)) = self.name(index).filter(|(id, _)| *id < trie.tokens()) else { continue };
+            if self.follows(id, most)? == Some(false) {
+                clear(mask, id);
+            }
         }
         Ok(())
     }
@@ -163,6 +183,11 @@ impl Matcher<'_, '_> {
 
     fn is_named(&self, id: u32) -> bool {
         (0..self.now.count).any(|index| self.name(index).is_some_and(|(named, _)| named == id))
+    }
+
+    /// Returns the first named token from this id on.
+    fn named_from(&self, begin: u32) -> Option<u32> {
+        (0..self.now.count).filter_map(|index| Some(self.name(index)?.0)).filter(|id| *id >= begin).min()
     }
 
     /// Whether any token without bytes may stand where an item is.

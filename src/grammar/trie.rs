@@ -47,6 +47,8 @@ pub struct TokenTrie<'m> {
     pub(super) all: &'m [Node],
     /// Of those that are not plain.
     pub(super) rest: &'m [Node],
+    /// Of both, by a byte: the place of the first token that begins with it or with a later one.
+    pub(super) firsts: &'m [u32],
     /// For strings of each codec.
     pub(super) strings: [Strings<'m>; CODECS],
     /// Plain tokens: whole characters that a string of JSON has as they are. A mask of all, then one for each number of
@@ -62,6 +64,9 @@ pub struct TokenTrie<'m> {
     /// Whether there are tokens without bytes.
     pub(super) has_silent: bool,
 }
+
+/// The bytes with which tokens begin.
+pub(super) const FIRSTS: usize = 256;
 
 /// The id of no token.
 pub(super) const NONE: u32 = u32::MAX;
@@ -177,6 +182,14 @@ impl<'m> TokenTrie<'m> {
         }
     }
 
+    /// Returns where the first of some tokens lies that begins with one of these bytes behind another one.
+    pub(super) fn begin_behind(&self, part: Part, byte: u8, bytes: &[u64; 4]) -> usize {
+        let begin = if part == Part::All { 0 } else { FIRSTS };
+        let next = (byte..=255).skip(1).find(|byte| contains(bytes, *byte));
+        let place = next.and_then(|byte| self.firsts.get(begin + usize::from(byte)));
+        place.map_or(usize::MAX, |place| *place as usize)
+    }
+
     /// Allows the token that ends at a node, or those that end as it says.
     #[inline]
     pub(super) fn allow(&self, part: Part, node: Node, mask: &mut [u32]) {
@@ -205,13 +218,10 @@ impl<'m> TokenTrie<'m> {
         self.longest
     }
 
-    /// Sets the bits of all tokens.
+    /// Sets the bits of all tokens, and no others.
     pub(super) fn allow_all(&self, mask: &mut [u32]) {
-        let mut left = self.tokens;
-        for word in mask {
-            *word = if left >= 32 { u32::MAX } else { (1 << left) - 1 };
-            left = left.saturating_sub(32);
-        }
+        mask.fill(0);
+        set_range(mask, 0, self.tokens);
     }
 
     /// Sets the bits of the plain tokens of at most so many characters, and clears the others.
@@ -253,11 +263,6 @@ impl<'m> TokenTrie<'m> {
         self.has_silent
     }
 
-    /// Returns whether a token has bytes.
-    pub(super) fn has_bytes(&self, id: u32) -> bool {
-        self.all.iter().any(|node| node.token() == Some(id)) || self.alike.iter().any(|[_, other]| *other == id)
-    }
-
     /// Returns the number of ids.
     pub(super) fn tokens(&self) -> u32 {
         self.tokens
@@ -273,6 +278,17 @@ pub(super) fn chars(text: &[u8]) -> u32 {
 pub(super) fn set(mask: &mut [u32], id: u32) {
     if let Some(word) = mask.get_mut(id as usize / 32) {
         *word |= 1 << (id % 32);
+    }
+}
+
+/// Sets the bits of the tokens from one up to another, which is not among them.
+pub(super) fn set_range(mask: &mut [u32], from: u32, to: u32) {
+    let below = |count: u32| if count < 32 { (1 << count) - 1 } else { u32::MAX };
+    let words = from as usize / 32..to.div_ceil(32) as usize;
+    let mut first = from / 32 * 32;
+    for word in mask.get_mut(words).unwrap_or_default() {
+        *word |= below(to.saturating_sub(first)) & !below(from.saturating_sub(first));
+        first = first.saturating_add(32);
     }
 }
 
