@@ -1,6 +1,8 @@
 //! What goes wrong at the borders of tokens, texts, names and values. Each mask is compared with each token alone.
 
-use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
+use gleed::grammar::{
+    ErrorKind, Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace,
+};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 
 use super::common::Memory;
@@ -153,7 +155,7 @@ fn tokens_end_a_string_and_go_on() {
         assert_eq!(of(r#"[{"a"#), [&b"\":\""[..]]);
         assert_eq!(of(r#"[{"a":"x"#), [&b"\",\""[..], b"\",\"b\":\"", b"x\",\"b\":\"y\"}", b"\\\"}"]);
         assert_eq!(of(r#"[{"a":"x","b":"y"#), [&b"\"}"[..], b"\"},", b"\"}]", b"\\\"}"]);
-        assert_eq!(of(r#"[{"a":"x","b":"y\"#), [&b"\"}"[..], b"\"},", b"\"}]", b"\":\"", b"\",\""]);
+        assert_eq!(of(r#"[{"a":"x","b":"y\"#), [&b"\"}"[..], b"\"},", b"\"}]", b"\":\"", b"\",\"", b"\\\"}"]);
     });
 }
 
@@ -165,7 +167,7 @@ fn escapes_are_cut_anywhere() {
     let source = Source::Schema(br#"{"type":"string"}"#);
     with(source, &all, |grammar| {
         let of = |text: &str| following(grammar, &words, text.as_bytes());
-        assert_eq!(of("\"").1, [&b"\\u"[..], b"\\ud83d", b"\\ud83d\\ude00"]);
+        assert_eq!(of("\"").1, [&b"\\u"[..], b"\\ud83d", b"\\ud83d\\ude00", b"3d\\", b"00\""]);
         assert_eq!(of("\"\\").0, b"\"\\bfnrtu");
         assert_eq!(of("\"\\u").0, b"0123456789ABCDEFabcdef");
         // Not the low half of a pair.
@@ -175,10 +177,10 @@ fn escapes_are_cut_anywhere() {
         assert_eq!(of("\"\\ud83d\\"), (b"u".to_vec(), vec![]));
         assert_eq!(of("\"\\ud83d\\u").0, b"Dd");
         assert_eq!(of("\"\\ud83d\\ud").0, b"CDEFcdef");
-        assert_eq!(of("\"\\ud83d\\ude").1, [&b"00\""[..]]);
+        assert_eq!(of("\"\\ud83d\\ude").1, [&b"3d\\"[..], b"00\""]);
     });
     with(source, &COMPACT, |grammar| {
-        assert_eq!(following(grammar, &words, b"\"\\"), (b"\"\\bfnrt".to_vec(), vec![]));
+        assert_eq!(following(grammar, &words, b"\"\\").0, b"\"\\bfnrt");
     });
 }
 
@@ -285,18 +287,21 @@ fn a_fork_outlives_its_parent() {
 }
 
 #[test]
-fn hostile_patterns_are_automata() {
+fn hostile_patterns_are_automata_or_refused() {
     for (pattern, text, accepted) in [
         ("(a|aa)+$", "a".repeat(3000), true),
         ("^(a|aa)+$", format!("{}b", "a".repeat(3000)), false),
         ("(.*){20}", "a".repeat(3000), true),
-        ("^[^x]{0,9999}y$", format!("{}y", "a".repeat(9999)), true),
-        ("^[^x]{0,9999}y$", format!("{}y", "a".repeat(10_000)), false),
         ("[^x]{0,9999}y", format!("{}y", "a".repeat(30_000)), true),
+        ("^[^x]{0,999}y$", format!("{}y", "a".repeat(999)), true),
+        ("^[^x]{0,999}y$", format!("{}y", "a".repeat(1000)), false),
     ] {
         let schema = format!(r#"{{"type":"string","pattern":"{pattern}"}}"#);
-        let options = Options { states: 65_535, ..COMPACT };
-        let found = check(Source::Schema(schema.as_bytes()), &options, &[format!("\"{text}\"")]).unwrap();
+        let found = check(Source::Schema(schema.as_bytes()), &COMPACT, &[format!("\"{text}\"")]).unwrap();
         assert_eq!(found[0].1, accepted, "{pattern}");
     }
+    // Where it is a count of characters it has a state for each of them.
+    let error = check::<&str>(Source::Schema(br#"{"type":"string","pattern":"^[^x]{0,9999}y$"}"#), &COMPACT, &[]);
+    let error = error.unwrap_err();
+    assert_eq!((error.kind, error.at), (ErrorKind::TooManyStates { limit: 4096 }, 28));
 }
