@@ -5,6 +5,7 @@ use serde_json::json;
 use super::architectures::{ATTENTION, Architecture, DECODER, EMBEDDING, EXPERTS, HEAD, Key, RMS, SIZES};
 use super::config::{Config, size};
 use super::how::How;
+use super::newer::LATE_NORMS;
 use super::rope;
 use super::tensors::{Rule, rule, whole};
 
@@ -12,7 +13,7 @@ pub(super) const GPT_OSS: &[Architecture] = &[Architecture {
     classes: &["GptOssForCausalLM"],
     name: "gpt-oss",
     keys: &[SIZES, RMS, HEAD, EXPERTS, WIDTH],
-    rules: &[EMBEDDING, ATTENTION, LAYERS],
+    rules: &[EMBEDDING, LATE_NORMS, ATTENTION, LAYERS],
     window_period: 2,
     check: |config| {
         config.want("swiglu_limit", &[json!(7.0)])?;
@@ -32,8 +33,6 @@ pub(super) const GPT_OSS: &[Architecture] = &[Architecture {
 const WIDTH: &[Key] = &[Key("expert_feed_forward_length", |c| size(c.ffn()))];
 
 const LAYERS: &[Rule] = &[
-    rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
-    rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::Same),
     whole("layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight", How::Same),
     rule("layers.{}.mlp.router", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.experts.gate_up_proj_blocks", "blk.{}.ffn_gate_exps.weight", How::Every(0)),

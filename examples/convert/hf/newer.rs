@@ -137,7 +137,7 @@ fn lfm2_width(config: &Config) -> Result<usize> {
     Ok(((factor * width as f64) as usize).next_multiple_of(multiple))
 }
 
-const HUNYUAN: &[Rule] = &[
+pub(super) const HUNYUAN: &[Rule] = &[
     rule("layers.{}.self_attn.query_layernorm", "blk.{}.attn_q_norm", How::Same),
     rule("layers.{}.self_attn.key_layernorm", "blk.{}.attn_k_norm", How::Same),
 ];
@@ -152,12 +152,12 @@ const GLM4: &[Rule] = &[
     rule("layers.{}.post_mlp_layernorm", "blk.{}.post_ffw_norm", How::Same),
 ];
 
-const LATE_NORMS: &[Rule] = &[
+pub(super) const LATE_NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::Same),
 ];
 
-const UP_DOWN: &[Rule] = &[
+pub(super) const UP_DOWN: &[Rule] = &[
     rule("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];

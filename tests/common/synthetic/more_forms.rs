@@ -2,7 +2,7 @@
 
 use super::architectures::{Architecture, Fixed, Form};
 use super::forms::{GPT2, LLAMA, QWEN3};
-use super::recurrent::NEMOTRON_H;
+use super::recurrent::{NEMOTRON_H, state_keys};
 
 const EXPERTS: &str = "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate_inp ffn_gate_exps ffn_up_exps \
      ffn_down_exps ffn_gate_shexp ffn_up_shexp ffn_down_shexp";
@@ -26,16 +26,12 @@ pub const FORMS: [Form; 23] = [
             NEMOTRON_H.others[0],
             "attn_norm ffn_gate_inp exp_probs_b ffn_up_exps ffn_down_exps ffn_up_shexp ffn_down_shexp",
         ],
-        keys: &[
-            ("ssm.conv_kernel", Fixed::U32(4)),
-            ("ssm.state_size", Fixed::U32(12)),
-            ("ssm.group_count", Fixed::U32(2)),
-            ("ssm.time_step_rank", Fixed::U32(4)),
-            ("ssm.inner_size", Fixed::U32(64)),
+        keys: state_keys!(
+            2,
             ("expert_weights_norm", Fixed::Bool(true)),
             ("expert_weights_scale", Fixed::F32(2.5)),
-            ("expert_group_count", Fixed::U32(1)),
-        ],
+            ("expert_group_count", Fixed::U32(1))
+        ),
         experts: 5,
         seed: 51,
         ..NEMOTRON_H

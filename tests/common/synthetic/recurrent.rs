@@ -3,6 +3,22 @@
 use super::architectures::{Architecture, Fixed, Form};
 use super::forms::LLAMA;
 
+/// The keys of states that are a matrix for each of four heads, in so many groups, after other keys.
+macro_rules! state_keys {
+    ($groups:literal $(, $key:expr)*) => {
+        &[
+            $($key,)*
+            ("ssm.conv_kernel", Fixed::U32(4)),
+            ("ssm.state_size", Fixed::U32(12)),
+            ("ssm.group_count", Fixed::U32($groups)),
+            ("ssm.time_step_rank", Fixed::U32(4)),
+            ("ssm.inner_size", Fixed::U32(64)),
+        ]
+    };
+}
+
+pub(super) use state_keys;
+
 pub const LFM2: Form = Form {
     architecture: Architecture::Lfm2,
     name: "lfm2",
@@ -39,14 +55,7 @@ pub const QWEN35: Form = Form {
         "attn_norm attn_qkv:delta attn_gate ssm_alpha ssm_beta ssm_conv1d ssm_dt= ssm_a= ssm_norm:value ssm_out \
                post_attention_norm ffn_gate ffn_up ffn_down",
     ],
-    keys: &[
-        ("full_attention_interval", Fixed::U32(2)),
-        ("ssm.conv_kernel", Fixed::U32(4)),
-        ("ssm.state_size", Fixed::U32(12)),
-        ("ssm.group_count", Fixed::U32(2)),
-        ("ssm.time_step_rank", Fixed::U32(4)),
-        ("ssm.inner_size", Fixed::U32(64)),
-    ],
+    keys: state_keys!(2, ("full_attention_interval", Fixed::U32(2))),
     rotary_share: 0.5,
     layers: 3,
     seed: 41,
@@ -73,17 +82,13 @@ pub const GRANITE_HYBRID: Form = Form {
         "attn_norm ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_norm:groups ssm_out ffn_norm ffn_gate \
                ffn_up ffn_down",
     ],
-    keys: &[
+    keys: state_keys!(
+        2,
         ("embedding_scale", Fixed::F32(2.5)),
         ("residual_scale", Fixed::F32(0.5)),
         ("logit_scale", Fixed::F32(2.0)),
-        ("rope.scaling.finetuned", Fixed::Bool(false)),
-        ("ssm.conv_kernel", Fixed::U32(4)),
-        ("ssm.state_size", Fixed::U32(12)),
-        ("ssm.group_count", Fixed::U32(2)),
-        ("ssm.time_step_rank", Fixed::U32(4)),
-        ("ssm.inner_size", Fixed::U32(64)),
-    ],
+        ("rope.scaling.finetuned", Fixed::Bool(false))
+    ),
     layers: 3,
     seed: 42,
     ..LLAMA
@@ -93,13 +98,7 @@ pub const FALCON_H1: Form = Form {
     name: "falcon-h1",
     layer: "attn_norm attn_q attn_k attn_v attn_output ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_out \
             ffn_norm= ffn_gate ffn_up ffn_down",
-    keys: &[
-        ("ssm.conv_kernel", Fixed::U32(4)),
-        ("ssm.state_size", Fixed::U32(12)),
-        ("ssm.group_count", Fixed::U32(1)),
-        ("ssm.time_step_rank", Fixed::U32(4)),
-        ("ssm.inner_size", Fixed::U32(64)),
-    ],
+    keys: state_keys!(1),
     seed: 43,
     ..LLAMA
 };
@@ -114,13 +113,7 @@ pub const NEMOTRON_H: Form = Form {
     ],
     // That of its converters.
     eps_key: "attention.layer_norm_epsilon",
-    keys: &[
-        ("ssm.conv_kernel", Fixed::U32(4)),
-        ("ssm.state_size", Fixed::U32(12)),
-        ("ssm.group_count", Fixed::U32(2)),
-        ("ssm.time_step_rank", Fixed::U32(4)),
-        ("ssm.inner_size", Fixed::U32(64)),
-    ],
+    keys: state_keys!(2),
     rotary_share: 0.0,
     layers: 5,
     seed: 47,
