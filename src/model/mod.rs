@@ -48,8 +48,8 @@ mod keys;
 mod read;
 
 pub use crate::weights::{
-    Adapter, Attention, Biases, ClassifierForm, Config, Embedding, FeedForward, FinalNorm, Gate, Head, LayerShape,
-    Mixer, ModelError, Pooler, Pooling, Presence, QkNorm, Recurrent, Rope,
+    Adapter, Attention, Biases, ClassifierForm, Config, Embedding, FeedForward, FinalNorm, Gate, Head, HeadGates,
+    LayerShape, Mixer, ModelError, Pooler, Pooling, Presence, QkNorm, Recurrent, Rope,
 };
 
 use gguf_rs_lite::{Gguf, TensorInfo};

@@ -6,8 +6,8 @@ use crate::kernels::NormKind;
 use crate::kv::{KvShape, LayerGroups, LayerSet, MAX_GROUPS};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{
-    Attention, Config, Embedding, FeedForward, FinalNorm, Gate, Head, Mixer, ModelError, Pooler, Pooling, Recurrent,
-    Role, inverse_root,
+    Attention, Config, Embedding, FeedForward, FinalNorm, Gate, Head, HeadGates, Mixer, ModelError, Pooler, Pooling,
+    Recurrent, Role, inverse_root,
 };
 
 const EPSILON: &str = "attention.layer_norm_epsilon";
@@ -111,7 +111,7 @@ fn attention(keys: &Keys<'_>, architecture: &Architecture, head_dim: usize) -> R
         temperature: None,
         sink_scores: false,
         fused: keys.has("blk.0.attn_qkv.weight"),
-        gated: false,
+        gates: HeadGates::None,
     })
 }
 

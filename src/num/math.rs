@@ -44,13 +44,7 @@ fn exp_from(x: f32, least: f32) -> f32 {
     let shifted = x * LOG2_E + ROUND_MAGIC;
     let n = shifted - ROUND_MAGIC;
     let r = (x - n * LN2_HI) - n * LN2_LO;
-    let mut p = 1.987_569_1e-4_f32;
-    p = p * r + 1.398_199_9e-3;
-    p = p * r + 8.333_452e-3;
-    p = p * r + 4.166_579_6e-2;
-    p = p * r + 1.666_666_5e-1;
-    p = p * r + 0.5;
-    let y = (p * (r * r) + r) + 1.0;
+    let y = (exp_polynomial(r) * (r * r) + r) + 1.0;
     // The low bits of `shifted` hold n in two's complement; -126 <= n <= 127 where the result counts.
     let exponent = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()).wrapping_add(127);
     let result = y * f32::from_bits(exponent << 23);
@@ -128,6 +122,17 @@ pub fn squared_relu(x: f32) -> f32 {
     // What is not a number stays that.
     let above = if x < 0.0 { 0.0 } else { x };
     settle(above * above)
+}
+
+/// (e^r - 1 - r) / r^2.
+#[inline]
+pub(super) fn exp_polynomial(r: f32) -> f32 {
+    let mut p = 1.987_569_1e-4_f32;
+    p = p * r + 1.398_199_9e-3;
+    p = p * r + 8.333_452e-3;
+    p = p * r + 4.166_579_6e-2;
+    p = p * r + 1.666_666_5e-1;
+    p * r + 0.5
 }
 
 /// Returns x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`,

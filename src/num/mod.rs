@@ -8,7 +8,7 @@
 //! A checksum of a file that is read in pieces, and a softmax whose bits are the same on every machine:
 //!
 //! ```
-//! use gleed::num::{Xxh64, exp, f16_to_f32, f32_to_f16};
+//! use gleed::num::{Xielu, Xxh64, exp, f16_to_f32, f32_to_f16, xielu};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf")?;
@@ -27,6 +27,10 @@
 //!
 //! // Keys and values are rounded to f16 once.
 //! assert_eq!(f16_to_f32(f32_to_f16(0.1)), 0.099_975_586);
+//!
+//! // The activation function of Apertus, with the numbers of one of its layers.
+//! let numbers = Xielu { linear: 0.5, positive: 0.75, negative: 1.25, largest: -1e-6 };
+//! assert_eq!(xielu(2.0, numbers), 4.0);
 //! # Ok(())
 //! # }
 //! ```
@@ -38,6 +42,7 @@ pub const ARITHMETIC_VERSION: u32 = 4;
 mod half;
 mod hash;
 mod math;
+mod xielu;
 
 pub use half::{f16_to_f32, f32_to_f16};
 pub use hash::Xxh64;
@@ -52,3 +57,4 @@ pub use math::{
     exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle, short, sigmoid,
     silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,
 };
+pub use xielu::{Xielu, xielu};

@@ -6,9 +6,13 @@ use super::input::Forms;
 use super::slopes::fill_slopes;
 use crate::cache::SeqId;
 use crate::device::{RotarySet, RotaryView};
-use crate::kernels::Level;
+use crate::kernels::{Activation, Level};
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
+#[cfg(feature = "arch-apertus")]
+use crate::num::Xielu;
+#[cfg(feature = "arch-apertus")]
+use crate::weights::xielu;
 use crate::weights::{Config, Files, Role, Uses, Weights};
 
 /// A model's numbers and weights, and what is computed from them once.
@@ -29,6 +33,9 @@ pub(crate) struct Context<'m, 'a> {
     pub(super) frequencies: &'a mut [f64],
     /// Slopes of ALiBi: `[heads]`, or none.
     pub(super) slopes: &'a mut [f32],
+    /// What the activation functions of the layers have for themselves: `[layers][4]`, or none.
+    #[cfg(feature = "arch-apertus")]
+    activations: &'a mut [f32],
     /// Hidden states that are given are kept for so many tokens of a sequence: the rows of a batch, and one whose token is not known yet.
     given: usize,
 }
@@ -53,6 +60,8 @@ impl<'m, 'a> Context<'m, 'a> {
         rotary(config, &weights, divisors).frequencies(frequencies);
         let slopes = arena.slice("slopes", if config.attention.alibi > 0.0 { config.heads } else { 0 })?;
         fill_slopes(config.attention.alibi, slopes);
+        #[cfg(feature = "arch-apertus")]
+        let activations = activations(arena, files, config)?;
         let adapters = Adapters::carve(arena, config, capacity)?;
         let input_words = forms.widest(config).and_then(|words| words.checked_add(adapter_words(capacity)));
         Ok(Self {
@@ -66,12 +75,24 @@ impl<'m, 'a> Context<'m, 'a> {
             divisors,
             frequencies,
             slopes,
+            #[cfg(feature = "arch-apertus")]
+            activations,
             given: capacity.given(),
         })
     }
 }
 
 impl<'m> Context<'m, '_> {
+    /// The activation function of a layer.
+    #[cfg_attr(not(feature = "arch-apertus"), allow(unused_variables))]
+    pub(super) fn activation(&self, layer: usize) -> Activation {
+        #[cfg(feature = "arch-apertus")]
+        if let Some(&[linear, positive, negative, largest]) = self.activations.as_chunks().0.get(layer) {
+            return Activation::Xielu(Xielu { linear, positive, negative, largest });
+        }
+        self.config.feed_forward.activation
+    }
+
     /// Whether products with one of a layer's matrices are multiplied by a scale.
     pub(crate) fn is_scaled(&self, layer: usize, matrices: &[Role]) -> bool {
         matrices.iter().any(|&role| self.weights.is_scaled(layer, role))
@@ -96,4 +117,18 @@ fn rotary<'m>(config: &Config, weights: &Weights<'m, '_>, divisors: Role) -> Rot
         *place = Some(RotarySet { frequencies, dims, divisors: if divided { divisors } else { &[] } });
     }
     RotaryView { sets }
+}
+
+/// What the activation functions of the layers have for themselves: `[layers][4]`, or nothing.
+#[cfg(feature = "arch-apertus")]
+fn activations<'a>(arena: &mut Arena<'a>, files: &Files<'_>, config: &Config) -> Result<&'a mut [f32], MemoryError> {
+    let has_own = matches!(config.feed_forward.activation, Activation::Xielu(_));
+    let all = arena.slice("activation functions", if has_own { 4 * config.layers } else { 0 })?;
+    for (layer, numbers) in all.as_chunks_mut().0.iter_mut().enumerate() {
+        // A model whose file lacks them was refused.
+        if let Ok(Xielu { linear, positive, negative, largest }) = xielu(files, layer) {
+            *numbers = [linear, positive, negative, largest];
+        }
+    }
+    Ok(all)
 }

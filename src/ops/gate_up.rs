@@ -75,7 +75,7 @@ impl Operation for GateUp {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let width = self.to.width(&context.config, &context.config.layer(work.layer));
-        let activation = context.config.feed_forward.activation;
+        let activation = context.activation(work.layer);
         let deltas = context.deltas(work.layer, self.from);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
         let (gate, up) = self.linears(&context.config, width, &linear).ok_or(Fault::Internal(site!()))?;
@@ -99,7 +99,11 @@ impl Viewed for GateUp {
         }
         let width = self.to.width(&context.config, &context.config.layer(layer));
         let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
-        let activation = context.config.feed_forward.activation;
+        let activation = context.activation(layer);
+        #[cfg(feature = "arch-apertus")]
+        if matches!(activation, crate::kernels::Activation::Xielu(_)) {
+            return Some(OpView::Other("xIELU"));
+        }
         Some(OpView::GateUp(GateUpView { gate: gate.map(Into::into), up: up.into(), activation }))
     }
 }

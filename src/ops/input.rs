@@ -55,6 +55,7 @@ impl Input {
                 Role::K,
                 Role::V,
                 Role::Qkv,
+                Role::HeadGate,
                 Role::DeltaQkv,
                 Role::MixerGate,
                 Role::Alpha,

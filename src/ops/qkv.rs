@@ -4,7 +4,7 @@ use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Wor
 use crate::device::{MatrixView, OpView, QkvView};
 use crate::error::Fault;
 use crate::kernels::Combine;
-use crate::weights::Role;
+use crate::weights::{HeadGates, Role};
 
 /// Queries, keys and values side by side, of three matrices or of one; behind them the gates, where there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ impl Operation for Qkv {
     }
 
     fn tensors(&self) -> &[Role] {
-        &[Role::Q, Role::K, Role::V, Role::Qkv]
+        &[Role::Q, Role::K, Role::V, Role::Qkv, Role::HeadGate]
     }
 
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, _: Batch<'_>) -> Grid {
@@ -25,7 +25,8 @@ impl Operation for Qkv {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
-        let (q_width, kv_width, head_dim, gated) = (shape.q_width(), shape.kv_width(), shape.kv.head_dim, shape.gated);
+        let (q_width, kv_width, head_dim) = (shape.q_width(), shape.kv_width(), shape.kv.head_dim);
+        let gated = shape.gates == HeadGates::Elements;
         let deltas = context.deltas(work.layer, Input::Attention);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
         // A layer that reads the keys and values of another one may have matrices that nobody reads.
@@ -42,11 +43,13 @@ impl Operation for Qkv {
             let half = |half: usize| q.and_then(|q| q.slice((2 * head + half) * head_dim, head_dim));
             [(head * head_dim, half(0)), (q_width + 2 * kv_width + head * head_dim, half(1))]
         });
+        let gate = if cfg!(feature = "arch-spark2_5") { linear(Role::HeadGate) } else { None };
+        let own_gates = [(q_width + 2 * kv_width, gate)];
         let Buffers { input, qkv, scratch, .. } = memory.buffers;
         let inputs = context.input_rows((work.layer, Input::Attention), input, work.workers(scratch));
         work.each_tile(qkv, scratch, &|tile, scratch| {
             let row = tile.rows().start;
-            parts.into_iter().chain(gates.clone()).try_for_each(|(first, linear)| {
+            parts.into_iter().chain(own_gates).chain(gates.clone()).try_for_each(|(first, linear)| {
                 let Some(linear) = linear else { return Ok(()) };
                 linear
                     .run(context.level, (&inputs, row), first, tile, Combine::Set, scratch)
@@ -60,7 +63,7 @@ impl Viewed for Qkv {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let shape = context.config.layer(layer);
         let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
-        if shape.gated {
+        if shape.gates != HeadGates::None {
             return Some(OpView::Other(self.name()));
         }
         let part = |first: usize, role| Some((first, MatrixView::from(context.weights.linear(layer, role)?)));

@@ -6,7 +6,7 @@ use crate::device::{ActivationSource, OpView, QuantizeView};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::num::sigmoid;
-use crate::weights::{LayerShape, Mixer, Role};
+use crate::weights::{HeadGates, LayerShape, Mixer, Role};
 
 /// Activations in the forms that an input's matrices want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Viewed for Quantize {
         let sinks = context.weights.tensor(layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
         let from = match (self.from, self.to) {
             (Source::Residual, _) => ActivationSource::Residual,
-            (Source::Attention, _) if !shape.gated => ActivationSource::Attention { sinks },
+            (Source::Attention, _) if shape.gates == HeadGates::None => ActivationSource::Attention { sinks },
             (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
                 ActivationSource::SharedExpert
             }
@@ -113,9 +113,20 @@ impl Viewed for Quantize {
 
 /// Multiplies attention's result for row `index` by its gates, where the model has these.
 fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) -> Option<()> {
-    if layer.gated {
-        let gates = row_of(qkv, index, layer.heads_width())?.get(layer.qkv_width()..)?;
+    if layer.gates == HeadGates::None {
+        return Some(());
+    }
+    let gates = row_of(qkv, index, layer.heads_width())?.get(layer.qkv_width()..)?;
+    if layer.gates == HeadGates::Elements || !cfg!(feature = "arch-spark2_5") {
         heads.iter_mut().zip(gates).for_each(|(x, &gate)| *x *= sigmoid(gate));
+        return Some(());
+    }
+    let mut rest = heads;
+    for &gate in gates {
+        let (head, after) = core::mem::take(&mut rest).split_at_mut_checked(layer.kv.head_dim)?;
+        let gate = sigmoid(gate);
+        head.iter_mut().for_each(|x| *x *= gate);
+        rest = after;
     }
     Some(())
 }

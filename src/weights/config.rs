@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use super::layer::HeadGates;
 use super::recurrent::Recurrent;
 use crate::kernels::{Activation, NormKind};
 use crate::kv::{KvShape, LayerGroups, LayerSet, MAX_GROUPS};
@@ -111,9 +112,8 @@ pub struct Attention {
     pub sink_scores: bool,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
-    /// Whether the matrix of queries has as many rows again, the gates of their results: after the rows of each head
-    /// those of its gate.
-    pub gated: bool,
+    /// What the heads' results are multiplied by.
+    pub gates: HeadGates,
 }
 
 /// How queries and keys are normalized.

@@ -18,10 +18,24 @@ pub struct LayerShape {
     pub has_kv: bool,
     /// Whether the values are the keys.
     pub keys_as_values: bool,
-    /// Whether attention's results are gated.
-    pub gated: bool,
+    /// What attention's results are multiplied by.
+    pub gates: HeadGates,
     /// Width of the feed-forward layer.
     pub ffn: usize,
+}
+
+/// What the results of attention's heads are multiplied by: the sigmoids of products with the input of attention.
+///
+/// [Example](crate::model#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadGates {
+    /// By nothing.
+    None,
+    /// Each element by its own gate. The matrix of queries has as many rows again: after the rows of each head those of its
+    /// gate.
+    Elements,
+    /// Each head by one gate, of a matrix with a row for each head.
+    Heads,
 }
 
 impl LayerShape {
@@ -52,7 +66,11 @@ impl LayerShape {
 
     /// Elements of the gates of attention's results per row.
     pub(crate) fn gates_width(&self) -> usize {
-        if self.gated { self.q_width() } else { 0 }
+        match self.gates {
+            HeadGates::None => 0,
+            HeadGates::Elements => self.q_width(),
+            HeadGates::Heads => self.heads,
+        }
     }
 }
 
@@ -65,7 +83,7 @@ impl Config {
             kv: self.kv_shapes.get(self.layer_groups.group(layer)).copied().unwrap_or_default(),
             has_kv: self.has_kv(layer),
             keys_as_values: self.attention.keys_as_values.contains(layer),
-            gated: self.attention.gated,
+            gates: self.attention.gates,
             ffn: if other { self.feed_forward.other_width } else { self.ffn },
         }
     }

@@ -1,5 +1,7 @@
 //! What a model is made of, as data: its configuration, its tensors by role, and where they are in the file.
 
+#[cfg(feature = "arch-apertus")]
+mod activation;
 mod adapter;
 mod config;
 mod dtypes;
@@ -12,6 +14,8 @@ mod roles;
 mod shapes;
 mod table;
 
+#[cfg(feature = "arch-apertus")]
+pub(crate) use activation::xielu;
 pub use adapter::Adapter;
 pub(crate) use adapter::TARGETS;
 pub(crate) use config::inverse_root;
@@ -22,7 +26,7 @@ pub use config::{
 pub(crate) use dtypes::Dtypes;
 pub use error::ModelError;
 pub(crate) use files::Files;
-pub use layer::LayerShape;
+pub use layer::{HeadGates, LayerShape};
 pub use recurrent::{Mixer, Recurrent};
 pub(crate) use roles::Role;
 pub(crate) use table::{Survey, TensorRef, Uses, Weights, survey};

@@ -1,7 +1,7 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
 use super::config::{Config, FinalNorm, Gate};
-use super::layer::LayerShape;
+use super::layer::{HeadGates, LayerShape};
 use super::recurrent::Mixer;
 use super::shapes::{
     Shape, bias, biases, classifier_norm, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix,
@@ -111,6 +111,7 @@ tensors! {
             bias VBias "attn_v.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.kv_width()) } else { None };
         Qkv "attn_qkv.weight" |c, l| (!separate(c)).then_some(Shape::Matrix(l.qkv_width(), c.hidden)),
             bias QkvBias "attn_qkv.bias" |c, l| if separate(c) { None } else { bias(c.biases.qkv, l.qkv_width()) };
+        HeadGate "attn_gate.weight" |c, l| (c.attention.gates == HeadGates::Heads).then_some(Shape::Matrix(l.heads, c.hidden));
         QNorm "attn_q_norm.weight" |c, l| qk_norm(c, l, l.heads),
             bias QNormBias "attn_q_norm.bias" |c, l| qk_norm_bias(c, l.q_width());
         KNorm "attn_k_norm.weight" |c, l| k_norm(c, l),

@@ -4,12 +4,14 @@ use core::ops::Range;
 
 use super::products::OUTPUTS;
 use crate::mem::Tile;
+#[cfg(feature = "arch-apertus")]
+use crate::num::{Xielu, xielu};
 use crate::num::{gelu_erf, gelu_tanh, limited, limited_silu, settle, silu, squared_relu, tanh};
 
 /// The non-linear function of a feed-forward layer.
 ///
 /// [Example](crate::kernels#example).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     /// `x / (1 + e^-x)`.
     Silu,
@@ -22,11 +24,23 @@ pub enum Activation {
     /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to -7..=7, and 1
     /// is added.
     LimitedSilu,
+    /// [`xielu`] with these numbers. Where each layer has its own, a [`Config`](crate::Config) has those of the first. Only with the
+    /// feature `arch-apertus`.
+    #[cfg(feature = "arch-apertus")]
+    Xielu(Xielu),
 }
 
 impl Activation {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Silu, Self::GeluTanh, Self::GeluErf, Self::SquaredRelu, Self::LimitedSilu];
+    /// All of them; xIELU with some numbers.
+    pub const ALL: [Self; 5 + cfg!(feature = "arch-apertus") as usize] = [
+        Self::Silu,
+        Self::GeluTanh,
+        Self::GeluErf,
+        Self::SquaredRelu,
+        Self::LimitedSilu,
+        #[cfg(feature = "arch-apertus")]
+        Self::Xielu(Xielu { linear: 0.5, positive: 0.8, negative: 1.3, largest: -1e-6 }),
+    ];
 }
 
 /// How outputs enter the place where they belong.
@@ -63,10 +77,14 @@ pub(in crate::kernels) fn combine_tile(
         Combine::Activate(Activation::GeluErf) => each(tile, cols, outputs, |_, output| gelu_erf(output)),
         Combine::Activate(Activation::SquaredRelu) => each(tile, cols, outputs, |_, output| squared_relu(output)),
         Combine::Activate(Activation::LimitedSilu) => each(tile, cols, outputs, |_, output| limited_silu(output)),
+        #[cfg(feature = "arch-apertus")]
+        Combine::Activate(Activation::Xielu(numbers)) => each(tile, cols, outputs, |_, output| xielu(output, numbers)),
         Combine::Gate(Activation::Silu) => each(tile, cols, outputs, |y, output| silu(y) * output),
         Combine::Gate(Activation::GeluTanh) => each(tile, cols, outputs, |y, output| gelu_tanh(y) * output),
         Combine::Gate(Activation::GeluErf) => each(tile, cols, outputs, |y, output| gelu_erf(y) * output),
         Combine::Gate(Activation::SquaredRelu) => each(tile, cols, outputs, |y, output| squared_relu(y) * output),
+        #[cfg(feature = "arch-apertus")]
+        Combine::Gate(Activation::Xielu(numbers)) => each(tile, cols, outputs, |y, output| xielu(y, numbers) * output),
         Combine::Gate(Activation::LimitedSilu) => {
             each(tile, cols, outputs, |y, output| limited_silu(y) * (limited(output) + 1.0))
         }

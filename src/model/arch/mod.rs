@@ -1,6 +1,8 @@
 //! The architectures: each is a value in a file, with what GGUF files do not say about it, and a row here.
 
 mod alibi;
+#[cfg(feature = "arch-apertus")]
+mod apertus;
 mod architecture;
 #[cfg(feature = "encoder")]
 mod bert;
@@ -27,6 +29,7 @@ mod qwen;
 #[cfg(feature = "recurrent")]
 mod qwen35;
 mod seed_oss;
+mod spark;
 mod stablelm;
 mod starcoder2;
 #[cfg(feature = "recurrent")]
@@ -121,6 +124,10 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     seed_oss::PANGU_EMBEDDED,
     #[cfg(feature = "arch-starcoder")]
     gpt2::STARCODER,
+    #[cfg(feature = "arch-apertus")]
+    apertus::APERTUS,
+    #[cfg(feature = "arch-spark2_5")]
+    spark::SPARK,
     #[cfg(feature = "arch-qwen2vl")]
     qwen::QWEN2VL,
     #[cfg(feature = "arch-qwen3vl")]

@@ -9,7 +9,7 @@ use crate::program::lists::{
     mixer_output, norm, predictor, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Config, Mixer, ModelError, QkNorm, Role};
+use crate::weights::{Config, HeadGates, Mixer, ModelError, QkNorm, Role};
 
 /// The delta rule in place of attention.
 const DELTA: &[Step] = &[
@@ -41,7 +41,7 @@ pub(super) const QWEN35: Architecture = Architecture {
     finish: |keys, config| {
         let layers = recurrent_layers(keys, config)?;
         config.attention_layers = LayerSet::of(config.layers, |layer| !layers.contains(layer));
-        config.attention.gated = true;
+        config.attention.gates = HeadGates::Elements;
         // The layers with a delta rule have a matrix of this name.
         config.attention.fused = false;
         config.recurrent = keys.matrices(Mixer::DeltaRule, layers, keys.size(GROUPS)?)?;

@@ -31,6 +31,8 @@ pub enum Activation {
     SquaredRelu,
     /// `x / (1 + exp(-1.702 x))` of x up to 7; what it is multiplied by is bounded to -7..=7, and 1 is added.
     Bounded,
+    /// With numbers of each layer: [`xielu`].
+    Xielu,
 }
 
 /// What the weights of experts are made of.
@@ -133,6 +135,8 @@ pub struct Architecture {
     /// Rows of `attn_q` are, head for head, those of the query and as many of a gate: what a head reads is multiplied
     /// by the sigmoid of it.
     pub gated_attention: bool,
+    /// `attn_gate`: what a head reads is multiplied by the sigmoid of one number.
+    pub gated_heads: bool,
     pub scores: Scores,
     /// Added to the sum that scores are divided by.
     pub scores_eps: f64,
@@ -200,6 +204,7 @@ const LLAMA: Architecture = Architecture {
     layout: Layout::Attention,
     state_norm: Part::Needed,
     gated_attention: false,
+    gated_heads: false,
     scores: Scores::OfChosen,
     scores_eps: 0.0,
     shared_gate: false,
@@ -467,7 +472,18 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "hunyuan-moe", qk_norm_last: true, ..QWEN3 },
     Architecture { name: "mellum", window_period: 4, scaled_locally: false, ..QWEN3 },
     Architecture { name: "llama-embed", causal: false, ..LLAMA },
+    Architecture { name: "apertus", activation: Activation::Xielu, gated: false, ..QWEN3 },
+    Architecture { name: "spark2_5", activation: Activation::GeluErf, gated_heads: true, ..QWEN2 },
 ];
+
+/// <https://arxiv.org/abs/2411.13010>, with the numbers of a file: alpha of x above 0, alpha below, beta, epsilon.
+pub fn xielu([positive, negative, beta, epsilon]: [f64; 4], x: f64) -> f64 {
+    let softplus = |x: f64| x.exp().ln_1p();
+    if x > 0.0 {
+        return softplus(positive) * x * x + beta * x;
+    }
+    (x.min(epsilon).exp_m1() - x) * (beta + softplus(negative)) + beta * x
+}
 
 impl Activation {
     /// What the activation of a gate is multiplied by.
@@ -483,6 +499,7 @@ impl Activation {
             }
             Self::GeluErf => x / 2.0 * (1.0 + libm::erf(x * std::f64::consts::FRAC_1_SQRT_2)),
             Self::SquaredRelu => x.max(0.0).powi(2),
+            Self::Xielu => panic!("it needs the numbers of a layer"),
             Self::Bounded => {
                 let x = x.min(7.0);
                 x / (1.0 + (-1.702 * x).exp())

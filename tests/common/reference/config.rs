@@ -44,6 +44,8 @@ pub struct StateSizes {
 #[derive(Clone, Debug)]
 pub struct Config {
     pub architecture: Architecture,
+    /// Numbers of the activation function of each layer, where it has some.
+    pub xielu: Vec<[f64; 4]>,
     pub layers: usize,
     /// Of each layer.
     pub parts: Vec<Parts>,
@@ -220,6 +222,7 @@ impl Config {
             expert_period: number("moe_every_n_layers").unwrap_or(0),
             shared: number("expert_shared_feed_forward_length").or(number("expert_shared_count")).unwrap_or(0),
             expert_scale: real("expert_weights_scale").unwrap_or(1.0),
+            xielu: read_xielu(gguf, layers),
             architecture,
         }
     }
@@ -316,6 +319,20 @@ impl Config {
         };
         if self.alibi == 0.0 { 0.0 } else { (-self.alibi * exponent / regular as f64).exp2() }
     }
+}
+
+/// The numbers of xIELU in each layer, if the file has some: alpha above and below 0, beta, epsilon.
+fn read_xielu(gguf: &Gguf<'_>, layers: usize) -> Vec<[f64; 4]> {
+    let list = |name: &str| -> Option<Vec<f64>> {
+        let value = gguf.get(&format!("xielu.{name}"))?;
+        match value.as_array() {
+            Some(array) => Some(array.iter().map(|value| value.as_f64().expect("a number")).collect()),
+            None => Some(vec![value.as_f64().expect("a number"); layers]),
+        }
+    };
+    let Some(positive) = list("alpha_p") else { return Vec::new() };
+    let [negative, beta, epsilon] = ["alpha_n", "beta", "eps"].map(|name| list(name).expect("all four"));
+    (0..layers).map(|layer| [positive[layer], negative[layer], beta[layer], epsilon[layer]]).collect()
 }
 
 /// One number for each layer, or one for all.

@@ -1,5 +1,6 @@
 //! The feed-forward parts of layers: one for all rows, or experts, and what may be beside these.
 
+use super::architecture::{Activation, xielu};
 use super::config::{Part, Scores};
 use super::weights::{FeedForward, Layer, Name, Norm, Weights};
 use super::{Config, Reference, Rows, sigmoid, softmax};
@@ -91,7 +92,11 @@ impl Reference {
         let up = self.multiply(&expert.up, x);
         let activation = self.config.architecture.activation;
         let inner = match &expert.gate {
-            None => up.data.iter().map(|up| activation.of(*up)).collect(),
+            None => {
+                let numbers = expert.numbers.filter(|_| activation == Activation::Xielu);
+                let of = |x: f64| numbers.map_or_else(|| activation.of(x), |numbers| xielu(numbers, x));
+                up.data.iter().map(|up| of(*up)).collect()
+            }
             Some(gate) => {
                 let gate = self.multiply(gate, x);
                 let values = gate.data.iter().zip(&up.data);

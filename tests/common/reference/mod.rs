@@ -263,9 +263,14 @@ impl Reference {
                 }
             }
         }
-        if let Some(gate) = attention.gate.as_ref().filter(|_| architecture.gated_attention) {
+        if let Some(gate) = attention.gate.as_ref().filter(|_| architecture.gated_attention || architecture.gated_heads)
+        {
             let gate = self.multiply(gate, x);
-            out.data.iter_mut().zip(&gate.data).for_each(|(out, gate)| *out *= sigmoid(*gate));
+            // Of each element, or of each head.
+            let len = if architecture.gated_heads { head_dim } else { 1 };
+            for (out, gate) in out.data.chunks_exact_mut(len).zip(&gate.data) {
+                out.iter_mut().for_each(|out| *out *= sigmoid(*gate));
+            }
         }
         self.multiply(&attention.output, &out)
     }

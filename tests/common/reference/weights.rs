@@ -87,6 +87,8 @@ pub struct FeedForward {
     pub gate: Option<Matrix>,
     pub up: Matrix,
     pub down: Matrix,
+    /// Of xIELU.
+    pub numbers: Option<[f64; 4]>,
 }
 
 pub struct Layer {
@@ -132,7 +134,10 @@ impl Layer {
         let has_norm = pre_norms && (parts.attention || parts.state) && (first_norm || index > 0);
         let (router, experts) = match has_experts {
             _ if !parts.feed_forward => (None, Vec::new()),
-            false => (None, vec![FeedForward::read(weights, config, name)]),
+            false => {
+                let numbers = config.xielu.get(index).copied();
+                (None, vec![FeedForward { numbers, ..FeedForward::read(weights, config, name) }])
+            }
             true => (Some(weights.matrix(&name("ffn_gate_inp"))), FeedForward::read_experts(weights, config, name)),
         };
         Self {
@@ -173,18 +178,18 @@ pub struct Attention {
     pub q_norm: Option<Norm>,
     /// Of each head: a score without a value.
     pub sinks: Option<Vec<f64>>,
-    /// As long as the queries.
+    /// As long as the queries, or one number for each head.
     pub gate: Option<Matrix>,
     pub output: Matrix,
 }
 
 impl Attention {
     fn read(weights: &mut Weights, config: &Config, layer: usize) -> Self {
-        let Architecture { qk_norm, sinks, gated_attention, .. } = config.architecture;
+        let Architecture { qk_norm, sinks, gated_attention, gated_heads, .. } = config.architecture;
         let name = &|what: &str| format!("blk.{layer}.{what}");
         let (q, kv) = read_qkv(weights, config, layer, name);
         let (q, gate) = match gated_attention {
-            false => (q, None),
+            false => (q, gated_heads.then(|| weights.matrix(&name("attn_gate")))),
             true => {
                 let [q, gate] = q.alternate(config.head_dim(layer));
                 (q, Some(gate))
@@ -244,13 +249,13 @@ impl FeedForward {
             gate => (gate, up),
         };
         assert_eq!(gate.is_some(), config.architecture.gated, "a gate");
-        Self { gate, up, down }
+        Self { gate, up, down, numbers: None }
     }
 
     fn read_shared(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
         let gate = config.architecture.gated.then(|| weights.matrix(&name("ffn_gate_shexp")));
         let [up, down] = ["ffn_up_shexp", "ffn_down_shexp"].map(|what| weights.matrix(&name(what)));
-        Self { gate, up, down }
+        Self { gate, up, down, numbers: None }
     }
 
     fn read_experts(weights: &mut Weights, config: &Config, name: Name<'_>) -> Vec<Self> {
@@ -270,7 +275,7 @@ impl FeedForward {
             }
         };
         let parts = gate.into_iter().zip(up).zip(down);
-        parts.map(|((gate, up), down)| Self { gate, up, down }).collect()
+        parts.map(|((gate, up), down)| Self { gate, up, down, numbers: None }).collect()
     }
 }
 

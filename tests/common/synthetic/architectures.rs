@@ -104,6 +104,10 @@ pub enum Architecture {
     HunyuanMoe,
     /// Experts, a window in three layers of four, and YaRN in the fourth.
     Mellum,
+    /// xIELU, with numbers of each layer.
+    Apertus,
+    /// A gate of each head, a window in some layers.
+    Spark,
 }
 
 /// The rows of all architectures.

@@ -134,6 +134,11 @@ impl SyntheticModel {
             ("qwen3moe, sigmoid", {
                 Self { layer: Some(QWEN3_BIASED), ..of(Qwen3Moe) }.with("expert_gating_func", 2u32)
             }),
+            ("spark2_5, listed", {
+                let slides = [true, false, true, true].map(Meta::Bool).to_vec();
+                let listed = of(Spark).with("attention.sliding_window_pattern", Meta::Array(7, slides));
+                Self { layers: 4, ..listed }.with("rope.dimension_count_swa", 8u32)
+            }),
             ("exaone4, window", windowed(Self { layers: 4, rope_freqs: true, ..of(Exaone4) })),
             ("gpt-oss, no window", of(GptOss).with("attention.sliding_window", 0u32)),
             ("granitehybrid, rotary", of(GraniteHybrid).with("rope.scaling.finetuned", true)),
@@ -213,6 +218,19 @@ impl SyntheticModel {
             set(key, value.meta());
         }
         self.keys.iter().for_each(|(key, value)| set(key, value.clone()));
+        if self.architecture == Architecture::Apertus {
+            self.numbers_of_activations(writer);
+        }
+    }
+
+    /// Those of xIELU in each layer.
+    fn numbers_of_activations(&self, writer: &mut GgufWriter) {
+        let list = |of: &dyn Fn(usize) -> f32| Meta::Array(6, (0..self.layers).map(|layer| of(layer).into()).collect());
+        writer
+            .set("xielu.alpha_p", list(&|layer| 0.5 - 0.75 * layer as f32))
+            .set("xielu.alpha_n", list(&|layer| 0.25 + 0.5 * layer as f32))
+            .set("xielu.beta", list(&|layer| 0.5 + 0.125 * layer as f32))
+            .set("xielu.eps", list(&|_| -1e-6));
     }
 
     /// Elements of a head that rotate.
@@ -325,6 +343,7 @@ impl SyntheticModel {
             "shortconv.out_proj" => vec![hidden, hidden],
             "attn_qkv:delta" => vec![hidden, self.channels()],
             "attn_gate" => vec![hidden, self.key("ssm.inner_size")],
+            "attn_gate:heads" => vec![hidden, heads],
             "ssm_alpha" | "ssm_beta" => vec![hidden, self.key("ssm.time_step_rank")],
             "ssm_in" => {
                 vec![hidden, self.channels() + self.key("ssm.inner_size") + self.key("ssm.time_step_rank")]

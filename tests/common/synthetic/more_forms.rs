@@ -18,7 +18,7 @@ const COMMAND_R: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 23] = [
+pub const FORMS: [Form; 25] = [
     Form {
         architecture: Architecture::NemotronHMoe,
         name: "nemotron_h_moe",
@@ -208,5 +208,28 @@ pub const FORMS: [Form; 23] = [
         experts: 5,
         seed: 73,
         ..QWEN3
+    },
+    Form {
+        architecture: Architecture::Apertus,
+        name: "apertus",
+        layer: "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_up ffn_down",
+        tied: false,
+        layers: 3,
+        seed: 74,
+        ..QWEN3
+    },
+    Form {
+        architecture: Architecture::Spark,
+        name: "spark2_5",
+        layer: "attn_norm attn_qkv attn_gate:heads attn_output ffn_norm ffn_gate ffn_up ffn_down",
+        keys: &[
+            ("attention.sliding_window", Fixed::U32(16)),
+            ("attention.sliding_window_pattern", Fixed::U32(2)),
+            ("rope.freq_base_swa", Fixed::F32(5000.0)),
+        ],
+        rotary_share: 0.5,
+        layers: 3,
+        seed: 75,
+        ..LLAMA
     },
 ];
