@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod embedders;
 mod errors;
 mod families;
 mod importance;
@@ -20,10 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::fixtures::{ids, parse_json};
 use common::random::Rng;
-use common::{Memory, argmax, committed, shared_file};
+use common::{Memory, argmax, committed, rel_l2, shared_file};
 use gguf_rs_lite::Gguf;
 use gleed::tensor::Dtype;
-use gleed::{Engine, KvType, Limits, Model, Plan};
+use gleed::{Engine, KvType, Limits, Model, Plan, SeqId};
 use serde_json::{Value as Json, json};
 
 /// `convert`, ready to run.
@@ -62,17 +63,30 @@ fn scratch(name: &str) -> PathBuf {
 
 /// What arg-max decoding appends to the prompt.
 fn greedy(file: &[u8], prompt: &[u32], n: usize) -> Vec<u32> {
-    let model = Model::open(file).unwrap();
+    with_prompt(file, prompt, n, |engine, sequence, logits| {
+        let mut greedy = vec![argmax(logits)];
+        while greedy.len() < n {
+            greedy.push(argmax(engine.decode_step(sequence, greedy[greedy.len() - 1]).unwrap()));
+        }
+        greedy
+    })
+}
+
+/// Calls `then` with the logits after the prompt, and with an engine that has room for `n` more tokens.
+fn with_prompt<T>(
+    file: &[u8],
+    prompt: &[u32],
+    n: usize,
+    then: impl FnOnce(&mut Engine<'_, '_>, SeqId, &[f32]) -> T,
+) -> T {
+    let model = Model::open(file).unwrap_or_else(|error| panic!("{error}"));
     let limits = Limits { context: prompt.len() + n, kv_type: KvType::F32, ..Limits::default() };
     let plan = Plan::new(&model, &limits).unwrap();
     let mut memory = Memory::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
     let sequence = engine.open().unwrap();
-    let mut greedy = vec![argmax(engine.prefill(sequence, prompt).unwrap())];
-    while greedy.len() < n {
-        greedy.push(argmax(engine.decode_step(sequence, greedy[greedy.len() - 1]).unwrap()));
-    }
-    greedy
+    let logits = engine.prefill(sequence, prompt).unwrap().to_vec();
+    then(&mut engine, sequence, &logits)
 }
 
 /// Every architecture: the ids that transformers generates from the folder.
@@ -88,6 +102,33 @@ fn folders_generate_what_transformers_does() {
         let wide = converted(&folder.join(name), &["--type", "f32"]);
         assert_eq!(greedy(&wide, &prompt, wanted.len()), wanted, "{name} in F32");
     }
+}
+
+/// Families of 2024 to 2026: the same ids, and the logits after the prompt.
+#[test]
+fn folders_of_families_have_the_logits_of_transformers() {
+    let folder = committed("families");
+    let expected = parse_json(&std::fs::read(folder.join("expected.json")).unwrap());
+    let mut wrong = Vec::new();
+    for (name, expected) in expected.as_object().unwrap() {
+        if expected["vector"].is_array() {
+            continue;
+        }
+        let (prompt, wanted) = (ids(&expected["prompt"]), ids(&expected["greedy"]));
+        let logits: Vec<f64> = expected["logits"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
+        let out = scratch("family.gguf");
+        if let Err(error) = convert(&folder.join(name), &out, &["--type", "f32"]) {
+            wrong.push(format!("{name}: {error}"));
+            continue;
+        }
+        let file = std::fs::read(&out).unwrap();
+        let error = with_prompt(&file, &prompt, 0, |_, _, found| rel_l2(found, &logits));
+        println!("{name}: relative error {error:.1e}");
+        if error > 1e-5 || greedy(&file, &prompt, wanted.len()) != wanted {
+            wrong.push(format!("{name}: relative error {error:e}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What `config.json` said before `rope_parameters`: the same file.

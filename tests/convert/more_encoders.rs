@@ -16,7 +16,7 @@ const HIDDEN: usize = 24;
 const FFN: usize = 50;
 const EXPERTS: usize = 5;
 
-fn folder(config: &Json, tensors: &Stored) -> PathBuf {
+pub(crate) fn folder(config: &Json, tensors: &Stored) -> PathBuf {
     let folder = scratch("encoders");
     std::fs::create_dir_all(&folder).unwrap();
     write_json(&folder.join("config.json"), config);
@@ -83,7 +83,7 @@ fn nomic() -> (Json, Stored) {
 }
 
 /// The file without its kind of pooling, which a folder says elsewhere.
-fn without_pooling(mut writer: GgufWriter) -> Vec<u8> {
+pub(crate) fn without_pooling(mut writer: GgufWriter) -> Vec<u8> {
     writer.metadata.retain(|(key, _)| !key.ends_with("pooling_type"));
     writer.finish()
 }

@@ -26,6 +26,8 @@ pub(crate) struct Architecture {
     pub(crate) headless: bool,
     /// Where there is a window, every so many-th layer has none; 0 if all have it.
     pub(crate) window_period: usize,
+    /// Metadata that has tensors of one element in each layer for it: the whole key, and their name.
+    pub(crate) numbers: &'static [(&'static str, &'static str)],
     /// The names of the activation functions.
     pub(crate) activations: &'static [&'static str],
     /// Refuses what is not computed.
@@ -48,6 +50,7 @@ pub(super) const DECODER: Architecture = Architecture {
     tied: false,
     headless: false,
     window_period: 0,
+    numbers: &[],
     activations: &["silu", "swish"],
     check: |_| Ok(()),
     when: |_| true,
@@ -72,7 +75,7 @@ pub(super) const GPT2_MODEL: Architecture = Architecture {
     ..DECODER
 };
 
-const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
+pub(super) const GELU_TANH: &[&str] = &["gelu_new", "gelu_pytorch_tanh", "gelu_fast"];
 
 pub(crate) const ARCHITECTURES: &[Architecture] = &[
     Architecture { classes: &["LlamaForCausalLM", "MistralForCausalLM"], name: "llama", ..LLAMA },
@@ -294,7 +297,7 @@ pub(super) const QWEN_EXPERTS: &[Rule] = &[
     rule("layers.{}.mlp.experts.{e}.down_proj", "blk.{}.ffn_down_exps", How::Experts),
 ];
 
-const GEMMA_EMBEDDING: &[Rule] = &[
+pub(super) const GEMMA_EMBEDDING: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Same),
     rule("norm", "output_norm", How::PlusOne),
     optional("lm_head", "output", How::Same),
@@ -305,14 +308,14 @@ const GEMMA_NORMS: &[Rule] = &[
     rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::PlusOne),
 ];
 
-const GEMMA2_NORMS: &[Rule] = &[
+pub(super) const GEMMA2_NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::PlusOne),
     rule("layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", How::PlusOne),
     rule("layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm", How::PlusOne),
     rule("layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm", How::PlusOne),
 ];
 
-const GEMMA_QK_NORM: &[Rule] = &[
+pub(super) const GEMMA_QK_NORM: &[Rule] = &[
     rule("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", How::PlusOne),
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::PlusOne),
 ];

@@ -104,7 +104,7 @@ const NEO: &[Key] = &[
     Key("pooling_type", |_| Ok(Some(Value::U32(2)))),
 ];
 
-const ENCODER: Architecture = Architecture { headless: true, ..DECODER };
+pub(super) const ENCODER: Architecture = Architecture { headless: true, ..DECODER };
 
 const BERT: Architecture = Architecture {
     name: "bert",
@@ -134,7 +134,7 @@ const MODERN: Architecture = Architecture {
     ..ENCODER
 };
 
-const WIDTHS: &[Key] = &[
+pub(super) const WIDTHS: &[Key] = &[
     Key("context_length", |c| size(c.context())),
     Key("block_count", |c| size(c.layers())),
     Key("embedding_length", |c| size(c.hidden())),
@@ -154,7 +154,7 @@ const ROBERTA_CONTEXT: &[Key] = &[Key("context_length", |c| {
     size(context.ok_or_else(|| "config.json: there are no positions but those of padding".into()))
 })];
 
-const BIDIRECTIONAL: &[Key] = &[Key("attention.causal", |_| Ok(Some(Value::Bool(false))))];
+pub(super) const BIDIRECTIONAL: &[Key] = &[Key("attention.causal", |_| Ok(Some(Value::Bool(false))))];
 
 /// A classifier makes what comes out.
 const RANKS: &[Key] = &[Key("pooling_type", |_| Ok(Some(Value::U32(4))))];
@@ -220,7 +220,7 @@ const ROBERTA_RANKS: &[Rule] =
     &[rule("classifier.dense", "cls", How::Same), rule("classifier.out_proj", "cls.output", How::Same)];
 
 /// What guesses masked tokens, and what no vector of a text is made of.
-const LEFT_OUT: &[Rule] = &[
+pub(super) const LEFT_OUT: &[Rule] = &[
     optional("pooler.dense", "", How::LeftOut),
     optional("cls.predictions.transform.dense", "", How::LeftOut),
     optional("cls.predictions.transform.LayerNorm", "", How::LeftOut),

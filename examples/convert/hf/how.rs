@@ -25,6 +25,14 @@ pub(crate) enum How {
     HeadsOfK,
     /// The first or the second half of the rows of each matrix.
     Half(usize),
+    /// The same of matrices that read the residual stream, which are stored by columns where their last dimension is not its width;
+    /// matrices that write to it, which are stored by columns where it is.
+    EitherHalf(usize),
+    Either,
+    /// Q, K or V of a matrix of all three, with the rows of Q and K for rotations of adjacent pairs; the same where the query heads
+    /// of each KV head have its K and V behind them.
+    PartOfQkv(Part),
+    PartOfGroups(Part),
     /// Every second row of each matrix, from the first or the second one on.
     Every(usize),
     /// The same of a weight that is stored by columns; the same with columns.
@@ -58,6 +66,14 @@ pub(crate) enum How {
     Zeros,
 }
 
+/// A part of the matrix of Q, K and V.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Part {
+    Q,
+    K,
+    V,
+}
+
 /// What is done with rows, columns and elements.
 pub(crate) struct Plan {
     pub(crate) order: Order,
@@ -68,8 +84,22 @@ pub(crate) struct Plan {
 impl How {
     /// Whether rows are put in another order. Those of a vector are its elements.
     pub(crate) fn orders_rows(self) -> bool {
-        use How::{Fused, PairsOfK, PairsOfQ, Tiled, TiledAfterKeys, TiledDecay};
-        matches!(self, Fused | PairsOfK | PairsOfQ | Tiled | TiledAfterKeys | TiledDecay)
+        use How::{Fused, PairsOfK, PairsOfQ, PartOfGroups, PartOfQkv, Tiled, TiledAfterKeys, TiledDecay};
+        matches!(
+            self,
+            Fused | PairsOfK | PairsOfQ | PartOfGroups(_) | PartOfQkv(_) | Tiled | TiledAfterKeys | TiledDecay
+        )
+    }
+
+    /// Whether a weight of this shape is stored by columns.
+    pub(crate) fn is_transposed(self, config: &Config, shape: &[usize]) -> Result<bool> {
+        let of_width = |config: &Config| Ok::<_, Box<dyn std::error::Error>>(shape.last() == Some(&config.hidden()?));
+        Ok(match self {
+            Self::Transposed | Self::TransposedEvery(_) | Self::TransposedStacked => true,
+            Self::EitherHalf(_) => !of_width(config)?,
+            Self::Either => of_width(config)?,
+            _ => false,
+        })
     }
 
     /// For `stack` matrices that have so many rows together.
@@ -80,7 +110,9 @@ impl How {
             Self::PairsOfK => plan.order = Order::Pairs { heads: config.kv_heads()? },
             Self::Fused => plan.order = Order::Fused { heads: config.heads()? },
             Self::PlusOne if is_weight => plan.change = Change::Plus(1.0),
-            Self::Half(which) => {
+            Self::PartOfQkv(part) => plan.order = part_of_qkv(config, part, rows, false)?,
+            Self::PartOfGroups(part) => plan.order = part_of_qkv(config, part, rows, true)?,
+            Self::Half(which) | Self::EitherHalf(which) => {
                 let (each, half) = (rows / stack, rows / stack / 2);
                 let of_matrix = |matrix: usize| (0..half).map(move |row| matrix * each + which * half + row);
                 plan.order = Order::Picked((0..stack).flat_map(of_matrix).collect());
@@ -109,6 +141,26 @@ impl How {
         }
         Ok(plan)
     }
+}
+
+/// The rows of a part of the matrix of Q, K and V: of all heads of Q first, or of the heads of each group.
+fn part_of_qkv(config: &Config, part: Part, rows: usize, in_groups: bool) -> Result<Order> {
+    let (heads, kv_heads, len) = (config.heads()?, config.kv_heads()?, config.head_dim()?);
+    let group = heads / kv_heads.max(1);
+    if rows != (heads + 2 * kv_heads) * len || !heads.is_multiple_of(kv_heads) {
+        return Err(format!("it has {rows} rows, not those of {heads} heads and {kv_heads} of keys and values").into());
+    }
+    let first = |head: usize| match (part, in_groups) {
+        (Part::Q, false) => head,
+        (Part::K, false) => heads + head,
+        (Part::V, false) => heads + kv_heads + head,
+        (Part::Q, true) => head / group * (group + 2) + head % group,
+        (Part::K, true) => head * (group + 2) + group,
+        (Part::V, true) => head * (group + 2) + group + 1,
+    };
+    let source = |row: usize| if part == Part::V { row } else { row / 2 + row % 2 * (len / 2) };
+    let count = if part == Part::Q { heads } else { kv_heads };
+    Ok(Order::Picked((0..count).flat_map(|head| (0..len).map(move |row| first(head) * len + source(row))).collect()))
 }
 
 /// The value heads after the first `skipped` of `all` rows, those with the same place beside their key head together.

@@ -3,16 +3,20 @@
 mod architectures;
 mod config;
 mod delta_rule;
+mod embedders;
 mod encoders;
 mod gemma4;
 mod gpt_oss;
 mod how;
+mod images;
+mod llamas;
 mod mingpt;
 mod more;
 mod mpt;
 mod newer;
 mod numbers;
 mod rope;
+mod routed;
 mod safetensors;
 mod state_space;
 mod tensors;
@@ -23,13 +27,17 @@ use std::path::{Path, PathBuf};
 use architectures::{ARCHITECTURES, Architecture};
 use config::Config;
 use delta_rule::DELTA_RULE;
+use embedders::EMBEDDERS;
 use encoders::ENCODERS;
 use gemma4::GEMMA4;
 use gleed::host::MappedFile;
 use gpt_oss::GPT_OSS;
+use images::IMAGES;
+use llamas::LLAMAS;
 pub(crate) use mingpt::MinGpt;
 use more::MORE;
 use newer::NEWER;
+use routed::ROUTED;
 use safetensors::Stored;
 use serde_json::Value as Json;
 use state_space::STATE_SPACE;
@@ -45,13 +53,26 @@ pub(crate) struct Folder {
     path: PathBuf,
     config: Config,
     files: Vec<(PathBuf, MappedFile)>,
+    /// Of the matrices behind the pooling: the names of their folders, and their files.
+    dense: Vec<(&'static str, MappedFile)>,
 }
 
 impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let config = Config::of_text(read_json(&path.join("config.json"))?);
         let files = safetensors::files(path)?;
-        Ok(Self { path: path.to_path_buf(), config, files })
+        let mut dense = Vec::new();
+        for name in ["2_Dense", "3_Dense"].into_iter().filter(|name| path.join(name).is_dir()) {
+            let settings = path.join(name).join("config.json");
+            let activation = read_json(&settings)?["activation_function"].as_str().unwrap_or_default().to_owned();
+            if !activation.ends_with("Identity") {
+                let settings = settings.display();
+                return Err(format!("{settings}: the activation function {activation:?} is not supported").into());
+            }
+            let file = path.join(name).join("model.safetensors");
+            dense.push((name, MappedFile::open(&file).map_err(|error| format!("{}: {error}", file.display()))?));
+        }
+        Ok(Self { path: path.to_path_buf(), config, files, dense })
     }
 
     /// The model as it is written.
@@ -68,6 +89,11 @@ impl Folder {
         let mut stored = BTreeMap::new();
         for (path, file) in &self.files {
             safetensors::read(file.bytes(), &mut stored).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        for (folder, file) in &self.dense {
+            let mut own = BTreeMap::new();
+            safetensors::read(file.bytes(), &mut own).map_err(|error| format!("{folder}: {error}"))?;
+            stored.extend(own.into_iter().map(|(name, tensor)| (format!("{folder}.{name}"), tensor)));
         }
         described(config, architecture, self.name(), &self.path, self.pooling()?, stored)
     }
@@ -119,7 +145,11 @@ fn described<'a>(
     }
     rope.keys.into_iter().for_each(|(name, value)| set(name, value));
     windows(config, architecture)?.into_iter().for_each(|(name, value)| set(name, value));
-    output.tensors = tensors(config, architecture, stored)?;
+    let mut store = Store::new(stored);
+    for &(key, from) in architecture.numbers {
+        output.header.set(key, Value::F32s(store.numbers(from, config.layers()?)?));
+    }
+    output.tensors = tensors(config, architecture, store)?;
     let vocab = config.vocab()?;
     let embedding = output.tensors.iter().find(|tensor| tensor.name == "token_embd.weight");
     let rows = embedding.map_or(0, |tensor| tensor.contents.rows());
@@ -131,19 +161,18 @@ fn described<'a>(
     Ok(output)
 }
 
-fn tensors<'a>(
-    config: &Config,
-    architecture: &Architecture,
-    stored: BTreeMap<String, Stored<'a>>,
-) -> Result<Vec<Tensor<'a>>> {
-    let mut store = Store::new(stored);
+fn tensors<'a>(config: &Config, architecture: &Architecture, mut store: Store<'a>) -> Result<Vec<Tensor<'a>>> {
+    if config.number(&["num_nextn_predict_layers"])?.is_some_and(|layers| layers > 0.0) {
+        store.leave_out_layers(config.layers()?);
+    }
     let tied = config.0["tie_word_embeddings"].as_bool();
-    for head in ["lm_head.weight", "embed_out.weight"] {
+    const HEADS: [&str; 3] = ["lm_head.weight", "embed_out.weight", "output.weight"];
+    for head in HEADS {
         if tied.unwrap_or(architecture.tied) {
             store.ignore(head);
         }
     }
-    let head = store.has("lm_head.weight") || store.has("embed_out.weight");
+    let head = HEADS.iter().any(|head| store.has(head));
     if tied == Some(false) && !head && !architecture.headless {
         return Err("the output matrix, lm_head.weight, is missing".into());
     }
@@ -155,8 +184,21 @@ fn tensors<'a>(
 fn architecture(config: &Config) -> Result<&'static Architecture> {
     let names = config.field(&["architectures"]).and_then(Json::as_array).ok_or("config.json has no architectures")?;
     let name = names.first().and_then(Json::as_str).ok_or("config.json: architectures is empty")?;
-    let all = [ARCHITECTURES, NEWER, MORE, DELTA_RULE, STATE_SPACE, GEMMA4, GPT_OSS, ENCODERS].into_iter().flatten();
-    let mut all = all.filter(|architecture| architecture.classes.contains(&name));
+    let all: [&[Architecture]; 12] = [
+        ARCHITECTURES,
+        NEWER,
+        MORE,
+        LLAMAS,
+        ROUTED,
+        IMAGES,
+        DELTA_RULE,
+        STATE_SPACE,
+        GEMMA4,
+        GPT_OSS,
+        EMBEDDERS,
+        ENCODERS,
+    ];
+    let mut all = all.into_iter().flatten().filter(|architecture| architecture.classes.contains(&name));
     let found = all.find(|architecture| (architecture.when)(config));
     found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())
 }

@@ -54,6 +54,16 @@ impl<'a> Stored<'a> {
         }))
     }
 
+    /// The only element.
+    pub(crate) fn number(&self) -> Result<f32> {
+        match (self.dtype()?, self.bytes) {
+            (Dtype::F32, &[a, b, c, d]) => Ok(f32::from_le_bytes([a, b, c, d])),
+            (Dtype::BF16, &[low, high]) => Ok(f32::from_le_bytes([0, 0, low, high])),
+            (Dtype::F16, &[low, high]) => Ok(half::f16::from_le_bytes([low, high]).to_f32()),
+            _ => Err(format!("its shape is {:?}, it must have one element", self.shape).into()),
+        }
+    }
+
     /// The type, if elements of it can be read.
     pub(crate) fn dtype(&self) -> Result<Dtype> {
         match &*self.dtype {

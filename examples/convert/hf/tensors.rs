@@ -103,6 +103,26 @@ impl<'a> Store<'a> {
         self.tensors.contains_key(name)
     }
 
+    /// Leaves out the layers from this one on: those that predict further ahead.
+    pub(crate) fn leave_out_layers(&mut self, first: usize) {
+        let all = self.tensors.len();
+        let layer = |name: &str| name.strip_prefix("layers.")?.split('.').next()?.parse().ok();
+        self.tensors.retain(|name, _| layer(name).is_none_or(|layer: usize| layer < first));
+        if self.tensors.len() < all {
+            eprintln!("{} tensors of layers that predict further ahead are left out", all - self.tensors.len());
+        }
+    }
+
+    /// The elements of tensors of one element, one for each layer.
+    pub(crate) fn numbers(&mut self, from: &str, layers: usize) -> Result<Vec<f32>> {
+        let number = |layer: usize| {
+            let name = from.replace("{}", &layer.to_string());
+            let stored = self.tensors.remove(&name).ok_or_else(|| format!("the tensor {name} is missing"))?;
+            stored.number().map_err(|error| format!("{name}: {error}").into())
+        };
+        (0..layers).map(number).collect()
+    }
+
     /// Leaves a tensor out.
     pub(crate) fn ignore(&mut self, name: &str) {
         self.tensors.remove(name);
@@ -210,7 +230,7 @@ fn made<'a>(
     };
     let shape = found.first().map_or(&[][..], |stored| &stored.shape[..]);
     let (vector, stack) = (shape.len() == 1, if scales.is_some() { shape[0] } else { stack });
-    let transposed = is_weight && matches!(how, How::Transposed | How::TransposedEvery(_) | How::TransposedStacked);
+    let transposed = is_weight && how.is_transposed(config, shape)?;
     let rows = |part: &Matrix<'_>| part.rows;
     let singles = vector && how.orders_rows();
     let mut parts = match scales {

@@ -473,7 +473,13 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "mellum", window_period: 4, scaled_locally: false, ..QWEN3 },
     Architecture { name: "llama-embed", causal: false, ..LLAMA },
     Architecture { name: "apertus", activation: Activation::Xielu, gated: false, ..QWEN3 },
-    Architecture { name: "spark2_5", activation: Activation::GeluErf, gated_heads: true, ..QWEN2 },
+    Architecture {
+        name: "spark2_5",
+        activation: Activation::GeluErf,
+        gated_heads: true,
+        divided_locally: false,
+        ..QWEN2
+    },
 ];
 
 /// <https://arxiv.org/abs/2411.13010>, with the numbers of a file: alpha of x above 0, alpha below, beta, epsilon.
