@@ -88,8 +88,8 @@ impl Sources {
         missing.iter().map(|name| code.violation(&format!("no {name}"))).collect()
     }
 
-    /// Whether a name of C is declared. All are in the header, but for variables of the environment, programs, and what
-    /// `inspect` writes.
+    /// Whether a name of C is declared. All are in the header, but for variables of the environment, programs, options
+    /// of CMake, and what `inspect` writes.
     fn has_symbol(&self, name: &str) -> bool {
         let places = [
             "include/gleed.h",
@@ -97,6 +97,7 @@ impl Sources {
             "tests/common/",
             "tests/attack/",
             "tests/soak/",
+            "ffi/CMakeLists.txt",
             "ffi/Cargo.toml",
             "gpu/ffi/Cargo.toml",
             "examples/inspect/",
