@@ -8,10 +8,11 @@ use gleed::cache::{KvCache, KvGeometry};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
-use gleed::{Engine, KvType, Limits, Model, Plan, Step};
+use gleed::{Engine, KvType, Limits, Model, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use common::args::{ModelArgs, threads};
+use common::device::DeviceArgs;
 use common::random::Random;
 use common::{ModelFile, Result};
 
@@ -41,6 +42,9 @@ pub(crate) struct LabArgs {
     #[arg(long, value_name = "TYPE", default_value = "f16", value_parser = KvType::from_name)]
     pub(crate) kv_type: KvType,
 
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+
     /// Measure less: the program takes seconds, and the figures are rough
     #[arg(long)]
     pub(crate) quick: bool,
@@ -66,10 +70,10 @@ impl<'m> Lab<'m> {
         limits: &Limits,
         work: impl FnOnce(&mut Engine<'_, '_>) -> Result<R>,
     ) -> Result<R> {
-        let plan = Plan::new(self.model, limits)?;
+        let (plan, mut machine) = self.args.device.prepare(self.model, limits)?;
         let pool = ThreadPool::new(limits.workers)?;
         let mut memory = AlignedBytes::new(plan.bytes());
-        let mut engine = Engine::new(self.model, &plan, memory.bytes())?;
+        let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&pool);
         work(&mut engine)
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use gleed::cache::BLOCK_TOKENS;
 use gleed::host::{AlignedBytes, ThreadPool};
-use gleed::{Engine, Limits, Logits, Plan, SeqId};
+use gleed::{Engine, Limits, Logits, SeqId};
 
 use crate::lab::{Lab, LabArgs, bar, finish, median, timed};
 use crate::memory::used_bytes;
@@ -194,14 +194,15 @@ fn resident(lab: &Lab<'_>, cast: &Cast, report: &mut Report) -> Result<()> {
     let most = cast.counts.last().copied().unwrap_or(1);
     let mut others: Vec<usize> = [1, 32, 128].into_iter().map(|n| n.min(most)).collect();
     others.dedup();
-    let plan =
-        Plan::new(lab.model, &Limits { sequences: most + 2, kv_blocks: cast.limits.kv_blocks + 8, ..cast.limits })?;
+    let limits = Limits { sequences: most + 2, kv_blocks: cast.limits.kv_blocks + 8, ..cast.limits };
+    let mut machines =
+        others.iter().map(|_| lab.args.device.prepare(lab.model, &limits)).collect::<Result<Vec<_>>>()?;
     let pool = ThreadPool::new(cast.limits.workers)?;
-    let mut memories: Vec<_> = others.iter().map(|_| AlignedBytes::new(plan.bytes())).collect();
+    let mut memories: Vec<_> = machines.iter().map(|(plan, _)| AlignedBytes::new(plan.bytes())).collect();
     let mut engines = Vec::new();
     let bar = bar(others.len() + rounds, "residents");
-    for (memory, &count) in memories.iter_mut().zip(&others) {
-        let mut engine = Engine::new(lab.model, &plan, memory.bytes())?;
+    for (((plan, machine), memory), &count) in machines.iter_mut().zip(&mut memories).zip(&others) {
+        let mut engine = machine.engine(lab.model, plan, memory.bytes())?;
         engine.set_parallel(&pool);
         let start = cast.system.len();
         let system = engine.open()?;

@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Tested, selftest};
 
 use crate::Result;
+
+/// The GPU that was opened and tested, for as long as the program runs: a program asks for one only.
+static OPENED: Mutex<Option<&'static Gpu>> = Mutex::new(None);
 
 /// A GPU with a model on it.
 pub struct OnGpu<'m> {
@@ -21,13 +25,19 @@ impl<'m> OnGpu<'m> {
     /// A GPU that has been tested, with the model on it, and the plan of an engine there. Without `software`, drivers that compute on
     /// the CPU are passed over.
     pub fn open(model: &Model<'m>, limits: &Limits, backend: Option<&str>, software: bool) -> Result<(Plan, Self)> {
-        let backend = backend.map(str::parse).transpose()?;
+        let choice = Choice { backend: backend.map(str::parse).transpose()?, software, ..Choice::default() };
         let plan = Plan::for_device(model, limits)?;
-        let hardware = Hardware::open(&Choice { backend, software, ..Choice::default() })?;
-        let planned = DevicePlan::new(model, &plan, hardware.limits())?;
-        let (name, bytes) = (hardware.info().to_string(), planned.bytes());
-        // For as long as the program runs.
-        let gpu = Box::leak(Box::new(tested(hardware)?));
+        let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        // What does not run is said before a test that takes a minute.
+        let (gpu, planned) = match *opened {
+            Some(gpu) => (gpu, DevicePlan::new(model, &plan, gpu.hardware().limits())?),
+            None => {
+                let hardware = Hardware::open(&choice)?;
+                let planned = DevicePlan::new(model, &plan, hardware.limits())?;
+                (*opened.insert(Box::leak(Box::new(tested(hardware)?))), planned)
+            }
+        };
+        let (name, bytes) = (gpu.hardware().info().to_string(), planned.bytes());
         let device = Box::new(GpuDevice::new(gpu, planned)?);
         Ok((plan, Self { device, name, bytes }))
     }

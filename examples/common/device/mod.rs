@@ -6,6 +6,8 @@ mod gpu;
 #[path = "no_gpu.rs"]
 mod gpu;
 
+use std::sync::Once;
+
 use clap::{Args, ValueEnum};
 use gleed::{Engine, Limits, Model, Plan};
 
@@ -20,7 +22,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "DEVICE", value_enum, default_value_t = Wanted::Cpu)]
     device: Wanted,
 
-    /// Interface to the GPU: vulkan, metal or dx12 [default: any]
+    /// Interface to the GPU: vulkan, metal, dx12 or webgpu [default: any]
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }
@@ -54,16 +56,22 @@ impl DeviceArgs {
         };
         match gpu {
             Ok((plan, gpu)) => {
-                eprintln!("device: {}", gpu.name());
+                say(format!("device: {}", gpu.name()));
                 Ok((plan, Machine::Gpu(gpu)))
             }
             Err(why) if self.device == Wanted::Auto => {
-                eprintln!("device: the CPU ({why})");
+                say(format!("device: the CPU ({why})"));
                 Ok((Plan::new(model, limits)?, Machine::Cpu))
             }
             Err(why) => Err(format!("--device gpu: {why}").into()),
         }
     }
+}
+
+/// Says what computes, once.
+fn say(line: String) {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| eprintln!("{line}"));
 }
 
 impl<'m> Machine<'m> {
