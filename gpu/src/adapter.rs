@@ -13,18 +13,21 @@ pub enum Backend {
     Metal,
     /// DirectX 12.
     Dx12,
+    /// WebGPU, in a browser.
+    WebGpu,
 }
 
 impl Backend {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Vulkan, Self::Metal, Self::Dx12];
+    pub const ALL: [Self; 4] = [Self::Vulkan, Self::Metal, Self::Dx12, Self::WebGpu];
 
-    /// Returns "vulkan", "metal" or "dx12".
+    /// Returns "vulkan", "metal", "dx12" or "webgpu".
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vulkan => "vulkan",
             Self::Metal => "metal",
             Self::Dx12 => "dx12",
+            Self::WebGpu => "webgpu",
         }
     }
 }

@@ -6,6 +6,8 @@ use gleed::quant::{Form, form};
 use gleed::tensor::Dtype;
 
 use crate::error::GpuError;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::hardware::now;
 use crate::hardware::{Hardware, Pipeline};
 use crate::shader::composed;
 
@@ -145,11 +147,19 @@ impl Catalog {
     ///
     /// # Errors
     /// [`GpuError::Refused`] where the driver does not compile one; [`GpuError::Lost`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn new(hardware: &Hardware, kernels: impl IntoIterator<Item = Kernel>) -> Result<Self, GpuError> {
+        now(Self::new_async(hardware, kernels))
+    }
+
+    pub(crate) async fn new_async(
+        hardware: &Hardware,
+        kernels: impl IntoIterator<Item = Kernel>,
+    ) -> Result<Self, GpuError> {
         let mut catalog = Self::default();
         for kernel in kernels {
             let source = kernel.source().ok_or(GpuError::Mismatch("a source of a kernel"))?;
-            catalog.replace(hardware, kernel, &source)?;
+            catalog.pipelines.insert(kernel, hardware.pipeline_async(&source).await?);
         }
         Ok(catalog)
     }
@@ -158,6 +168,7 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::new`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn replace(&mut self, hardware: &Hardware, kernel: Kernel, source: &str) -> Result<(), GpuError> {
         self.pipelines.insert(kernel, hardware.pipeline(source)?);
         Ok(())

@@ -1,6 +1,9 @@
 //! The engine's device: batches, keys and values on a GPU.
 
+mod blocks;
+#[cfg(not(target_arch = "wasm32"))]
 mod decode;
+mod made;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +13,20 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use gleed::device::{BatchView, BlockPart, Device, DeviceFault, KvLayout, RotaryView};
+use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView};
 
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
 use crate::grid::{self, TILE_ROWS};
-use crate::hardware::{Buffer, Run};
-use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
-use crate::place::{Dispatch, Place, Shaped, rows_number};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::hardware::now;
+use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
+use crate::params::{BATCH_HEAD, BATCH_ROW};
+use crate::place::{Place, Shaped};
 use crate::plan::DevicePlan;
+use crate::pool::Pool;
+use made::{bind, upload};
 
 /// Dispatches of a submit, if the batch has few rows; a share of that for more. So none keeps the device for long.
 const DISPATCHES: usize = 1024;
@@ -29,10 +36,11 @@ pub struct GpuDevice<'g, 'm> {
     gpu: &'g Gpu,
     buffers: BTreeMap<Place, Buffer>,
     runs: Vec<Bound>,
+    #[cfg(not(target_arch = "wasm32"))]
     choice: Bound,
     rotary: Option<RotaryView<'m>>,
     frequencies: Vec<f64>,
-    layouts: Vec<KvLayout>,
+    pools: Vec<Pool>,
     steps: usize,
     layers: usize,
     rows: usize,
@@ -44,6 +52,9 @@ pub struct GpuDevice<'g, 'm> {
     /// Words that go to the device with a batch.
     words: Vec<u32>,
     angles: Vec<f32>,
+    results: Readback,
+    /// Copies of blocks that the next submit begins with: groups, from, to.
+    copies: Mutex<Vec<(usize, u32, u32)>>,
     /// The block that was read last.
     block: Mutex<Option<(usize, u32, Vec<u32>)>>,
     failure: Mutex<Option<GpuError>>,
@@ -73,28 +84,40 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`], [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn new(gpu: &'g Gpu, plan: DevicePlan<'m>) -> Result<Self, GpuError> {
+        now(Self::new_async(gpu, plan))
+    }
+
+    /// [`GpuDevice::new`] for a browser, which cannot wait.
+    ///
+    /// # Errors
+    /// As [`GpuDevice::new`].
+    pub async fn new_async(gpu: &'g Gpu, plan: DevicePlan<'m>) -> Result<Self, GpuError> {
         let mut buffers = BTreeMap::new();
         for &(place, bytes) in &plan.places {
-            buffers.insert(place, gpu.hardware.buffer(place.name(), bytes)?);
+            buffers.insert(place, gpu.hardware.buffer_async(place.name(), bytes).await?);
         }
-        upload(gpu, &plan, &buffers)?;
+        let results = gpu.hardware.readback(plan.results()).await?;
+        upload(gpu, &plan, &buffers).await?;
         let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
         let runs = bound.collect::<Result<_, _>>()?;
+        #[cfg(not(target_arch = "wasm32"))]
         let choice = bind(gpu, &buffers, plan.dispatches.len(), &plan.choice)?;
         let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
         if let Some(rotary) = &plan.rotary {
             rotary.frequencies(&mut frequencies);
         }
-        gpu.hardware.wait()?;
+        gpu.hardware.wait_async().await?;
         Ok(Self {
             gpu,
             buffers,
             runs,
+            #[cfg(not(target_arch = "wasm32"))]
             choice,
             rotary: plan.rotary,
             frequencies,
-            layouts: plan.layouts,
+            pools: plan.pools,
             steps: plan.steps,
             layers: plan.layers,
             rows: plan.rows,
@@ -103,6 +126,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             is_whole: false,
             words: Vec::new(),
             angles: Vec::new(),
+            results,
+            copies: Mutex::new(Vec::new()),
             block: Mutex::new(None),
             failure: Mutex::new(None),
             submits: 0,
@@ -123,6 +148,11 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     /// Returns the time that the host took to encode dispatches.
     pub fn encoding(&self) -> Duration {
         self.encoding
+    }
+
+    /// Returns when results arrive. A host in a browser takes it before it makes an engine, and awaits it between two steps.
+    pub fn arrival(&self) -> Arrival {
+        self.results.arrival()
     }
 
     fn buffer(&self, place: Place) -> Result<&Buffer, GpuError> {
@@ -148,31 +178,19 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         }
         self.forget_block();
         self.is_whole = false;
-        self.copy_blocks(batch)?;
+        self.results.release();
+        self.copy_blocks()?;
+        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        batch.for_each_copy(&mut |copy| copies.push((copy.group, copy.from, copy.to)));
         self.write_tables(batch)?;
         self.write_rows(batch)?;
         self.write_angles(batch)?;
-        let flags = vec![0; 4 * (self.layers + 1)];
+        let flags = vec![0; self.flag_bytes() as usize];
         self.gpu.hardware.write(self.buffer(Place::Flags)?, 0, &flags)
     }
 
-    /// Copies blocks by way of another buffer: a device does not copy within one.
-    fn copy_blocks(&self, batch: &BatchView<'_>) -> Result<(), GpuError> {
-        let mut result = Ok(());
-        batch.for_each_copy(&mut |copy| {
-            if result.is_ok() {
-                result = self.copy_block(copy.group, copy.from, copy.to);
-            }
-        });
-        result
-    }
-
-    fn copy_block(&self, group: usize, from: u32, to: u32) -> Result<(), GpuError> {
-        let (pool, block) = (self.buffer(Place::Pool(group))?, self.buffer(Place::Block)?);
-        let layout = self.layouts.get(group).ok_or(GpuError::Mismatch("layer groups"))?;
-        let bytes = layout.block_bytes as u64;
-        let [from, to] = [from, to].map(|block| u64::from(block) * bytes);
-        self.gpu.hardware.copy(&[(pool, from, block, 0, bytes), (block, 0, pool, to, bytes)])
+    fn flag_bytes(&self) -> u64 {
+        4 * (self.layers as u64 + 1)
     }
 
     /// The tables of the sequences of the batch.
@@ -180,10 +198,10 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let mut slots: Vec<_> = batch.rows.iter().map(|row| row.slot()).collect();
         slots.sort_unstable();
         slots.dedup();
-        for (group, layout) in self.layouts.iter().enumerate() {
+        for (group, pool) in self.pools.iter().enumerate() {
             for &slot in &slots {
                 let table = batch.table(group, slot);
-                let at = (4 * slot * layout.entries) as u64;
+                let at = (4 * slot * pool.layout.entries) as u64;
                 self.gpu.hardware.write(self.buffer(Place::Table(group))?, at, cast_slice(table))?;
             }
         }
@@ -199,7 +217,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         }
         words[3] = batch.rows.iter().map(|row| row.position).max().unwrap_or(0);
         for row in batch.rows {
-            let entries = |group: usize| self.layouts.get(group).map_or(0, |layout| row.slot() * layout.entries) as u32;
+            let entries =
+                |group: usize| self.pools.get(group).map_or(0, |pool| row.slot() * pool.layout.entries) as u32;
             words.extend([row.position, row.token, entries(0), entries(1)]);
         }
         debug_assert_eq!(words.len(), BATCH_HEAD + BATCH_ROW * batch.rows.len());
@@ -233,17 +252,31 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let steps = steps.start..steps.start + taken;
         let counts = self.counts;
         let runs = self.runs.iter().filter(|run| steps.contains(&run.step)).filter_map(|run| run.of(counts[run.rows]));
-        self.encoding += self.gpu.hardware.submit(runs)?;
+        let is_whole = steps.end >= self.steps;
+        let after = if is_whole { self.results_of(Place::Logits, counts[2] * self.vocab)? } else { Vec::new() };
+        self.encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
         self.submits += 1;
-        self.is_whole = steps.end >= self.steps;
+        self.is_whole = is_whole;
+        if is_whole {
+            self.results.ask(self.flag_bytes() + 4 * (counts[2] * self.vocab) as u64);
+        }
         self.forget_block();
         Ok(taken)
+    }
+
+    /// Copies of the flags, and of so many words behind them, to where the host reads.
+    fn results_of(&self, place: Place, words: usize) -> Result<Vec<Copy<'_>>, GpuError> {
+        let mut copies = vec![(self.buffer(Place::Flags)?, 0, self.results.buffer(), 0, self.flag_bytes())];
+        if words > 0 {
+            copies.push((self.buffer(place)?, 0, self.results.buffer(), self.flag_bytes(), 4 * words as u64));
+        }
+        Ok(copies)
     }
 
     /// The first layer in which a value was not finite.
     fn fault(&self) -> Result<Option<usize>, GpuError> {
         let mut flags = vec![0_u32; self.layers + 1];
-        self.gpu.hardware.read(self.buffer(Place::Flags)?, 0, cast_slice_mut(&mut flags))?;
+        self.results.read(0, cast_slice_mut(&mut flags))?;
         Ok(flags.iter().position(|&flag| flag != 0))
     }
 
@@ -256,27 +289,6 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             Some(layer) => Err(DeviceFault::NonFinite { layer }),
             None => Ok(()),
         }
-    }
-
-    fn read_words(&self, part: BlockPart, out: &mut [u32]) -> Result<(), GpuError> {
-        let mut known = self.block.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.as_ref().is_none_or(|(group, block, _)| (*group, *block) != (part.group, part.block)) {
-            let layout = self.layouts.get(part.group).ok_or(GpuError::Mismatch("layer groups"))?;
-            let mut words = vec![0; layout.block_bytes / 4];
-            let at = u64::from(part.block) * layout.block_bytes as u64;
-            self.gpu.hardware.read(self.buffer(Place::Pool(part.group))?, at, cast_slice_mut(&mut words))?;
-            *known = Some((part.group, part.block, words));
-        }
-        let words = known.as_ref().and_then(|(.., words)| words.get(part.word..part.word + out.len()));
-        out.copy_from_slice(words.ok_or(GpuError::Mismatch("words of a block"))?);
-        Ok(())
-    }
-
-    fn write_words(&self, part: BlockPart, words: &[u32]) -> Result<(), GpuError> {
-        self.forget_block();
-        let layout = self.layouts.get(part.group).ok_or(GpuError::Mismatch("layer groups"))?;
-        let at = u64::from(part.block) * layout.block_bytes as u64 + part.word as u64 * 4;
-        self.gpu.hardware.write(self.buffer(Place::Pool(part.group))?, at, cast_slice(words))
     }
 }
 
@@ -293,17 +305,29 @@ impl Device for GpuDevice<'_, '_> {
 
     fn poll(&mut self) -> Poll<Result<(), DeviceFault>> {
         match self.lost(self.gpu.hardware.is_idle()) {
-            Ok(false) => Poll::Pending,
-            Ok(true) => Poll::Ready(self.result()),
+            Ok(is_idle) if is_idle || self.is_whole => {
+                if self.is_whole && !self.results.is_there() {
+                    return Poll::Pending;
+                }
+                Poll::Ready(self.result())
+            }
+            Ok(_) => Poll::Pending,
             Err(fault) => Poll::Ready(Err(fault)),
         }
     }
 
+    #[cfg(target_arch = "wasm32")]
+    fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
+        Poll::Ready(self.lost(Err(GpuError::Unsupported { what: "a step without a budget in a browser" })))
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
         let waited = self.lost(self.gpu.hardware.wait());
         Poll::Ready(waited.and_then(|()| self.result()))
     }
 
+    #[cfg(not(target_arch = "wasm32"))]
     fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         if ids.len() != batch.rows.len() || ids.is_empty() {
             return self.lost(Err(GpuError::Mismatch("chosen tokens")));
@@ -311,7 +335,7 @@ impl Device for GpuDevice<'_, '_> {
         let decoded = self.decode_rows(batch, ids.len());
         self.lost(decoded)?;
         self.result()?;
-        self.lost(self.chosen(ids))?;
+        self.lost(self.results.read(self.flag_bytes(), cast_slice_mut(ids)))?;
         Ok(true)
     }
 
@@ -319,8 +343,8 @@ impl Device for GpuDevice<'_, '_> {
         if out.len() != self.vocab {
             return self.lost(Err(GpuError::Mismatch("logits")));
         }
-        let at = (row * self.vocab * 4) as u64;
-        self.lost(self.buffer(Place::Logits).and_then(|from| self.gpu.hardware.read(from, at, cast_slice_mut(out))))
+        let at = self.flag_bytes() + (row * self.vocab * 4) as u64;
+        self.lost(self.results.read(at, cast_slice_mut(out)))
     }
 
     fn read_block(&self, part: BlockPart, out: &mut [u32]) -> Result<(), DeviceFault> {
@@ -346,43 +370,4 @@ impl Bound {
         };
         Some((run, grid))
     }
-}
-
-fn upload(gpu: &Gpu, plan: &DevicePlan<'_>, buffers: &BTreeMap<Place, Buffer>) -> Result<(), GpuError> {
-    let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
-    for upload in &plan.uploads {
-        let to = of(Place::Weights(upload.buffer))?;
-        let (words, rest) = upload.bytes.split_at(upload.bytes.len() / 4 * 4);
-        gpu.hardware.write(to, upload.at, words)?;
-        if !rest.is_empty() {
-            let mut last = [0; 4];
-            last[..rest.len()].copy_from_slice(rest);
-            gpu.hardware.write(to, upload.at + words.len() as u64, &last)?;
-        }
-    }
-    gpu.hardware.write(of(Place::Vectors)?, 0, cast_slice(&plan.vectors))?;
-    let params = of(Place::Params)?;
-    for (index, dispatch) in plan.dispatches.iter().chain([&plan.choice]).enumerate() {
-        gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
-    }
-    Ok(())
-}
-
-/// Binds a dispatch, and for many rows the kernel that computes tiles.
-fn bind(gpu: &Gpu, buffers: &BTreeMap<Place, Buffer>, index: usize, dispatch: &Dispatch) -> Result<Bound, GpuError> {
-    let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
-    let own = dispatch.buffers.iter().map(|&place| of(place)).collect::<Result<Vec<_>, _>>()?;
-    let params = (of(Place::Params)?, (index * SLOT) as u64, SLOT as u64);
-    let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
-    let many = match dispatch.kernel {
-        Kernel::Vector(weights) if !weights.is_float() => Some(bound(Kernel::Tile(weights))?),
-        _ => None,
-    };
-    Ok(Bound {
-        step: dispatch.step,
-        rows: rows_number(dispatch.rows) as usize,
-        few: bound(dispatch.kernel)?,
-        many,
-        shaped: dispatch.shaped,
-    })
 }

@@ -1,10 +1,11 @@
 //! A device that has been tested.
 
-use crate::adapter::Choice;
 use crate::catalog::{Catalog, Kernel};
 use crate::error::GpuError;
 use crate::hardware::Hardware;
 use crate::selftest;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::{adapter::Choice, hardware::now};
 
 /// A device whose kernels compute what the scalar code computes.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ impl Gpu {
     /// # Errors
     /// [`GpuError::Unfit`] with the operation whose bits differ; [`GpuError::NoAdapter`], [`GpuError::NoDevice`],
     /// [`GpuError::Refused`], [`GpuError::OutOfMemory`], [`GpuError::Timeout`], [`GpuError::Lost`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn open(choice: &Choice, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
         Self::tested(Hardware::open(choice)?, known)
     }
@@ -32,13 +34,22 @@ impl Gpu {
     ///
     /// # Errors
     /// As [`Gpu::open`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn tested(hardware: Hardware, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
-        let catalog = Catalog::new(&hardware, Kernel::all())?;
+        now(Self::tested_async(hardware, known))
+    }
+
+    /// [`Gpu::tested`] for a browser, which cannot wait.
+    ///
+    /// # Errors
+    /// As [`Gpu::open`].
+    pub async fn tested_async(hardware: Hardware, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
+        let catalog = Catalog::new_async(&hardware, Kernel::all()).await?;
         let tested = Tested(selftest::key(&hardware));
         if known == Some(tested) {
-            selftest::sentinel(&hardware, &catalog)?;
+            selftest::sentinel_async(&hardware, &catalog).await?;
         } else {
-            selftest::run(&hardware, &catalog)?;
+            selftest::run_async(&hardware, &catalog).await?;
         }
         Ok((Self { hardware, catalog }, tested))
     }

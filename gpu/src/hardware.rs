@@ -1,15 +1,27 @@
 //! All calls of wgpu.
 
+mod adapters;
+mod pipeline;
+mod readback;
+mod wait;
+
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::adapter::{AdapterInfo, Choice, Limits};
 use crate::error::GpuError;
-use crate::shader::{Binding, bindings};
+#[cfg(not(target_arch = "wasm32"))]
+use adapters::adapters;
+use adapters::{adapter, info};
+use readback::{bytes_of, mapped};
+use wait::{Stopwatch, within};
+
+pub use readback::Arrival;
+pub(crate) use readback::Readback;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use wait::now;
 
 /// A device, and a queue to it.
 pub struct Hardware {
@@ -17,10 +29,14 @@ pub struct Hardware {
     queue: wgpu::Queue,
     info: AdapterInfo,
     limits: Limits,
+    staging: Buffer,
     /// One reader at a time.
-    staging: Mutex<wgpu::Buffer>,
+    #[cfg(not(target_arch = "wasm32"))]
+    reader: Mutex<()>,
     patience: Duration,
     failure: Arc<Mutex<Option<GpuError>>>,
+    /// Buffers that were made, and submits.
+    counts: [AtomicU64; 2],
 }
 
 /// Memory of the device.
@@ -42,8 +58,14 @@ pub struct Run {
     group: wgpu::BindGroup,
 }
 
+/// A copy between buffers: `(from, at, to, at, bytes)`.
+pub(crate) type Copy<'r> = (&'r Buffer, u64, &'r Buffer, u64, u64);
+
 /// Bytes that are read back at once.
 pub(crate) const STAGING: u64 = 1 << 20;
+/// Places of `counts`.
+const BUFFERS: usize = 0;
+const SUBMITS: usize = 1;
 /// Bytes of weights between two submits.
 const PIECE: usize = 4 << 20;
 
@@ -65,8 +87,17 @@ impl Hardware {
     ///
     /// # Errors
     /// [`GpuError::NoAdapter`], [`GpuError::NoDevice`], [`GpuError::OutOfMemory`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn open(choice: &Choice) -> Result<Self, GpuError> {
-        let adapter = adapter(choice)?;
+        now(Self::open_async(choice))
+    }
+
+    /// [`Hardware::open`] for a browser, which cannot wait.
+    ///
+    /// # Errors
+    /// As [`Hardware::open`].
+    pub async fn open_async(choice: &Choice) -> Result<Self, GpuError> {
+        let adapter = adapter(choice).await?;
         let info = info(&adapter);
         let found = adapter.limits();
         let required_limits = wgpu::Limits {
@@ -75,7 +106,7 @@ impl Hardware {
             ..wgpu::Limits::default()
         };
         let wanted = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
-        let asked = soon(adapter.request_device(&wanted), choice.patience)?;
+        let asked = within(adapter.request_device(&wanted), choice.patience).await?;
         let (device, queue) = asked.map_err(|error| GpuError::NoDevice(error.to_string()))?;
         let failure = Arc::new(Mutex::new(None));
         let (lost, refused) = (failure.clone(), failure.clone());
@@ -87,8 +118,19 @@ impl Hardware {
         };
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let wanted = wgpu::BufferDescriptor { label: None, size: STAGING, usage, mapped_at_creation: false };
-        let staging = Mutex::new(device.create_buffer(&wanted));
-        let hardware = Self { device, queue, info, limits, staging, patience: choice.patience, failure };
+        let staging = Buffer(device.create_buffer(&wanted));
+        let hardware = Self {
+            device,
+            queue,
+            info,
+            limits,
+            staging,
+            #[cfg(not(target_arch = "wasm32"))]
+            reader: Mutex::new(()),
+            patience: choice.patience,
+            failure,
+            counts: Default::default(),
+        };
         hardware.check()?;
         Ok(hardware)
     }
@@ -97,8 +139,9 @@ impl Hardware {
     ///
     /// # Errors
     /// [`GpuError::Timeout`] after `patience`.
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn adapters(patience: Duration) -> Result<Vec<AdapterInfo>, GpuError> {
-        Ok(adapters(patience)?.iter().map(info).collect())
+        Ok(now(adapters(patience))?.iter().map(info).collect())
     }
 
     /// Returns what the driver says of itself.
@@ -111,101 +154,72 @@ impl Hardware {
         self.limits
     }
 
+    /// Returns how many buffers were made since the device was opened, and how many submits there were.
+    pub fn counts(&self) -> [u64; 2] {
+        self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, what: usize) {
+        if let Some(count) = self.counts.get(what) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// Makes a buffer of zeros.
     ///
     /// # Errors
     /// [`GpuError::TooLarge`], [`GpuError::OutOfMemory`], [`GpuError::Lost`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn buffer(&self, what: &'static str, bytes: u64) -> Result<Buffer, GpuError> {
+        now(self.buffer_async(what, bytes))
+    }
+
+    pub(crate) async fn buffer_async(&self, what: &'static str, bytes: u64) -> Result<Buffer, GpuError> {
         let size = bytes.max(16).next_multiple_of(4);
         if size > self.limits.binding {
             return Err(GpuError::TooLarge { what, bytes: size, most: self.limits.binding });
         }
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        self.made(what, size, usage).await.map(Buffer)
+    }
+
+    async fn made(&self, what: &'static str, size: u64, usage: wgpu::BufferUsages) -> Result<wgpu::Buffer, GpuError> {
         let scope = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let wanted = wgpu::BufferDescriptor { label: Some(what), size, usage, mapped_at_creation: false };
         let buffer = self.device.create_buffer(&wanted);
-        if soon(scope.pop(), self.patience)?.is_some() {
+        self.count(BUFFERS);
+        if within(scope.pop(), self.patience).await?.is_some() {
             return Err(GpuError::OutOfMemory { bytes: size });
         }
         self.check()?;
-        Ok(Buffer(buffer))
+        Ok(buffer)
     }
 
-    /// Compiles a kernel.
+    /// Writes bytes, a multiple of 4, before what is submitted next.
     ///
     /// # Errors
-    /// [`GpuError::Refused`], with the compiler's words; [`GpuError::Lost`].
-    pub fn pipeline(&self, source: &str) -> Result<Pipeline, GpuError> {
-        let scope = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
-        let pipeline = self.compile(source);
-        if let Some(error) = soon(scope.pop(), self.patience)? {
-            return Err(GpuError::Refused(error.to_string()));
-        }
-        self.check()?;
-        Ok(pipeline)
+    /// [`GpuError::Lost`], [`GpuError::Refused`].
+    pub fn write(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
+        self.queue.write_buffer(&to.0, at, bytes);
+        self.check()
     }
 
-    fn compile(&self, source: &str) -> Pipeline {
-        let bindings = bindings(source);
-        let entries: Vec<_> = (0..).zip(&bindings).map(|(number, &binding)| layout_entry(number, binding)).collect();
-        let wanted = wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries };
-        let layout = self.device.create_bind_group_layout(&wanted);
-        let wanted = wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(source.into()) };
-        let module = self.device.create_shader_module(wanted);
-        let wanted =
-            wgpu::PipelineLayoutDescriptor { label: None, bind_group_layouts: &[Some(&layout)], immediate_size: 0 };
-        let whole = self.device.create_pipeline_layout(&wanted);
-        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: None,
-            layout: Some(&whole),
-            module: &module,
-            entry_point: Some("main"),
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
-        });
-        Pipeline { pipeline, layout, bindings: bindings.len() }
-    }
-
-    /// Binds a kernel to its parameters, `bytes` of `params` from `at` on, and to its buffers, in the order of its bindings.
-    ///
-    /// # Errors
-    /// [`GpuError::Mismatch`] where there are more or fewer than the kernel has; [`GpuError::Refused`].
-    pub fn bind(
-        &self,
-        pipeline: &Pipeline,
-        (params, at, bytes): (&Buffer, u64, u64),
-        buffers: &[&Buffer],
-    ) -> Result<Run, GpuError> {
-        if buffers.len() + 1 != pipeline.bindings {
-            return Err(GpuError::Mismatch("the buffers of a kernel"));
-        }
-        let size = std::num::NonZeroU64::new(bytes);
-        let first = wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &params.0, offset: at, size });
-        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: first }];
-        for (binding, buffer) in (1..).zip(buffers) {
-            entries.push(wgpu::BindGroupEntry { binding, resource: buffer.0.as_entire_binding() });
-        }
-        let wanted = wgpu::BindGroupDescriptor { label: None, layout: &pipeline.layout, entries: &entries };
-        let group = self.device.create_bind_group(&wanted);
-        self.check()?;
-        Ok(Run { pipeline: pipeline.pipeline.clone(), group })
-    }
-
-    /// Writes bytes, a multiple of 4, in pieces of at most 4 MiB.
+    /// Writes many bytes, a multiple of 4, and waits after 4 MiB each.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Timeout`], [`GpuError::Refused`].
-    pub fn write(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(crate) async fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
         let mut offset = at;
         for piece in bytes.chunks(PIECE) {
-            self.queue.write_buffer(&to.0, offset, piece);
+            self.write(to, offset, piece)?;
             offset += piece.len() as u64;
             if piece.len() == PIECE {
                 self.queue.submit([]);
-                self.wait()?;
+                self.count(SUBMITS);
+                self.wait_async().await?;
             }
         }
-        self.check()
+        Ok(())
     }
 
     /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to encode
@@ -214,8 +228,19 @@ impl Hardware {
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
     pub fn submit<'r>(&self, runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>) -> Result<Duration, GpuError> {
-        let started = Instant::now();
+        self.submit_with([], runs, [])
+    }
+
+    /// The same with copies between buffers, `(from, at, to, at, bytes)`, before the dispatches and after them.
+    pub(crate) fn submit_with<'r>(
+        &self,
+        before: impl IntoIterator<Item = Copy<'r>>,
+        runs: impl IntoIterator<Item = (&'r Run, [u32; 3])>,
+        after: impl IntoIterator<Item = Copy<'r>>,
+    ) -> Result<Duration, GpuError> {
+        let watch = Stopwatch::start();
         let mut encoder = self.device.create_command_encoder(&Default::default());
+        copy(&mut encoder, before);
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
             for (run, [x, y, z]) in runs {
@@ -224,30 +249,20 @@ impl Hardware {
                 pass.dispatch_workgroups(x, y, z);
             }
         }
+        copy(&mut encoder, after);
         let commands = encoder.finish();
-        let took = started.elapsed();
+        let took = watch.elapsed();
         self.queue.submit([commands]);
+        self.count(SUBMITS);
         self.check()?;
         Ok(took)
-    }
-
-    /// Copies within the device's memory: of each `(from, at, to, at, bytes)`, in this order.
-    ///
-    /// # Errors
-    /// As [`Hardware::submit`].
-    pub fn copy(&self, copies: &[(&Buffer, u64, &Buffer, u64, u64)]) -> Result<(), GpuError> {
-        let mut encoder = self.device.create_command_encoder(&Default::default());
-        for (from, start, to, at, bytes) in copies {
-            encoder.copy_buffer_to_buffer(&from.0, *start, &to.0, *at, *bytes);
-        }
-        self.queue.submit([encoder.finish()]);
-        self.check()
     }
 
     /// Waits until all that was submitted has run.
     ///
     /// # Errors
     /// [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn wait(&self) -> Result<(), GpuError> {
         let wanted = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.patience) };
         let polled = self.device.poll(wanted);
@@ -255,7 +270,21 @@ impl Hardware {
         polled.map(|_| ()).map_err(|_| GpuError::Timeout(self.patience))
     }
 
-    /// Returns whether all that was submitted has run; it does not wait.
+    /// A browser waits by itself, and returns to its own work meanwhile.
+    pub(crate) async fn wait_async(&self) -> Result<(), GpuError> {
+        #[cfg(not(target_arch = "wasm32"))]
+        self.wait()?;
+        #[cfg(target_arch = "wasm32")]
+        {
+            let done = wait::Signal::default();
+            let told = done.clone();
+            self.queue.on_submitted_work_done(move || told.set());
+            done.wait().await;
+        }
+        self.check()
+    }
+
+    /// Returns whether all that was submitted has run, where the driver says so; it does not wait.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
@@ -269,18 +298,22 @@ impl Hardware {
     ///
     /// # Errors
     /// As [`Hardware::wait`].
+    #[cfg(not(target_arch = "wasm32"))]
     pub fn read(&self, from: &Buffer, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
-        let staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        now(self.read_async(from, at, out))
+    }
+
+    pub(crate) async fn read_async(&self, from: &Buffer, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
         let mut offset = at;
         for piece in out.chunks_mut(STAGING as usize) {
             let bytes = piece.len() as u64;
-            self.copy(&[(from, offset, &Buffer(staging.clone()), 0, bytes)])?;
-            staging.map_async(wgpu::MapMode::Read, ..bytes, |_| {});
-            self.wait()?;
-            let view = staging.get_mapped_range(..bytes);
-            let read =
-                view.map(|view| piece.copy_from_slice(&view)).map_err(|error| GpuError::Refused(error.to_string()));
-            staging.unmap();
+            self.submit_with([(from, offset, &self.staging, 0, bytes)], [], [])?;
+            let mapped = mapped(&self.staging, bytes);
+            self.wait_async().await?;
+            mapped.wait().await;
+            let read = bytes_of(&self.staging, 0, piece);
+            self.staging.0.unmap();
             read?;
             offset += bytes;
         }
@@ -302,43 +335,9 @@ impl Hardware {
     }
 }
 
-fn layout_entry(number: u32, binding: Binding) -> wgpu::BindGroupLayoutEntry {
-    let ty = wgpu::BufferBindingType::Storage { read_only: binding == Binding::Read };
-    let ty = wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None };
-    wgpu::BindGroupLayoutEntry { binding: number, visibility: wgpu::ShaderStages::COMPUTE, ty, count: None }
-}
-
-fn adapters(patience: Duration) -> Result<Vec<wgpu::Adapter>, GpuError> {
-    let all = wgpu::Backends::PRIMARY;
-    let wanted = wgpu::InstanceDescriptor { backends: all, ..wgpu::InstanceDescriptor::new_without_display_handle() };
-    soon(wgpu::Instance::new(wanted).enumerate_adapters(all), patience)
-}
-
-/// The first adapter that is wanted, hardware before software.
-fn adapter(choice: &Choice) -> Result<wgpu::Adapter, GpuError> {
-    let mut adapters = adapters(choice.patience)?;
-    let found = adapters.iter().map(|adapter| info(adapter).to_string()).collect();
-    adapters.sort_by_key(|adapter| match adapter.get_info().device_type {
-        wgpu::DeviceType::DiscreteGpu => 0,
-        wgpu::DeviceType::IntegratedGpu => 1,
-        wgpu::DeviceType::Cpu => 3,
-        _ => 2,
-    });
-    adapters.retain(|adapter| {
-        let info = info(adapter);
-        let is_wanted = choice.backend.is_none_or(|backend| info.backend == backend.name());
-        is_wanted && (choice.software || !info.software)
-    });
-    adapters.into_iter().next().ok_or(GpuError::NoAdapter { found })
-}
-
-fn info(adapter: &wgpu::Adapter) -> AdapterInfo {
-    let info = adapter.get_info();
-    AdapterInfo {
-        name: info.name,
-        backend: info.backend.to_str().to_owned(),
-        driver: format!("{} {}", info.driver, info.driver_info),
-        software: info.device_type == wgpu::DeviceType::Cpu,
+fn copy<'r>(encoder: &mut wgpu::CommandEncoder, copies: impl IntoIterator<Item = Copy<'r>>) {
+    for (from, start, to, at, bytes) in copies {
+        encoder.copy_buffer_to_buffer(&from.0, start, &to.0, at, bytes);
     }
 }
 
@@ -349,18 +348,4 @@ fn reason(error: &wgpu::Error) -> GpuError {
 /// The first failure counts.
 fn note(failure: &Mutex<Option<GpuError>>, what: GpuError) {
     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
-}
-
-/// The value of a future of wgpu, which has it at once on native drivers.
-fn soon<T>(future: impl Future<Output = T>, patience: Duration) -> Result<T, GpuError> {
-    let (mut future, started) = (pin!(future), Instant::now());
-    loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return Ok(value);
-        }
-        if started.elapsed() > patience {
-            return Err(GpuError::Timeout(patience));
-        }
-        std::thread::yield_now();
-    }
 }

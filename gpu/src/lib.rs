@@ -16,6 +16,7 @@ mod memory;
 mod params;
 mod place;
 mod plan;
+mod pool;
 pub mod selftest;
 mod shader;
 
@@ -24,6 +25,6 @@ pub use catalog::{Catalog, Kernel, Weights};
 pub use device::GpuDevice;
 pub use error::GpuError;
 pub use gpu::{Gpu, Tested};
-pub use hardware::{Buffer, Hardware, Pipeline, Run};
+pub use hardware::{Arrival, Buffer, Hardware, Pipeline, Run};
 pub use plan::{DevicePlan, PlannedBuffer};
 pub use shader::{LIBRARY, composed, hash};

@@ -1,6 +1,6 @@
 //! What a model needs of a device, before anything is created there.
 
-use gleed::device::{KvLayout, OpView, RotaryView};
+use gleed::device::{OpView, RotaryView};
 use gleed::{Model, Plan};
 
 use crate::adapter::Limits;
@@ -9,7 +9,8 @@ use crate::hardware::STAGING;
 use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
 use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
-use crate::place::{Dispatch, Place};
+use crate::place::{Dispatch, Place, Shaped};
+use crate::pool::Pool;
 
 /// A buffer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +31,13 @@ pub struct DevicePlan<'m> {
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
-    pub(crate) layouts: Vec<KvLayout>,
-    /// Steps of the program, layers, rows of a batch, logits of a row.
+    pub(crate) pools: Vec<Pool>,
+    /// Steps of the program, layers, rows of a batch, logits of a row, rows that can have them.
     pub(crate) steps: usize,
     pub(crate) layers: usize,
     pub(crate) rows: usize,
     pub(crate) vocab: usize,
+    pub(crate) logit_rows: usize,
 }
 
 impl<'m> DevicePlan<'m> {
@@ -44,12 +46,13 @@ impl<'m> DevicePlan<'m> {
     /// # Errors
     /// [`GpuError::Unsupported`] with what does not run on a GPU; [`GpuError::TooLarge`].
     pub fn new(model: &Model<'m>, plan: &Plan, limits: Limits) -> Result<Self, GpuError> {
-        let layouts: Vec<_> = (0..gleed::kv::MAX_GROUPS).map_while(|group| plan.kv_layout(model, group)).collect();
+        let layouts = (0..gleed::kv::MAX_GROUPS).map_while(|group| plan.kv_layout(model, group));
+        let pools = layouts.map(|layout| Pool::new(layout, limits)).collect::<Result<Vec<_>, _>>()?;
         let layers = model.config().layers;
         let foreign = |_| GpuError::Mismatch("the plan of another model");
         let mut widest = Widest::default();
         plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
-        let mut lowering = Lowering::new(Arena::new(limits), layouts.clone(), layers, widest);
+        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, widest);
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -77,11 +80,12 @@ impl<'m> DevicePlan<'m> {
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
-        for (group, layout) in layouts.iter().enumerate() {
-            places.push((Place::Table(group), (4 * limit.sequences * layout.entries) as u64));
-            places.push((Place::Pool(group), (layout.blocks * layout.block_bytes) as u64));
+        for (group, pool) in pools.iter().enumerate() {
+            places.push((Place::Table(group), (4 * limit.sequences * pool.layout.entries) as u64));
+            places.extend(pool.parts().map(|part| (part.place(group), pool.layout.blocks as u64 * part.bytes)));
         }
-        places.push((Place::Block, layouts.iter().map(|layout| layout.block_bytes).max().unwrap_or(0) as u64));
+        let parts = pools.iter().flat_map(Pool::parts);
+        places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
         places.push((Place::Params, ((dispatches.len() + 1) * SLOT) as u64));
         places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
         places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
@@ -92,11 +96,12 @@ impl<'m> DevicePlan<'m> {
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,
-            layouts,
+            pools,
             steps,
             layers,
             rows,
             vocab,
+            logit_rows: limit.logit_rows,
         };
         planned.check(limits)?;
         Ok(planned)
@@ -112,13 +117,31 @@ impl<'m> DevicePlan<'m> {
 
     /// Returns all buffers.
     pub fn buffers(&self) -> impl Iterator<Item = PlannedBuffer> {
-        let staging = PlannedBuffer { what: "what is read back", bytes: STAGING };
-        self.places.iter().map(|&(place, bytes)| PlannedBuffer { what: place.name(), bytes }).chain([staging])
+        let read = [("blocks that are read back", STAGING), ("results of a batch", self.results())];
+        let places = self.places.iter().map(|&(place, bytes)| (place.name(), bytes));
+        places.chain(read).map(|(what, bytes)| PlannedBuffer { what, bytes })
+    }
+
+    /// Bytes of what a batch gives at most: its flags, and behind them logits of rows, or chosen tokens.
+    pub(crate) fn results(&self) -> u64 {
+        4 * (self.layers + 1 + (self.logit_rows * self.vocab).max(self.rows)) as u64
     }
 
     /// Returns the bytes of all buffers together.
     pub fn bytes(&self) -> u64 {
         self.buffers().map(|buffer| buffer.bytes).sum()
+    }
+
+    /// Returns the bytes of matrices that the kernels read for a token whose logits are wanted, without its row of the embedding.
+    pub fn matrix_bytes_read(&self) -> u64 {
+        let read = |dispatch: &Dispatch| match &dispatch.shaped {
+            Shaped::Matrix(params) => {
+                let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
+                outputs * u64::from(params.row_bytes)
+            }
+            Shaped::ByRow | Shaped::ByHead(_) => 0,
+        };
+        self.dispatches.iter().map(read).sum()
     }
 
     /// Returns the dispatches of a batch.

@@ -165,7 +165,7 @@ fn long_contexts_and_windows_have_one_hash() {
 #[test]
 fn snapshots_move_between_the_sides() {
     let Some(gpu) = common::gpu() else { return };
-    for kv_type in [KvType::F16, KvType::Q8_0] {
+    for kv_type in [KvType::F16, KvType::Q8_0, KvType::F32, KvType::Q4_0] {
         let bytes = model(Architecture::Qwen3, Dtype::Q8_0);
         let (model, limits) = (Model::open(&bytes).unwrap(), Limits { kv_type, ..limits() });
         let vocab = model.config().vocab;
@@ -286,6 +286,36 @@ fn pieces_of_matrices_have_one_hash() {
     };
     let most = gleed_gpu::Limits { binding: 14 << 10, ..gpu.hardware().limits() };
     assert_eq!(with_buffers(gpu, most, &model, &limits, host), on_cpu(&model, &limits, host));
+}
+
+/// Pools that are larger than a buffer are cut by layers, and so are the blocks that are copied, saved and restored.
+#[test]
+fn pools_of_several_buffers_have_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes = SyntheticModel { weights: Dtype::Q8_0, layers: 3, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let vocab = model.config().vocab;
+    let plan = Plan::for_device(&model, &limits()).unwrap();
+    let pools = |most| {
+        let planned = DevicePlan::new(&model, &plan, most).unwrap();
+        planned.buffers().filter(|buffer| buffer.what == "pool of keys and values").map(|buffer| buffer.bytes).collect()
+    };
+    let whole: Vec<u64> = pools(gpu.hardware().limits());
+    let most = gleed_gpu::Limits { binding: whole[0] * 2 / 3 + 4, ..gpu.hardware().limits() };
+    assert_eq!(pools(most), [whole[0] * 2 / 3, whole[0] / 3]);
+    let host = |engine: &mut Engine<'_, '_>| {
+        let mut log = story(engine, vocab, 30, usize::MAX);
+        let seq = engine.open().unwrap();
+        engine.prefill(seq, &Rng::new(3).tokens(21, vocab)).unwrap();
+        let mut saved = vec![0; engine.snapshot_len(seq).unwrap()];
+        engine.snapshot(seq, &mut saved).unwrap();
+        log.push((1, Xxh64::hash(&saved)));
+        engine.close(seq).unwrap();
+        let seq = engine.restore(&saved).unwrap();
+        decode(engine, seq, 3, &mut log);
+        log
+    };
+    assert_eq!(with_buffers(gpu, most, &model, &limits(), host), on_cpu(&model, &limits(), host));
 }
 
 /// What is planned is what a device can hold, and what does not run is refused by name.

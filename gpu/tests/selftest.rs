@@ -109,5 +109,8 @@ fn an_absent_adapter_is_refused_with_those_that_there_are() {
     let refused = Gpu::open(&choice, None).unwrap_err();
     assert!(matches!(refused, GpuError::NoAdapter { .. }));
     assert!(refused.to_string().contains(&hardware.info().to_string()), "{refused}");
-    assert_eq!("glide".parse::<gleed_gpu::Backend>(), Err("\"glide\" is none of vulkan, metal, dx12".to_owned()));
+    assert_eq!(
+        "glide".parse::<gleed_gpu::Backend>(),
+        Err("\"glide\" is none of vulkan, metal, dx12, webgpu".to_owned())
+    );
 }

@@ -182,7 +182,7 @@ fn described(adapter: &AdapterInfo, buffer_bytes: u64, tested: u64) -> gleed_gpu
         Ok(Backend::Vulkan) => GLEED_GPU_VULKAN,
         Ok(Backend::Metal) => GLEED_GPU_METAL,
         Ok(Backend::Dx12) => GLEED_GPU_DX12,
-        Err(_) => GLEED_GPU_ANY,
+        Ok(Backend::WebGpu) | Err(_) => GLEED_GPU_ANY,
     };
     gleed_gpu_info {
         struct_size: 0,

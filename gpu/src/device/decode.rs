@@ -1,6 +1,6 @@
 //! Tokens that the device chooses itself.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use gleed::device::BatchView;
 
 use super::{DISPATCHES, GpuDevice};
@@ -17,17 +17,16 @@ impl GpuDevice<'_, '_> {
         self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&[1, 1, 1, first, 0, rows as u32]))?;
         let one = || self.runs.iter().chain([&self.choice]).filter_map(|run| run.of(1));
         let most = (DISPATCHES / (self.runs.len() + 1)).max(1);
+        let (mut encoding, mut submits) = (self.encoding, self.submits);
         for first in (0..rows).step_by(most) {
-            let took = self.gpu.hardware.submit((first..rows.min(first + most)).flat_map(|_| one()))?;
-            self.encoding += took;
-            self.submits += 1;
+            let runs = (first..rows.min(first + most)).flat_map(|_| one());
+            let after = if first + most < rows { Vec::new() } else { self.results_of(Place::Chosen, rows)? };
+            encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
+            submits += 1;
         }
+        (self.encoding, self.submits) = (encoding, submits);
         self.is_whole = true;
+        self.results.ask(self.flag_bytes() + 4 * rows as u64);
         self.gpu.hardware.wait()
-    }
-
-    /// The tokens that were chosen.
-    pub(super) fn chosen(&self, ids: &mut [u32]) -> Result<(), GpuError> {
-        self.gpu.hardware.read(self.buffer(Place::Chosen)?, 0, cast_slice_mut(ids))
     }
 }

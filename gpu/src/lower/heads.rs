@@ -18,7 +18,7 @@ impl<'m> Lowering<'m> {
         let (q_norm, k_norm) = (self.head_norm(heads.q_norm.as_ref())?, self.head_norm(heads.k_norm.as_ref())?);
         let epsilon = heads.q_norm.as_ref().or(heads.k_norm.as_ref()).map_or(0.0, |norm| norm.norm.epsilon);
         let norms = u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some());
-        let shape = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
+        let (shape, pool) = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
         let params = Store {
             zero: 0,
             q_norm: q_norm.unwrap_or(NONE),
@@ -34,15 +34,8 @@ impl<'m> Lowering<'m> {
             unused: 0,
             shape,
         };
-        let buffers = [
-            Place::Batch,
-            Place::Table(to.group),
-            Place::Heads,
-            Place::Angles,
-            Place::Vectors,
-            Place::Pool(to.group),
-            Place::Flags,
-        ];
+        let buffers =
+            [Place::Batch, Place::Table(to.group), Place::Heads, Place::Angles, Place::Vectors, pool, Place::Flags];
         self.emit(Kernel::Store, &params, &buffers, Shaped::ByHead(heads.heads + 2 * heads.kv_heads));
         Ok(())
     }
@@ -55,7 +48,7 @@ impl<'m> Lowering<'m> {
         let slopes: Vec<u8> = slopes.flat_map(f32::to_le_bytes).collect();
         let width = view.heads * view.head_dim;
         self.widen(Place::Attention, width);
-        let shape = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
+        let (shape, pool) = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
         let (group, activations) = (view.from.group, Activations::Attention);
         let params = Attend {
             out_stride: width as u32,
@@ -67,7 +60,7 @@ impl<'m> Lowering<'m> {
             Place::Batch,
             Place::Table(group),
             Place::Heads,
-            Place::Pool(group),
+            pool,
             activations.place(),
             Place::Largest(activations),
             Place::Vectors,
@@ -88,8 +81,17 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    fn shape(&self, group: usize, layer: usize, heads: usize, kv_heads: usize, dim: usize) -> Result<Shape, GpuError> {
-        let Some(layout) = self.layouts.get(group) else { return Err(GpuError::Mismatch("layer groups")) };
+    /// What kernels know of heads, and where their keys and values are.
+    fn shape(
+        &self,
+        group: usize,
+        layer: usize,
+        heads: usize,
+        kv_heads: usize,
+        dim: usize,
+    ) -> Result<(Shape, Place), GpuError> {
+        let Some(pool) = self.pools.get(group) else { return Err(GpuError::Mismatch("layer groups")) };
+        let (layout, part) = (&pool.layout, pool.part_of(layer)?);
         let number = |element| ELEMENTS.iter().position(|&other| other == element);
         let [Some(k_type), Some(v_type)] = [layout.element.k, layout.element.v].map(number) else {
             return refused("keys and values of this type");
@@ -97,13 +99,13 @@ impl<'m> Lowering<'m> {
         if dim > 256 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return refused("heads of more than 256 elements");
         }
-        Ok(Shape {
+        let shape = Shape {
             heads: heads as u32,
             kv_heads: kv_heads as u32,
             dim: dim as u32,
             qkv_stride: self.widths.get(&Place::Heads).copied().unwrap_or(0) as u32,
-            layer: layer as u32,
-            layers: layout.layers as u32,
+            layer: (layer - part.first) as u32,
+            layers: part.layers as u32,
             group: group as u32,
             k_type: k_type as u32,
             v_type: v_type as u32,
@@ -112,7 +114,8 @@ impl<'m> Lowering<'m> {
             sinks: layout.sinks as u32,
             ring: layout.ring as u32,
             unused: [0; 3],
-        })
+        };
+        Ok((shape, part.place(group)))
     }
 
     /// Where the weights of the norm of heads begin; none without a norm.

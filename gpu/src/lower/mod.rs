@@ -6,9 +6,7 @@ mod input;
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
-use gleed::device::{
-    BranchEnd, EmbedView, GateUpView, HeadView, KvLayout, MatrixView, NormRotateView, OpView, QkvView,
-};
+use gleed::device::{BranchEnd, EmbedView, GateUpView, HeadView, MatrixView, NormRotateView, OpView, QkvView};
 use gleed::kernels::{Norm, NormKind};
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::{Form, row_words};
@@ -19,6 +17,7 @@ use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
 use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
+use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, form_number};
 pub(crate) use input::Widest;
 
@@ -30,7 +29,7 @@ pub(crate) struct Lowering<'m> {
     pub(crate) vectors: Vectors,
     /// f32 elements, or words, of a row of each buffer.
     pub(crate) widths: BTreeMap<Place, usize>,
-    layouts: Vec<KvLayout>,
+    pools: Vec<Pool>,
     layers: usize,
     hidden: usize,
     angles: usize,
@@ -51,13 +50,13 @@ fn refused<T>(what: &'static str) -> Result<T, GpuError> {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(arena: Arena<'m>, layouts: Vec<KvLayout>, layers: usize, largest: Widest) -> Self {
+    pub(crate) fn new(arena: Arena<'m>, pools: Vec<Pool>, layers: usize, largest: Widest) -> Self {
         Self {
             dispatches: Vec::new(),
             arena,
             vectors: Vectors::default(),
             widths: BTreeMap::new(),
-            layouts,
+            pools,
             layers,
             hidden: 0,
             angles: 0,

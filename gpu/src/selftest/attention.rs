@@ -92,7 +92,7 @@ fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
     words
 }
 
-pub(super) fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let [f16, q8, f32, q4] = ELEMENTS;
     let shapes = [
         (64, [f16, f16]),
@@ -107,7 +107,7 @@ pub(super) fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
         let (adjacent, halves) = (RopePairs::Adjacent, RopePairs::Halves);
         for (pairs, norms, clamp) in [(adjacent, 0, 0.0), (halves, 3, 0.0), (halves, 2, 1.5), (adjacent, 7, 0.0)] {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-            store_case(bench, random, heads, pairs, norms, clamp)?;
+            store_case(bench, random, heads, pairs, norms, clamp).await?;
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ fn are_built(element: [KvElement; 2]) -> bool {
 }
 
 /// Rows that begin inside of a block and end in the next; `norms` says which heads are normed, and when.
-fn store_case(
+async fn store_case(
     bench: &Bench<'_>,
     random: &mut Random,
     heads: Heads,
@@ -157,7 +157,7 @@ fn store_case(
         Data::back([0; 4]),
     ];
     let grid = grid::by_head(rows, heads.heads + 2 * heads.kv_heads);
-    let got = bench.run(Kernel::Store, &params, &buffers, grid)?;
+    let got = bench.run(Kernel::Store, &params, &buffers, grid).await?;
     let mut want = qkv;
     let clamped = |x: &mut f32| {
         if clamp > 0.0 {
@@ -222,7 +222,7 @@ impl KvSource for Source<'_> {
     }
 }
 
-pub(super) fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let [f16, q8, f32, q4] = ELEMENTS;
     // Sinks, the last positions, the model's window; the first of the rows; a soft cap; slopes and scores of sinks.
     let cases = [
@@ -242,13 +242,13 @@ pub(super) fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
         let heads = Heads { heads: 4, kv_heads: 2, dim, element };
         let mut of_heads = |is: bool| if is { random.moderate(heads.heads) } else { Vec::new() };
         let vectors = [of_heads(slopes), of_heads(scores)];
-        attend_case(bench, random, heads, Visibility::new(Window { sinks, last }, own), first, cap, &vectors)?;
+        attend_case(bench, random, heads, Visibility::new(Window { sinks, last }, own), first, cap, &vectors).await?;
     }
     Ok(())
 }
 
 /// Three rows from position `first` on. `vectors` are slopes and scores of sinks, if there are any.
-fn attend_case(
+async fn attend_case(
     bench: &Bench<'_>,
     random: &mut Random,
     heads: Heads,
@@ -291,7 +291,7 @@ fn attend_case(
         Data::back(vec![0; rows * words]),
         Data::floats(&vector),
     ];
-    let got = bench.run(Kernel::Attend, &params, &buffers, grid::by_head(rows, heads.heads))?;
+    let got = bench.run(Kernel::Attend, &params, &buffers, grid::by_head(rows, heads.heads)).await?;
     let source = Source { heads, pool: &pool, table: &table };
     let mut want = vec![0.0; rows * heads.heads * dim];
     for head in 0..heads.kv_heads {

@@ -16,7 +16,7 @@ use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
 pub(crate) const ACTIVATIONS: [Activation; 5] =
     [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu, Activation::LimitedSilu];
 
-pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (vocab, cols, at) = (11, 512, 4 * 37);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
     let matrix = random.weights(weights, vocab, cols);
@@ -41,7 +41,7 @@ pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) ->
         let words = words_of(at as usize, &matrix);
         let out = vec![5; cols * tokens.len()];
         let buffers = [Data::read(words), Data::read(batch), Data::back(out)];
-        let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(tokens.len()))?;
+        let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(tokens.len())).await?;
         let mut want = Vec::new();
         for token in tokens {
             let mut row = vec![f32::from_bits(5); cols];
@@ -54,11 +54,11 @@ pub(super) fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) ->
         }
         same("rows of the embedding", &got[0], &want)?;
     }
-    positions(bench, weights, random)
+    positions(bench, weights, random).await
 }
 
 /// Rows of learned positions, added.
-fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (count, cols) = (7, 256);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
     let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
@@ -75,7 +75,7 @@ fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result
         (row[0], row[1]) = (position, 1);
     }
     let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(bits(&rows))];
-    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2))?;
+    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
     for (row, position) in rows.chunks_mut(cols).zip([6, 2]) {
         let mut learned = vec![0.0; cols];
         let _ = dequantize(weights.dtype(), &matrix[position * row_bytes..][..row_bytes], &mut learned);
@@ -153,7 +153,13 @@ impl Case {
         }
     }
 
-    fn run(&self, bench: &Bench<'_>, kernel: Kernel, params: &Linear, y: &[f32]) -> Result<[Vec<u32>; 3], GpuError> {
+    async fn run(
+        &self,
+        bench: &Bench<'_>,
+        kernel: Kernel,
+        params: &Linear,
+        y: &[f32],
+    ) -> Result<[Vec<u32>; 3], GpuError> {
         let (inputs, magnitudes) = match params.raw {
             0 => (self.inputs.clone(), vec![0; self.rows * params.largest as usize]),
             _ => (bits(&self.floats), largest(&bits(&self.floats))),
@@ -167,12 +173,12 @@ impl Case {
             Data::read([self.rows as u32; 16]),
             Data::back(magnitudes),
         ];
-        let got = bench.run(kernel, params, &buffers, grid::linear(kernel, params, self.rows))?;
+        let got = bench.run(kernel, params, &buffers, grid::linear(kernel, params, self.rows)).await?;
         <[Vec<u32>; 3]>::try_from(got).map_err(|_| GpuError::Mismatch("the results of a kernel"))
     }
 }
 
-pub(super) fn products(
+pub(super) async fn products(
     bench: &Bench<'_>,
     kernel: Kernel,
     weights: Weights,
@@ -182,34 +188,34 @@ pub(super) fn products(
     // More than 64 blocks of 32 are added in parts.
     for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
         let case = Case::new(random, weights, cols, [21, 5, 3], rows);
-        plain(bench, kernel, &case)?;
-        raw(bench, kernel, &case)?;
-        added(bench, kernel, &case, random)?;
-        logits(bench, kernel, &case)?;
+        plain(bench, kernel, &case).await?;
+        raw(bench, kernel, &case).await?;
+        added(bench, kernel, &case, random).await?;
+        logits(bench, kernel, &case).await?;
         for (number, &activation) in bench.some(&ACTIVATIONS).iter().enumerate() {
             let case = Case::new(random, weights, 512, [19, 19, 0], rows);
-            gated(bench, kernel, &case, number as u32, activation)?;
-            activated(bench, kernel, &case, number as u32, activation)?;
+            gated(bench, kernel, &case, number as u32, activation).await?;
+            activated(bench, kernel, &case, number as u32, activation).await?;
         }
     }
     Ok(())
 }
 
-fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     let mut params = case.params(mode::SET);
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let dots = case.dots.concat();
-    let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+    let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;
     same(name(case.weights), &y, &bits(&dots))
 }
 
 /// With activations that the kernel quantizes.
-fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+async fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     let cols = case.cols as u32;
     let mut params = Linear { raw: 1, x_stride: cols, largest: cols / 32, flag: 1, ..case.params(mode::SET) };
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let dots = case.dots.concat();
-    let [y, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+    let [y, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;
     same("activations as floats", &y, &bits(&dots))?;
     same("the check for numbers that are not finite", &flag, &[0; 4])?;
     if case.weights.is_float() {
@@ -219,39 +225,45 @@ fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
         let mut floats = case.floats.clone();
         floats[0] = bad;
         let case = Case { floats, ..case.clone() };
-        let [_, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()])?;
+        let [_, flag, _] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;
         same("the check for numbers that are not finite", &flag, &[0, 1, 0, 0])?;
     }
     Ok(())
 }
 
 /// With biases, and a factor, added to what is there.
-fn added(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
+async fn added(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let y = random.moderate(case.dots.concat().len());
     for factor in [0.0, 0.22] {
         let params = Linear { factor: f32::to_bits(factor), ..case.params(mode::ADD) };
         let outputs = case.dots.iter().flat_map(|row| row.iter().zip(&case.vector).map(|(dot, &b)| dot + settle(b)));
         let scaled = outputs.map(|x| if factor == 0.0 { x } else { settle(x * factor) });
         let want: Vec<f32> = y.iter().zip(scaled).map(|(y, x)| y + x).collect();
-        let [got, ..] = case.run(bench, kernel, &params, &y)?;
+        let [got, ..] = case.run(bench, kernel, &params, &y).await?;
         same("outputs that are added", &got, &bits(&want))?;
     }
     Ok(())
 }
 
-fn logits(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+async fn logits(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     let mut params = Linear { cap: 30_f32.to_bits(), factor: 0.5_f32.to_bits(), flag: 3, ..case.params(mode::LOGITS) };
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let mut want: Vec<f32> = case.dots.concat().iter().map(|&x| settle(x * 0.5)).collect();
     Level::SCALAR.soft_cap(30.0, &mut want);
-    let [got, flag, _] = case.run(bench, kernel, &params, &vec![0.0; want.len()])?;
+    let [got, flag, _] = case.run(bench, kernel, &params, &vec![0.0; want.len()]).await?;
     same("soft caps", &got, &bits(&want))?;
     let bad = want.iter().any(|x| !x.is_finite());
     same("the check for numbers that are not finite", &flag, &[0, 0, 0, u32::from(bad)])
 }
 
 /// A gate times what it gates.
-fn gated(bench: &Bench<'_>, kernel: Kernel, case: &Case, number: u32, activation: Activation) -> Result<(), GpuError> {
+async fn gated(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    case: &Case,
+    number: u32,
+    activation: Activation,
+) -> Result<(), GpuError> {
     let outputs = case.outputs[0];
     let mut params = Linear { activation: number, y_stride: outputs as u32, ..case.params(mode::GATE) };
     params.segments[1].bias = NONE;
@@ -261,11 +273,11 @@ fn gated(bench: &Bench<'_>, kernel: Kernel, case: &Case, number: u32, activation
         Level::SCALAR.combine(Combine::Gate(activation), &mut y, up);
         bits(&y)
     });
-    activations(bench, kernel, case, params, want.collect())
+    activations(bench, kernel, case, params, want.collect()).await
 }
 
 /// Without gates.
-fn activated(
+async fn activated(
     bench: &Bench<'_>,
     kernel: Kernel,
     case: &Case,
@@ -279,11 +291,11 @@ fn activated(
         Level::SCALAR.combine(Combine::Activate(activation), &mut y, &outputs);
         bits(&y)
     });
-    activations(bench, kernel, case, params, want.collect())
+    activations(bench, kernel, case, params, want.collect()).await
 }
 
 /// Rows of activations, and their largest magnitudes.
-fn activations(
+async fn activations(
     bench: &Bench<'_>,
     kernel: Kernel,
     case: &Case,
@@ -291,7 +303,7 @@ fn activations(
     want: Vec<Vec<u32>>,
 ) -> Result<(), GpuError> {
     let params = Linear { largest: params.y_stride.div_ceil(32), ..params };
-    let [got, _, magnitudes] = case.run(bench, kernel, &params, &vec![0.0; want.concat().len()])?;
+    let [got, _, magnitudes] = case.run(bench, kernel, &params, &vec![0.0; want.concat().len()]).await?;
     same("activations", &got, &want.concat())?;
     same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }

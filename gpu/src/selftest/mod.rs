@@ -6,12 +6,17 @@ mod linear;
 mod random;
 mod rows;
 
+use std::future::Future;
+use std::pin::Pin;
+
 use bytemuck::{Pod, bytes_of, cast_slice};
 use gleed::num::{ARITHMETIC_VERSION, Xxh64};
 
 use crate::catalog::{Catalog, Kernel};
 use crate::error::GpuError;
 use crate::hardware::Hardware;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::hardware::now;
 use crate::params::SLOT;
 use random::Random;
 
@@ -23,14 +28,27 @@ pub(crate) use rows::{form_number, norms_number};
 ///
 /// # Errors
 /// [`GpuError::Unfit`] with the name of the first operation that differs; otherwise as [`Hardware::read`].
+#[cfg(not(target_arch = "wasm32"))]
 pub fn run(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
-    catalog.kernels().try_for_each(|kernel| kernel_alone(hardware, catalog, kernel, 0))
+    now(run_async(hardware, catalog))
+}
+
+pub(crate) async fn run_async(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
+    all(&Bench { machine: &OnDevice { hardware, catalog }, is_short: false }, catalog).await
+}
+
+async fn all(bench: &Bench<'_>, catalog: &Catalog) -> Result<(), GpuError> {
+    for kernel in catalog.kernels() {
+        check(bench, kernel, 0).await?;
+    }
+    Ok(())
 }
 
 /// The same of one kernel. `seed` chooses the numbers.
 ///
 /// # Errors
 /// As [`run`].
+#[cfg(not(target_arch = "wasm32"))]
 pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
     kernel_on(&OnDevice { hardware, catalog }, kernel, seed)
 }
@@ -39,17 +57,22 @@ pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed
 ///
 /// # Errors
 /// As [`run`], and those of the machine.
+#[cfg(not(target_arch = "wasm32"))]
 pub fn kernel_on(machine: &dyn Machine, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
-    check(&Bench { machine, is_short: false }, kernel, seed)
+    now(check(&Bench { machine, is_short: false }, kernel, seed))
 }
 
 /// A short test for every start: each kernel on fewer shapes.
 ///
 /// # Errors
 /// As [`run`].
+#[cfg(not(target_arch = "wasm32"))]
 pub fn sentinel(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
-    let bench = Bench { machine: &OnDevice { hardware, catalog }, is_short: true };
-    catalog.kernels().try_for_each(|kernel| check(&bench, kernel, 0))
+    now(sentinel_async(hardware, catalog))
+}
+
+pub(crate) async fn sentinel_async(hardware: &Hardware, catalog: &Catalog) -> Result<(), GpuError> {
+    all(&Bench { machine: &OnDevice { hardware, catalog }, is_short: true }, catalog).await
 }
 
 /// What a result of the self-test counts for: the adapter, its driver, the kernels and the arithmetic. A host can keep it, and
@@ -66,16 +89,16 @@ pub fn key(hardware: &Hardware) -> u64 {
     hash.finish()
 }
 
-fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
+async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuError> {
     let random = &mut Random::new(seed ^ Xxh64::hash(format!("{kernel:?}").as_bytes()));
     match kernel {
-        Kernel::Input => rows::input(bench, random),
-        Kernel::Choose => rows::choose(bench, random),
-        Kernel::Embed(weights) => linear::embed(bench, weights, random),
-        Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]),
-        Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]),
-        Kernel::Store => attention::store(bench, random),
-        Kernel::Attend => attention::attend(bench, random),
+        Kernel::Input => rows::input(bench, random).await,
+        Kernel::Choose => rows::choose(bench, random).await,
+        Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
+        Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]).await,
+        Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]).await,
+        Kernel::Store => attention::store(bench, random).await,
+        Kernel::Attend => attention::attend(bench, random).await,
     }
 }
 
@@ -86,8 +109,11 @@ pub trait Machine {
     ///
     /// # Errors
     /// [`GpuError`], of any kind but [`GpuError::Unfit`].
-    fn run(&self, kernel: Kernel, buffers: &[Data], grid: [u32; 3]) -> Result<Vec<Vec<u32>>, GpuError>;
+    fn run<'a>(&'a self, kernel: Kernel, buffers: &'a [Data], grid: [u32; 3]) -> Answer<'a>;
 }
+
+/// What is in the buffers that are read back, once it is there.
+pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Vec<u32>>, GpuError>> + 'a>>;
 
 /// A buffer of a kernel.
 #[derive(Clone, Debug)]
@@ -119,10 +145,16 @@ struct OnDevice<'h> {
 }
 
 impl Machine for OnDevice<'_> {
-    fn run(&self, kernel: Kernel, buffers: &[Data], grid: [u32; 3]) -> Result<Vec<Vec<u32>>, GpuError> {
+    fn run<'a>(&'a self, kernel: Kernel, buffers: &'a [Data], grid: [u32; 3]) -> Answer<'a> {
+        Box::pin(self.answer(kernel, buffers, grid))
+    }
+}
+
+impl OnDevice<'_> {
+    async fn answer(&self, kernel: Kernel, buffers: &[Data], grid: [u32; 3]) -> Result<Vec<Vec<u32>>, GpuError> {
         let mut made = Vec::new();
         for data in buffers {
-            let buffer = self.hardware.buffer("self-test", data.words.len() as u64 * 4)?;
+            let buffer = self.hardware.buffer_async("self-test", data.words.len() as u64 * 4).await?;
             self.hardware.write(&buffer, 0, cast_slice(&data.words))?;
             made.push(buffer);
         }
@@ -135,7 +167,7 @@ impl Machine for OnDevice<'_> {
         let mut out = Vec::new();
         for (buffer, data) in made.iter().zip(buffers).filter(|(_, data)| data.is_back) {
             let mut words = vec![0_u32; data.words.len()];
-            self.hardware.read(buffer, 0, bytemuck::cast_slice_mut(&mut words))?;
+            self.hardware.read_async(buffer, 0, bytemuck::cast_slice_mut(&mut words)).await?;
             out.push(words);
         }
         Ok(out)
@@ -156,7 +188,7 @@ impl Bench<'_> {
     }
 
     /// Runs a kernel, and returns what is in the buffers that are read back.
-    fn run(
+    async fn run(
         &self,
         kernel: Kernel,
         params: &impl Pod,
@@ -166,7 +198,7 @@ impl Bench<'_> {
         let mut slot = bytemuck::pod_collect_to_vec::<u8, u32>(bytes_of(params));
         slot.resize(SLOT / 4, 0);
         let all: Vec<_> = [Data::read(slot)].into_iter().chain(buffers.iter().cloned()).collect();
-        self.machine.run(kernel, &all, grid)
+        self.machine.run(kernel, &all, grid).await
     }
 }
 

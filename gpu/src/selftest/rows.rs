@@ -27,20 +27,20 @@ pub(crate) fn norms_number(kind: NormKind) -> u32 {
     }
 }
 
-pub(super) fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let branches = [None, Some(0.0), Some(0.37)];
     for (n, form) in [256, 2560].into_iter().flat_map(|n| FORMS.map(|form| (n, form))) {
         for (weight, branch) in [None, Some(NONE), Some(16)].into_iter().zip(branches) {
-            input_case(bench, random, n, form, weight, branch)?;
+            input_case(bench, random, n, form, weight, branch).await?;
         }
     }
-    layer_norms(bench, random)?;
-    add_normed(bench, random)?;
-    not_finite(bench, random)
+    layer_norms(bench, random).await?;
+    add_normed(bench, random).await?;
+    not_finite(bench, random).await
 }
 
 /// Norms by mean and standard deviation, with and without weights and biases.
-fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+async fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 288;
     for (weight, bias) in [(Some(0), Some(n)), (Some(0), None), (None, None)] {
         let (rows, vector) = ([random.moderate(n), random.row(n)], random.row(2 * n));
@@ -64,7 +64,7 @@ fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
             unused(),
             unused(),
         ];
-        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2))?;
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2)).await?;
         let part = |at: Option<usize>| at.map_or(&[][..], |at| &vector[at..at + n]);
         let want = rows.iter().map(|row| {
             let mut out = vec![0.0; n];
@@ -78,7 +78,7 @@ fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
         same("norms by mean and deviation", &got[0], &bits(&settled))?;
         let in_place = Input { form: IN_PLACE, ..params };
         buffers[0] = Data::back(bits(&rows.concat()));
-        let got = bench.run(Kernel::Input, &in_place, &buffers, grid::by_row(2))?;
+        let got = bench.run(Kernel::Input, &in_place, &buffers, grid::by_row(2)).await?;
         // Not settled: it is no input of a matrix.
         same("norms in place", &got[0], &bits(&want))?;
         same("norms in place", &got[1], &vec![7; 2 * n])?;
@@ -92,7 +92,7 @@ fn bytes_of(vector: &[f32]) -> Vec<u8> {
 
 /// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch that is
 /// added before, 0 for none.
-fn input_case(
+async fn input_case(
     bench: &Bench<'_>,
     random: &mut Random,
     n: usize,
@@ -126,7 +126,7 @@ fn input_case(
         Data::back(vec![9; 7]),
         Data::back(vec![9; 10]),
     ];
-    let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(3))?;
+    let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(3)).await?;
     if let Some(factor) = branch {
         rows.iter_mut().zip(&added).for_each(|(row, branch)| add_branch(row, branch, &[], factor));
     }
@@ -168,7 +168,7 @@ fn add_branch(row: &mut [f32], branch: &[f32], weight: &[f32], factor: f32) {
 }
 
 /// An infinity among the activations is found.
-fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+async fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let mut row = random.moderate(256);
         row[random.below(256)] = bad;
@@ -176,14 +176,14 @@ fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
         let unused = || Data::read([0; 4]);
         let buffers =
             [Data::floats(&row), unused(), unused(), Data::read([0; 72]), Data::back([0; 4]), unused(), unused()];
-        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(1))?;
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(1)).await?;
         same("the check for numbers that are not finite", &got[0][..1], &[1])?;
     }
     Ok(())
 }
 
 /// A branch that becomes no input.
-fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for factor in [0.0, 0.37] {
         let n = 288;
         let (x, mut y, mut vector) = (random.row(2 * n), random.row(2 * n), random.moderate(n));
@@ -200,7 +200,7 @@ fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
             unused(),
             unused(),
         ];
-        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2))?;
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(2)).await?;
         y.chunks_mut(n).zip(x.chunks(n)).for_each(|(row, branch)| add_branch(row, branch, &vector, factor));
         same_settled("the norm of a branch", &got[0], &bits(&y))?;
         same("the norm of a branch", &got[1], &[7; 4])?;
@@ -208,7 +208,7 @@ fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     Ok(())
 }
 
-pub(super) fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 1000;
     let mut logits: Vec<_> = (0..6).map(|_| random.moderate(n)).collect();
     // The largest twice; zeros of both signs; the first; the last; all alike.
@@ -220,11 +220,14 @@ pub(super) fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
     logits[3][0] = 9.0;
     logits[4][n - 1] = 9.0;
     logits[5].fill(-3.5);
-    logits.iter().enumerate().try_for_each(|(case, logits)| choose_case(bench, random, logits, case % 3))
+    for (case, logits) in logits.iter().enumerate() {
+        choose_case(bench, random, logits, case % 3).await?;
+    }
+    Ok(())
 }
 
 /// A choice after `done` of three rows.
-fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
+async fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
     const WIDTH: usize = 300;
     let token = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32;
     let mut angles = bits(&random.moderate(3 * WIDTH));
@@ -232,7 +235,7 @@ fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usi
     (batch[4], batch[5]) = (done as u32, 3);
     let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, unused: 0 };
     let buffers = [Data::floats(logits), Data::back([7; 3]), Data::back(batch.clone()), Data::back(angles.clone())];
-    let got = bench.run(Kernel::Choose, &params, &buffers, grid::by_row(1))?;
+    let got = bench.run(Kernel::Choose, &params, &buffers, grid::by_row(1)).await?;
     let mut chosen = [7; 3];
     chosen[done] = token;
     same("the largest logit", &got[0], &chosen)?;

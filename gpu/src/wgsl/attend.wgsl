@@ -137,14 +137,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         workgroupBarrier();
         if (invocation == 0u) { tree16(); }
         workgroupBarrier();
+        // No way out of the loop: browsers want barriers where all invocations are seen to come.
         let chunk_total = LANES[0];
-        if (magnitude(chunk_total) == 0u) { continue; }
-        var factor = number(0x3f800000u);
-        var chunk_factor = factor;
-        if (greater(chunk_peak, peak)) { factor = exp_of(sub(peak, chunk_peak)); peak = chunk_peak; }
-        else { chunk_factor = exp_of(sub(chunk_peak, peak)); }
-        total = add(mul(total, factor), mul(chunk_total, chunk_factor));
-        value = add(settle(mul(value, factor)), settle(mul(part, chunk_factor)));
+        if (magnitude(chunk_total) != 0u) {
+            var factor = number(0x3f800000u);
+            var chunk_factor = factor;
+            if (greater(chunk_peak, peak)) { factor = exp_of(sub(peak, chunk_peak)); peak = chunk_peak; }
+            else { chunk_factor = exp_of(sub(chunk_peak, peak)); }
+            total = add(mul(total, factor), mul(chunk_total, chunk_factor));
+            value = add(settle(mul(value, factor)), settle(mul(part, chunk_factor)));
+        }
     }
     if (invocation < P.shape.dim) {
         let column = head * P.shape.dim + invocation;

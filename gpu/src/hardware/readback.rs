@@ -1,0 +1,98 @@
+//! Results of a batch, which a submit copies to where the host can read them.
+
+use super::wait::Signal;
+use super::{Buffer, Hardware};
+use crate::error::GpuError;
+
+/// Memory that the device writes and the host reads, in turns.
+#[derive(Debug)]
+pub(crate) struct Readback {
+    buffer: Buffer,
+    /// Set once the host can read; `None` while the device can write.
+    asked: Option<Signal>,
+    arrival: Arrival,
+}
+
+/// When the results of a batch arrive: a host in a browser awaits that between two steps of an engine.
+#[derive(Clone, Debug, Default)]
+pub struct Arrival(std::sync::Arc<std::sync::Mutex<Signal>>);
+
+impl Arrival {
+    /// Returns once the results of the last batch that was submitted are there; at once where none was.
+    pub async fn wait(&self) {
+        let last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        last.wait().await;
+    }
+
+    fn expect(&self, signal: &Signal) {
+        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = signal.clone();
+    }
+}
+
+impl Hardware {
+    /// Makes room for so many bytes of results.
+    ///
+    /// # Errors
+    /// [`GpuError::OutOfMemory`], [`GpuError::Lost`].
+    pub(crate) async fn readback(&self, bytes: u64) -> Result<Readback, GpuError> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let buffer = Buffer(self.made("what is read back", bytes.max(16).next_multiple_of(4), usage).await?);
+        let arrival = Arrival::default();
+        let none = Signal::default();
+        none.set();
+        arrival.expect(&none);
+        Ok(Readback { buffer, asked: None, arrival })
+    }
+}
+
+impl Readback {
+    /// Where a submit copies to.
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival.clone()
+    }
+
+    /// Asks for the first bytes, as what was submitted so far leaves them.
+    pub(crate) fn ask(&mut self, bytes: u64) {
+        let signal = mapped(&self.buffer, bytes);
+        self.arrival.expect(&signal);
+        self.asked = Some(signal);
+    }
+
+    /// Whether they are there.
+    pub(crate) fn is_there(&self) -> bool {
+        self.asked.as_ref().is_some_and(Signal::is_set)
+    }
+
+    /// Reads bytes that are there.
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
+        bytes_of(&self.buffer, at, out)
+    }
+
+    /// Gives the memory back to the device. What was asked for and is not there yet is dropped.
+    pub(crate) fn release(&mut self) {
+        if self.asked.take().is_some() {
+            self.buffer.0.unmap();
+        }
+    }
+}
+
+/// Asks for the first bytes of a buffer: set when they are there, or never will be, which reading them says.
+pub(super) fn mapped(buffer: &Buffer, bytes: u64) -> Signal {
+    let signal = Signal::default();
+    let told = signal.clone();
+    buffer.0.map_async(wgpu::MapMode::Read, ..bytes, move |_| told.set());
+    signal
+}
+
+pub(super) fn bytes_of(buffer: &Buffer, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
+    // A view begins at a multiple of 8.
+    let (start, end) = (at / wgpu::MAP_ALIGNMENT * wgpu::MAP_ALIGNMENT, at + out.len() as u64);
+    let view = buffer.0.get_mapped_range(start..end).map_err(|error| GpuError::Refused(error.to_string()))?;
+    let bytes = view.get((at - start) as usize..).ok_or(GpuError::Mismatch("bytes that are read back"))?;
+    out.copy_from_slice(bytes);
+    Ok(())
+}

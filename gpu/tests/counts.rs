@@ -1,0 +1,80 @@
+//! What costs time on a GPU, counted: submits, buffers, dispatches, bytes of weights, time to encode.
+
+mod common;
+
+use std::time::Duration;
+
+use common::makers::Memory;
+use common::makers::random::Rng;
+use common::makers::synthetic::{Architecture, SyntheticModel};
+use gleed::tensor::Dtype;
+use gleed::{Engine, Limits, Model, Plan};
+use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
+
+fn of_engine() -> Limits {
+    Limits { sequences: 2, context: 128, rows: 24, logit_rows: 2, ..Limits::default() }
+}
+
+/// One test: others would submit beside it.
+#[test]
+fn a_step_is_one_submit_and_makes_no_buffer() {
+    let Some(hardware) = common::hardware() else { return };
+    let (gpu, _) = Gpu::open(&common::ANY, Some(Tested(selftest::key(&hardware)))).unwrap();
+    let bytes = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let plan = Plan::for_device(&model, &of_engine()).unwrap();
+    let planned = DevicePlan::new(&model, &plan, gpu.hardware().limits()).unwrap();
+    let expected = planned.buffers().count() as u64 - 1;
+    let [made_before, _] = gpu.hardware().counts();
+    let mut device = GpuDevice::new(&gpu, planned).unwrap();
+    let [made, mut submits] = gpu.hardware().counts();
+    // All that is planned but the one through which blocks are read, which the device has from the start.
+    assert_eq!(made - made_before, expected);
+
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::with_device(&model, &plan, memory.bytes(), &mut device).unwrap();
+    let mut took = |what: &str, most: u64| {
+        let [now, there] = gpu.hardware().counts();
+        assert_eq!((now, there - submits), (made, most), "{what}");
+        submits = there;
+    };
+    let seq = engine.open().unwrap();
+    engine.prefill(seq, &Rng::new(7).tokens(21, 300)).unwrap();
+    took("a prompt", 1);
+    for token in 0..3 {
+        engine.decode_step(seq, token).unwrap();
+        took("a token", 1);
+    }
+    // The last block is shared: its copy is a part of the submit.
+    let fork = engine.fork(seq, 24).unwrap();
+    engine.decode_step(fork, 5).unwrap();
+    took("a token of a fork", 1);
+    engine.decode_step(seq, 5).unwrap();
+    took("a token beside a fork", 1);
+    engine.decode_greedy(seq, 5, &mut [0; 24]).unwrap();
+    took("24 tokens that the device chooses", 1);
+    drop(engine);
+    let encoded = 1 + 3 + 2 + 24;
+    println!("encoding: {:?} for a token of {} dispatches", device.encoding() / encoded, 1 + 2 * 8 + 2);
+    assert!(device.encoding() / encoded < Duration::from_millis(20));
+}
+
+/// Each matrix once, and no other way to read it: 1.1 of the weights are allowed.
+#[test]
+fn a_token_reads_the_matrices_once() {
+    let limits = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
+    for (architecture, weights) in
+        [(Architecture::Llama, Dtype::Q8_0), (Architecture::Qwen3, Dtype::Q4_K), (Architecture::Gemma2, Dtype::Q6_K)]
+    {
+        let wide = SyntheticModel { hidden: 256, ffn: 512, heads: 4, head_dim: 64, ..SyntheticModel::of(architecture) };
+        let bytes = SyntheticModel { weights, ..wide }.bytes();
+        let model = Model::open(&bytes).unwrap();
+        let plan = Plan::for_device(&model, &of_engine()).unwrap();
+        let planned = DevicePlan::new(&model, &plan, limits).unwrap();
+        let uploaded: u64 =
+            planned.buffers().filter(|buffer| buffer.what == "matrices").map(|buffer| buffer.bytes).sum();
+        let read = planned.matrix_bytes_read();
+        println!("{architecture:?} {weights}: {read} bytes are read, {uploaded} are there");
+        assert!(read * 2 > uploaded && read * 10 <= uploaded * 11, "{read} of {uploaded}");
+    }
+}
