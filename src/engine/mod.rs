@@ -136,7 +136,7 @@ impl<'m, 'a> Parts<'m, 'a> {
             // A device has buffers of its own.
             rows: if on_device { 0 } else { limits.rows },
             logit_rows,
-            context: geometry.context,
+            context: limits.reach().min(model.config().longest()),
             visibility: geometry.visibility,
             sequences: limits.sequences,
             adapters: limits.adapters,

@@ -339,10 +339,17 @@ impl Limits {
         }
     }
 
+    /// The most tokens that a sequence may have, without a cache as with one: some models compute something else for long sequences, and
+    /// a cache decides about no bit.
+    pub(super) fn reach(&self) -> usize {
+        // A window never fills up.
+        if self.window.is_all() { self.context } else { u32::MAX as usize }
+    }
+
     pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
         let config = model.config();
-        // A window never fills up. (Without a cache all tokens have to be kept.)
-        let endless = !self.window.is_all() && self.kv_kind != KvKind::Off;
+        // Without a cache all tokens have to be kept.
+        let context = if self.kv_kind == KvKind::Off { self.context } else { self.reach() };
         KvGeometry {
             kind: self.kv_kind,
             element: self.kv_type,
@@ -351,7 +358,7 @@ impl Limits {
             groups: config.kv_groups(),
             shapes: config.kv_shapes,
             sequences: self.sequences,
-            context: if endless { u32::MAX as usize } else { self.context }.min(config.longest()),
+            context: context.min(config.longest()),
             blocks: self.kv_blocks,
             visibility: config.windows.map(|own| match config.attention.causal {
                 true => Visibility::new(self.window, own),

@@ -44,6 +44,23 @@ fn the_same_bits() {
     }
 }
 
+/// A model with other divisors for long sequences: with a window they have no end, and without a cache it computes the same.
+#[test]
+fn divisors_of_long_sequences() {
+    let file = small(SyntheticModel { long_rope: Some(30), ..SyntheticModel::of(Architecture::Phi3) }).bytes();
+    let model = Model::open(&file).unwrap();
+    let play = |kind| {
+        let limits = Limits { context: 20, ..limits(Window { sinks: 0, last: 4 }, kind, 8) };
+        Stage::new(limits).play(&model, |player| {
+            let seq = player.open();
+            player.append(seq, &tokens(4, 7));
+        })
+    };
+    let paged = play(KvKind::Paged);
+    assert_eq!(paged.len(), 7);
+    assert!(play(KvKind::Off) == paged && play(KvKind::Basic) == paged);
+}
+
 #[test]
 fn a_window_as_long_as_the_text_changes_nothing() {
     let file = small(SyntheticModel::llama()).bytes();
