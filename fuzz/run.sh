@@ -7,6 +7,8 @@
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
 #   fuzz/run.sh short RUNS [TARGET...]  the corpora and so many new inputs, the same ones each time
 #   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
+#   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
+#                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
 #   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, each as small as it can be
 #   fuzz/run.sh show TARGET FILE        one input, with what it calls
 #
@@ -81,6 +83,27 @@ fuzz() {
     for target in "$@"; do run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target"; done
 }
 
+build_breadth() {
+    cargo build --locked --quiet --release --no-default-features --bin breadth --target-dir "$out/breadth" \
+        --features "${GLEED_FUZZ_FEATURES:-}"
+}
+
+breadth() {
+    local seconds=$1 seed=${GLEED_FUZZ_SEED:-$(date +%s)} target input
+    shift
+    build_breadth
+    for target in "$@"; do
+        mkdir -p "$found/$target"
+        input=$found/$target-breadth
+        "$out/breadth/release/breadth" try "$target" "$seed" "$seconds" "$input" "corpus/$target" "$found/$target" >"$out/log-$target" 2>&1 || {
+            tail -n 60 "$out/log-$target"
+            echo "$target failed; the input is $input"
+            return 1
+        }
+        echo "$target: $(grep ' runs' "$out/log-$target"), seed $seed"
+    done
+}
+
 minimise() {
     local target small
     for target in "$@"; do
@@ -93,18 +116,18 @@ minimise() {
     done
 }
 
-command=${1:?build, list, replay, short, fuzz, minimise or show}
+command=${1:?build, list, replay, short, fuzz, breadth, minimise or show}
 shift
 amount=
-[[ $command != fuzz && $command != short ]] || { amount=${1:?seconds or runs} && shift; }
+[[ $command != fuzz && $command != short && $command != breadth ]] || { amount=${1:?seconds or runs} && shift; }
 # shellcheck disable=SC2046
 case $command in
-replay | short | fuzz | minimise) [ $# -gt 0 ] || set -- $(list) ;;
+replay | short | fuzz | breadth | minimise) [ $# -gt 0 ] || set -- $(list) ;;
 esac
 case $command in
 build | list) "$command" ;;
 replay | minimise) "$command" "$@" ;;
-short | fuzz) "$command" "$amount" "$@" ;;
+short | fuzz | breadth) "$command" "$amount" "$@" ;;
 show) GLEED_FUZZ_SHOW=1 GLEED_FUZZ_TARGET=$1 "$program" "${limits[@]}" "$2" ;;
 *)
     echo "no command $command" >&2

@@ -3,6 +3,7 @@
 use xxhash_rust::xxh64::xxh64;
 
 use super::common::random::Rng;
+use super::many;
 
 /// Numbers that decide something, as words.
 const BORDERS: [u64; 14] =
@@ -40,6 +41,30 @@ pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
         }
     }
     if random.below(8) == 0 { copy[..random.below(copy.len())].into() } else { copy }
+}
+
+/// Inputs that are made of parts of each input, and the most bytes of one behind its head.
+const PARTS: usize = 64;
+const MOST: usize = 96;
+
+/// Calls `one` with parts of an input, each behind another head of so many bytes, which are choices: `adapt` may change them.
+pub fn each_part<const HEAD: usize>(data: &[u8], adapt: fn(&mut [u8; HEAD]), one: fn(&[u8])) {
+    let mut random = random_of(data);
+    let mut part = Vec::with_capacity(HEAD + MOST);
+    for _ in 0..many(PARTS) {
+        let mut head = [0; HEAD];
+        random.fill(&mut head);
+        adapt(&mut head);
+        let rest = data.get(random.below(data.len().max(1))..).unwrap_or_default();
+        let len = rest.len().min(random.below(MOST + 1));
+        part.clear();
+        part.extend_from_slice(&head);
+        part.extend_from_slice(&rest[..len]);
+        if len > 0 && random.below(2) == 0 {
+            part[HEAD + random.below(len)] = random.u64() as u8;
+        }
+        one(&part);
+    }
 }
 
 fn put(bytes: &mut [u8], at: usize, word: &[u8]) {

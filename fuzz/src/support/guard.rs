@@ -15,8 +15,8 @@ static GUARD: Guard = Guard;
 // SAFETY: all calls go to the system's allocator as they are, or do not return.
 unsafe impl GlobalAlloc for Guard {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Not while a thread ends and its variables are gone.
-        if IS_FORBIDDEN.try_with(|forbidden| forbidden.replace(false)).unwrap_or(false) {
+        // Not while a thread ends and its variables are gone, and not for the text of another panic.
+        if IS_FORBIDDEN.try_with(|forbidden| forbidden.replace(false)).unwrap_or(false) && !std::thread::panicking() {
             panic!("the library allocates {} bytes", layout.size());
         }
         // SAFETY: the caller keeps the contract of `alloc`.

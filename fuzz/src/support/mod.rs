@@ -1,6 +1,9 @@
 //! What the targets share.
+// Each program uses a part of it.
+#![allow(dead_code)]
 
 pub mod bytes;
+pub mod clock;
 pub mod common;
 pub mod count;
 pub mod damage;
@@ -9,10 +12,11 @@ pub mod memory;
 pub mod models;
 
 pub use bytes::Bytes;
-pub use count::tried;
-pub use damage::{damaged, random_of};
+pub use count::{many, tried};
+pub use damage::{damaged, each_part, random_of};
 pub use guard::{allowed, forbidden};
 pub use memory::Exact;
+pub use models::{LEVELS, usual};
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,21 @@
-//! Tiny models, and adapters for them.
+//! Tiny models, adapters for them, and limits.
+
+use std::sync::LazyLock;
 
 use super::common::gguf_writer::GgufWriter;
 use super::common::random::Rng;
 use super::common::synthetic::{Architecture, SyntheticModel, encode_f32};
-use gleed::{KvElement, KvType};
+use gleed::kernels::Level;
+use gleed::{KvElement, KvType, Limits};
+
+/// What limits are where nothing is said, and all levels of this machine. Asking the processor takes a millisecond on a virtual machine,
+/// longer than most inputs.
+static USUAL: LazyLock<Limits> = LazyLock::new(Limits::default);
+pub static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
+
+pub fn usual() -> Limits {
+    *USUAL
+}
 
 /// Element types of keys and values.
 pub const ELEMENTS: [KvElement; 4] = [KvElement::F16, KvElement::F32, KvElement::Q8_0, KvElement::Q4_0];

@@ -10,7 +10,7 @@ use gleed::{Engine, EngineError, Limits, Model, Plan};
 use crate::support::common::gguf_writer::{GgufWriter, Meta};
 use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, tiny};
-use crate::support::{Bytes, Exact, damaged, expected, forbidden, random_of, tried};
+use crate::support::{Bytes, Exact, damaged, expected, forbidden, random_of, tried, usual};
 
 static FILES: LazyLock<Vec<(Vec<u8>, GgufWriter)>> = LazyLock::new(|| {
     use Architecture::*;
@@ -63,7 +63,7 @@ pub fn run(data: &[u8]) {
 
 fn compare(model: &Model<'_>, adapter: &Adapter<'_>, scale: f32) {
     let results =
-        [(Level::SCALAR, 2), (Level::detect(), 5)].map(|(level, rows)| play(model, adapter, scale, level, rows));
+        [(Level::SCALAR, 2), (usual().level, 5)].map(|(level, rows)| play(model, adapter, scale, level, rows));
     assert!(results[0] == results[1], "other bits on another level");
 }
 
@@ -127,8 +127,7 @@ fn rank(tensor: &mut crate::support::common::gguf_writer::Tensor, wanted: usize)
 
 /// The bits of the logits; `None` where a number is not finite, or the adapter or its scale is refused.
 fn play(model: &Model<'_>, adapter: &Adapter<'_>, scale: f32, level: Level, rows: usize) -> Option<Vec<u32>> {
-    let limits =
-        Limits { sequences: 2, context: 16, rows, adapters: 1, adapter_rank: RANK, level, ..Limits::default() };
+    let limits = Limits { sequences: 2, context: 16, rows, adapters: 1, adapter_rank: RANK, level, ..usual() };
     let plan = Plan::new(model, &limits).expect("limits that are possible");
     let mut memory = Exact::new(plan.bytes(), 7);
     let mut engine = Engine::new(model, &plan, memory.bytes()).expect("memory of the plan");

@@ -13,6 +13,7 @@ mod snapshot;
 mod sources;
 mod template;
 mod tokenizer;
+mod turns;
 
 // Where the file of the tests looks for it.
 use crate::support::common;
@@ -21,7 +22,7 @@ use crate::support::common;
 pub type Target = fn(&[u8]);
 
 /// All targets by their names, which are those of their corpora.
-pub const ALL: [(&str, Target); 12] = [
+pub const ALL: [(&str, Target); 13] = [
     ("engine", engine::run),
     ("snapshot", snapshot::run),
     ("model", model::run),
@@ -30,6 +31,7 @@ pub const ALL: [(&str, Target); 12] = [
     ("schema", grammar::schema),
     ("calls", calls::run),
     ("tokenizer", tokenizer::run),
+    ("turns", turns::run),
     ("adapter", adapter::run),
     ("template", template::run),
     ("safetensors", convert::safetensors),

@@ -1,19 +1,17 @@
-//! Texts of any characters, short and long, with each kind of vocabulary: the needs are exact, a stream gives what the whole gives,
-//! and turns of any messages are written and encoded.
+//! Texts of any characters, short and long, with each kind of vocabulary: the needs are exact, a stream gives what the whole gives.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use gguf_rs_lite::Gguf;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
-use gleed::turns::{Message, Role, TurnFormat, TurnText, Turns};
 
 use crate::support::common::gguf_writer::GgufWriter;
 use crate::support::common::synthetic::SyntheticModel;
-use crate::support::{Bytes, Exact, forbidden, random_of, tried};
+use crate::support::{Bytes, Exact, each_part, forbidden, tried};
 
 /// Vocabularies: SentencePiece with and without byte tokens, and byte-level ones of several pre-tokenizers.
-static TOKENIZERS: LazyLock<Vec<Tokenizer<'static, 'static>>> = LazyLock::new(|| {
+pub static TOKENIZERS: LazyLock<Vec<Tokenizer<'static, 'static>>> = LazyLock::new(|| {
     let mut files: Vec<Vec<u8>> =
         [40, 700].map(|vocab| SyntheticModel { vocab, ..SyntheticModel::llama() }.bytes()).into();
     let pres = ["gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "falcon", "bloom", "gpt-4o", "tekken", "deepseek-v3"];
@@ -63,39 +61,16 @@ fn byte_level(pre: &str) -> Vec<u8> {
     writer.finish()
 }
 
-/// Inputs that are made of parts of each input, and the most bytes of one.
-const PARTS: usize = 64;
-const MOST: usize = 96;
-/// Bytes that decide how a text is taken; the last one says what of.
-const HEAD: usize = 9;
-
 pub fn run(data: &[u8]) {
     one(data);
-    let mut random = random_of(data);
-    let mut part = [0; MOST + HEAD];
-    for _ in 0..PARTS {
-        // Other choices, and a part of what is there.
-        random.fill(&mut part[..HEAD]);
-        let from = random.below(data.len().max(1));
-        let rest = data.get(from..).unwrap_or_default();
-        let len = rest.len().min(random.below(MOST + 1));
-        part[HEAD..HEAD + len].copy_from_slice(&rest[..len]);
-        if len > 0 && random.below(2) == 0 {
-            part[HEAD + random.below(len)] = random.u64() as u8;
-        }
-        // Not many times the same: long texts are for libFuzzer's inputs.
-        part[HEAD - 1] &= !1;
-        one(&part[..HEAD + len]);
-    }
+    // Not many times the same: long texts are for the inputs themselves.
+    each_part::<8>(data, |head| head[7] &= !1, one);
 }
 
 fn one(data: &[u8]) {
     tried();
     let mut bytes = Bytes::new(data);
     let tokenizer = bytes.pick(&TOKENIZERS);
-    if bytes.once_in(4) {
-        return turns(tokenizer, &mut bytes);
-    }
     let options = EncodeOptions {
         add_special: bytes.bool(),
         parse_special: bytes.bool(),
@@ -122,7 +97,7 @@ fn one(data: &[u8]) {
 /// Bytes as text, any characters, or either of them many times.
 fn text(bytes: &mut Bytes<'_>) -> String {
     let kind = bytes.u8();
-    let times = if kind & 1 == 1 { 1 + 8 * usize::from(bytes.u8()) } else { 1 };
+    let times = if kind % 16 == 15 { 1 + 8 * usize::from(bytes.u8()) } else { 1 };
     let raw = bytes.rest();
     let any = |byte: u8| char::from_u32(u32::from(byte) * 1117 % 0x11_0000).unwrap_or('\u{2581}');
     let text =
@@ -181,43 +156,4 @@ fn stream(tokenizer: &Tokenizer<'_, '_>, ids: &[u32], render_special: bool) {
         parts.push_str(state.finish());
         assert_eq!(whole, parts);
     }
-}
-
-fn turns(tokenizer: &Tokenizer<'_, '_>, bytes: &mut Bytes<'_>) {
-    let format = bytes.pick(TurnFormat::ALL);
-    let (text, plain) = (bytes.below(1024), bytes.below(32));
-    let (mut text, mut plain) = (vec![0; text].into_boxed_slice(), vec![0..0; plain].into_boxed_slice());
-    let (mut scratch, mut out) = (vec![0; 8192], vec![0; bytes.below(600)]);
-    let texts: Vec<(Role, String)> = (0..bytes.below(6))
-        .map(|_| {
-            let role = [Role::System, Role::User, Role::Assistant][bytes.below(3)];
-            (role, String::from_utf8_lossy(&bytes.some(24)).into_owned())
-        })
-        .collect();
-    let add_end = bytes.bool();
-    forbidden(|| {
-        let (mut written, mut turns) = (TurnText::new(&mut text, &mut plain), Turns::new(format));
-        for (role, text) in &texts {
-            for piece in turns.add(Message { role: *role, text }) {
-                if written.push(tokenizer, piece).is_err() {
-                    return;
-                }
-            }
-        }
-        for piece in turns.reply() {
-            if written.push(tokenizer, piece).is_err() {
-                return;
-            }
-        }
-        if add_end {
-            for piece in turns.end() {
-                if written.push(tokenizer, piece).is_err() {
-                    return;
-                }
-            }
-        }
-        let len = written.as_str().len();
-        assert!(written.plain().iter().all(|range| range.start <= range.end && range.end <= len));
-        let _any = written.encode(tokenizer, &mut scratch, &mut out);
-    });
 }

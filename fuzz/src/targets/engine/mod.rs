@@ -11,7 +11,6 @@ mod world;
 use std::sync::LazyLock;
 
 use gleed::host::ThreadPool;
-use gleed::kernels::Level;
 use gleed::model::Adapter;
 use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
@@ -19,7 +18,7 @@ use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
 
 use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, kv_type, tiny};
-use crate::support::{Bytes, Exact, forbidden};
+use crate::support::{Bytes, Exact, LEVELS, forbidden};
 use oracle::Oracle;
 use world::World;
 
@@ -122,7 +121,6 @@ fn limits(bytes: &mut Bytes<'_>, has_adapter: bool) -> Limits {
     } else {
         Window::ALL
     };
-    let levels: Vec<Level> = Level::available().collect();
     let kinds = [KvKind::Paged, KvKind::Paged, KvKind::Paged, KvKind::Basic, KvKind::Off];
     let rows = 1 + bytes.below(24);
     Limits {
@@ -140,6 +138,6 @@ fn limits(bytes: &mut Bytes<'_>, has_adapter: bool) -> Limits {
         adapters: usize::from(has_adapter && bytes.once_in(3)),
         adapter_rank: RANK,
         workers: 1 + bytes.below(4),
-        level: *bytes.pick(&levels),
+        level: *bytes.pick(&LEVELS),
     }
 }

@@ -9,7 +9,7 @@ use gleed::{Engine, KvKind, Limits, Model, Plan};
 use xxhash_rust::xxh64::xxh64;
 
 use super::RANK;
-use crate::support::{Exact, allowed};
+use crate::support::{Exact, allowed, usual};
 
 /// A token, and the bits of the adapter's scale with which it was computed.
 pub type Scaled = (u32, u32);
@@ -64,7 +64,7 @@ impl<'m> Oracle<'m> {
             level: Level::SCALAR,
             adapters: usize::from(self.adapter.is_some()),
             adapter_rank: RANK,
-            ..Limits::default()
+            ..usual()
         };
         let plan = Plan::new(&self.model, &limits).expect("limits that are possible");
         let mut memory = Exact::new(plan.bytes(), 0);

@@ -15,7 +15,7 @@ use gleed::{Engine, EngineError, KvKind, Limits, Logits, Model, Plan, Step, Wind
 use crate::support::common::gguf_writer::GgufWriter;
 use crate::support::common::synthetic::SyntheticModel;
 use crate::support::models::kv_type;
-use crate::support::{Bytes, Exact, expected, forbidden};
+use crate::support::{Bytes, Exact, LEVELS, expected, forbidden, is_shown, usual};
 
 /// The most bytes of an engine or a tokenizer that is made: what a file wants may be as much as it says.
 const MOST: usize = 1 << 22;
@@ -50,6 +50,9 @@ pub fn run(data: &[u8]) {
         Ok(model) => model,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
+    if is_shown() {
+        eprintln!("{} {limits:?}, tokens {wanted:?}", model.config().architecture);
+    }
     std::hint::black_box((forbidden(|| model.fingerprint()), model.file_bytes()));
     std::hint::black_box(forbidden(|| model.predictor().map(|layer| Plan::new(&layer, &limits).is_ok()).is_ok()));
     let vocab = model.config().vocab.clamp(1, 1 << 30) as u32;
@@ -69,7 +72,6 @@ pub fn run(data: &[u8]) {
 }
 
 fn limits(bytes: &mut Bytes<'_>) -> Limits {
-    let levels: Vec<Level> = Level::available().collect();
     let rows = 1 + bytes.below(9);
     Limits {
         context: if bytes.once_in(8) { bytes.odd() as usize } else { 16 + bytes.below(17) },
@@ -82,8 +84,8 @@ fn limits(bytes: &mut Bytes<'_>) -> Limits {
         logit_rows: rows,
         kv_kind: *bytes.pick(&KvKind::ALL),
         kv_type: kv_type(bytes),
-        level: *bytes.pick(&levels),
-        ..Limits::default()
+        level: *bytes.pick(&LEVELS),
+        ..usual()
     }
 }
 

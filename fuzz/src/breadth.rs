@@ -1,0 +1,115 @@
+//! Runs a target on many inputs without libFuzzer: random changes of a corpus, which nothing leads. A build without sanitizer and
+//! counters tries ten to a hundred times as many inputs in a second of processor time as libFuzzer does, and it asserts the same.
+//!
+//! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: so many seconds of processor time. The file holds the input of a run that fails.
+//! - `breadth replay TARGET FILE...`: these inputs.
+#![allow(unsafe_code)]
+
+mod support;
+mod targets;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use support::clock::processor_time;
+use support::common::random::Rng;
+use support::damaged;
+
+/// A run of so much processor time is a hang.
+const HANG: Duration = Duration::from_secs(20);
+/// How many times as many inputs a run tries as one of libFuzzer.
+const FACTOR: usize = 8;
+/// Runs that have begun.
+static RUNS: AtomicU64 = AtomicU64::new(0);
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |what: &str| arguments.next().unwrap_or_else(|| panic!("{what} is missing"));
+    let (command, name) = (next("a command"), next("a target"));
+    let (_, run) = targets::ALL.iter().find(|(other, _)| *other == name).expect("a target of this name");
+    match command.as_str() {
+        "try" => {
+            support::count::set_factor(FACTOR);
+            let mut random = Rng::new(next("a seed").parse().expect("a seed is a number"));
+            let seconds = Duration::from_secs_f64(next("seconds").parse().expect("a number of seconds"));
+            let path = next("a file");
+            let corpus: Vec<Vec<u8>> = arguments.flat_map(|folder| files(&folder)).collect();
+            try_inputs(*run, || input(&corpus, &mut random), seconds, &path);
+        }
+        "replay" => arguments.for_each(|path| {
+            // It stands there if the target fails.
+            eprintln!("{path}");
+            run(&read(path.as_ref()));
+        }),
+        _ => panic!("no command {command}"),
+    }
+}
+
+fn try_inputs(run: targets::Target, mut input: impl FnMut() -> Box<[u8]>, seconds: Duration, path: &str) {
+    let file = File::create(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    // What a target makes once is not part of a run.
+    run(&[]);
+    std::thread::spawn(watch);
+    let (start, mut slowest) = (processor_time(), Duration::ZERO);
+    let mut now = start;
+    while now - start < seconds {
+        let input = input();
+        file.set_len(input.len() as u64).expect("room for an input");
+        file.write_all_at(&input, 0).expect("room for an input");
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        run(&input);
+        let after = processor_time();
+        (slowest, now) = (slowest.max(after - now), after);
+    }
+    drop(std::fs::remove_file(path));
+    let (runs, seconds) = (RUNS.load(Ordering::Relaxed), (now - start).as_secs_f64());
+    println!("{runs} runs{} in {seconds:.0} s, slowest run {} ms", support::count::said(), slowest.as_millis());
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The files of a folder that need not be there, in an order that is the same everywhere.
+fn files(folder: &str) -> Vec<Vec<u8>> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
+    paths.sort();
+    paths.iter().filter(|path| path.is_file()).map(|path| read(path)).collect()
+}
+
+/// A damaged input of the corpus, parts of two, or any bytes.
+fn input(corpus: &[Vec<u8>], random: &mut Rng) -> Box<[u8]> {
+    let kind = random.below(8);
+    if corpus.is_empty() || kind == 0 {
+        let most = [16, 256, 4096][random.below(3)];
+        let mut any = vec![0; random.below(most)];
+        random.fill(&mut any);
+        return any.into();
+    }
+    let one = &corpus[random.below(corpus.len())];
+    if kind > 2 {
+        return damaged(one, random);
+    }
+    let other = &corpus[random.below(corpus.len())];
+    let (head, tail) = (random.below(one.len() + 1), random.below(other.len() + 1));
+    damaged(&[&one[..head], &other[tail..]].concat(), random)
+}
+
+/// Ends the process where a run does not end.
+fn watch() {
+    let (mut last, mut since) = (0, processor_time());
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+        let (runs, now) = (RUNS.load(Ordering::Relaxed), processor_time());
+        if runs != last {
+            (last, since) = (runs, now);
+        } else if now - since > HANG {
+            eprintln!("a run takes longer than {} s", HANG.as_secs());
+            std::process::abort();
+        }
+    }
+}
