@@ -53,7 +53,7 @@ fn stores() {
             let (expected, tile) = run(Level::SCALAR);
             let is_good = heads.iter().flatten().flatten().all(|&x| is_storable(element, x));
             assert_eq!(expected.is_ok(), is_good, "{element:?}");
-            for level in levels() {
+            for &level in levels() {
                 let (result, other) = run(level);
                 assert_eq!(result, expected, "{level} {element:?}");
                 assert!(result.is_err() || other == tile, "{level} {element:?} {head_dim}: {count} from {slot}");
@@ -68,15 +68,19 @@ fn storable(rng: &mut Rng) -> f32 {
     finite(rng).clamp(-65504.0, 65504.0)
 }
 
-struct Tiles(Vec<Tile>);
+/// Tiles from one of some number on.
+struct Tiles {
+    tiles: Vec<Tile>,
+    first: usize,
+}
 
 impl KvSource for Tiles {
     fn elements(&self) -> [KvElement; 2] {
-        self.0[0].elements
+        self.tiles[0].elements
     }
 
     fn tile(&self, index: usize, _head: usize) -> Option<KvTile<'_>> {
-        let Tile { elements: [k, v], words } = self.0.get(index)?;
+        let Tile { elements: [k, v], words } = self.tiles.get(index.checked_sub(self.first)?)?;
         Some(KvTile { k: Elements::new(*k, &words[0])?, v: Elements::new(*v, &words[1])? })
     }
 }
@@ -93,17 +97,74 @@ fn attention() {
     }
 }
 
+/// The tiles of so many tokens.
+fn stored(
+    rng: &mut Rng,
+    elements: [KvElement; 2],
+    head_dim: usize,
+    tokens: usize,
+    one: fn(&mut Rng) -> f32,
+) -> Vec<Tile> {
+    let mut tiles = vec![Tile::new(elements, head_dim, u32::MAX); tokens.div_ceil(TILE_TOKENS)];
+    for at in 0..tokens {
+        let [k, v] = [row(rng, head_dim, one), row(rng, head_dim, one)];
+        Level::SCALAR.store(tiles[at / TILE_TOKENS].edit(), at % TILE_TOKENS, &[[&k, &v]]).unwrap();
+    }
+    tiles
+}
+
+/// What attention gives for the rows of the queries.
+fn compute(level: Level, queries: &Queries<'_>, tiles: &Tiles) -> Vec<f32> {
+    let Queries { rows, group, head_dim, .. } = *queries;
+    let partial = Partial { group, head_dim };
+    let len = partial.elements().unwrap();
+    let (mut partials, mut scratch) =
+        (vec![0.0; rows * len], vec![f32::NAN; level.attend_scratch(rows, group, head_dim).unwrap()]);
+    let matrix = Matrix::new(&mut partials, rows, len).unwrap().tiles(rows, len, 0..1).unwrap();
+    level.attend(queries, 0..usize::MAX, tiles, &mut matrix.next().unwrap(), &mut scratch).unwrap();
+    let mut out = vec![0.0; rows * group * head_dim];
+    for (out, row) in out.chunks_mut(group * head_dim).zip(partials.chunks(len)) {
+        partial.finish(row, &[], out).unwrap();
+    }
+    out
+}
+
+/// Through a window, the last positions that a u32 has are as those at the beginning.
+#[test]
+fn attention_at_the_last_positions() {
+    // A multiple of all chunks and tiles.
+    const SPAN: usize = 1 << 12;
+    const FAR: usize = u32::MAX as usize - (SPAN - 1);
+    const SEEN: usize = 48;
+    let mut rng = Rng::new(72);
+    for element in KvElement::ALL {
+        for _ in 0..40 {
+            let (head_dim, group, rows) = (1 + rng.below(40), 1 + rng.below(4), 1 + rng.below(16));
+            let position = SPAN - rows - rng.below(20);
+            let first = position.saturating_sub(SEEN) / TILE_TOKENS;
+            let stride = group * head_dim;
+            let q = row(&mut rng, rows * stride, Rng::normal);
+            let visibility = Visibility::new(Window { sinks: 0, last: 1 + rng.below(33) }, 0);
+            let scores = Scores { scale: 0.2, soft_cap: 0.0, slopes: &[] };
+            let near = Queries { q: &q, stride, row: 0, rows, group, head_dim, head: 0, position, visibility, scores };
+            let tokens = position + rows - first * TILE_TOKENS;
+            let mut tiles = Tiles { tiles: stored(&mut rng, [element; 2], head_dim, tokens, Rng::normal), first };
+            let expected = compute(Level::SCALAR, &near, &tiles);
+            tiles.first += FAR / TILE_TOKENS;
+            let far = Queries { position: FAR + position, ..near };
+            for level in Level::available() {
+                assert!(all_same(&compute(level, &far, &tiles), &expected), "{level} {element:?}, {rows} rows");
+            }
+        }
+    }
+}
+
 fn attend(rng: &mut Rng, elements: [KvElement; 2]) -> u64 {
     let (head_dim, group, rows) = (1 + rng.below(80), 1 + rng.below(8), 1 + rng.below(16));
     let end = if rng.below(16) == 0 { 540 } else { 70 };
     let position = rng.below(end);
     let one: fn(&mut Rng) -> f32 = if rng.below(2) == 0 { Rng::normal } else { storable };
-    let mut tiles = Tiles(vec![Tile::new(elements, head_dim, u32::MAX); (position + rows).div_ceil(TILE_TOKENS)]);
-    for at in 0..position + rows {
-        let [k, v] = [row(rng, head_dim, one), row(rng, head_dim, one)];
-        let tile = tiles.0[at / TILE_TOKENS].edit();
-        Level::SCALAR.store(tile, at % TILE_TOKENS, &[[&k, &v]]).unwrap();
-    }
+    let tiles = Tiles { tiles: stored(rng, elements, head_dim, position + rows, one), first: 0 };
     let stride = group * head_dim + rng.below(4);
     let q = row(rng, rows * stride, one);
     let slopes = row(rng, group, Rng::uniform);
@@ -114,23 +175,10 @@ fn attend(rng: &mut Rng, elements: [KvElement; 2]) -> u64 {
     let visibility =
         Visibility::new(Window { sinks: if last == 0 { 0 } else { rng.below(20) }, last }, [0, 0, 5, 40][rng.below(4)]);
     let queries = Queries { q: &q, stride, row: 0, rows, group, head_dim, head: 0, position, visibility, scores };
-    let partial = Partial { group, head_dim };
-    let len = partial.elements().unwrap();
-    let run = |level: Level| {
-        let (mut partials, mut scratch) =
-            (vec![0.0; rows * len], vec![f32::NAN; level.attend_scratch(rows, group, head_dim).unwrap()]);
-        let matrix = Matrix::new(&mut partials, rows, len).unwrap().tiles(rows, len, 0..1).unwrap();
-        level.attend(&queries, 0..usize::MAX, &tiles, &mut matrix.next().unwrap(), &mut scratch).unwrap();
-        let mut out = vec![0.0; rows * group * head_dim];
-        for (out, row) in out.chunks_mut(group * head_dim).zip(partials.chunks(len)) {
-            partial.finish(row, &[], out).unwrap();
-        }
-        out
-    };
-    let expected = run(Level::SCALAR);
-    for level in levels() {
+    let expected = compute(Level::SCALAR, &queries, &tiles);
+    for &level in levels() {
         assert!(
-            all_same(&run(level), &expected),
+            all_same(&compute(level, &queries, &tiles), &expected),
             "{level}: head_dim {head_dim} group {group} rows {rows} position {position} {elements:?} {visibility:?} {scores:?}"
         );
     }

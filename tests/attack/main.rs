@@ -12,16 +12,23 @@ mod products;
 mod rows;
 mod shapes;
 
+use std::sync::LazyLock;
+
 use common::random::Rng;
 use gleed::kernels::Level;
 
 fn cases() -> u64 {
-    std::env::var("GLEED_CASES").map_or(3000, |cases| cases.parse().expect("GLEED_CASES is a number"))
+    static CASES: LazyLock<u64> = LazyLock::new(|| {
+        std::env::var("GLEED_CASES").map_or(3000, |cases| cases.parse().expect("GLEED_CASES is a number"))
+    });
+    *CASES
 }
 
-/// The levels besides the scalar one.
-fn levels() -> Vec<Level> {
-    Level::available().filter(|&level| level != Level::SCALAR).collect()
+/// The levels besides the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than a case.
+fn levels() -> &'static [Level] {
+    static LEVELS: LazyLock<Vec<Level>> =
+        LazyLock::new(|| Level::available().filter(|&level| level != Level::SCALAR).collect());
+    &LEVELS
 }
 
 /// Tells how many outputs were compared.
@@ -40,24 +47,29 @@ fn all_same(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b))
 }
 
-/// Finite numbers of all sizes, most of them usual.
+/// Finite numbers of all sizes, most of them usual: between 2^-7 and 4. One random word makes one, because making numbers takes longer
+/// than most kernels.
 fn finite(rng: &mut Rng) -> f32 {
     const EDGES: [f32; 12] =
         [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 8.88e-16, -8.88e-16, 65504.0, 1e30, -1e30];
-    match rng.below(8) {
-        0 => EDGES[rng.below(EDGES.len())],
-        1 => rng.normal() * 1e-40,
-        2 => rng.normal() * 1e4,
-        3 => (rng.uniform() * 127.0).round() * 0.5,
-        _ => rng.normal(),
+    let bits = rng.u64();
+    let (kind, pick) = (bits & 7, (bits >> 3) as usize & 0xffff);
+    let usual = f32::from_bits((bits >> 32) as u32 & 0x807f_ffff | (120 + (pick % 9) as u32) << 23);
+    match kind {
+        0 => EDGES[pick % EDGES.len()],
+        1 => usual * 1e-40,
+        2 => usual * 1e4,
+        3 => (pick % 255) as f32 * 0.5 - 63.5,
+        _ => usual,
     }
 }
 
 /// Any bits.
 fn any(rng: &mut Rng) -> f32 {
-    match rng.below(16) {
-        0 => f32::from_bits(rng.u64() as u32),
-        1 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][rng.below(4)],
+    let bits = rng.u64();
+    match bits & 15 {
+        0 => f32::from_bits((bits >> 32) as u32),
+        1 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][(bits >> 4) as usize & 3],
         _ => finite(rng),
     }
 }

@@ -15,7 +15,7 @@ fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(
         let len = 1 + rng.below(longest);
         let kernel = make(&mut rng, len);
         let expected = kernel(Level::SCALAR);
-        for level in levels() {
+        for &level in levels() {
             assert!(all_same(&kernel(level), &expected), "{level}: {name} of {len}");
         }
         done += expected.len() as u64;
@@ -138,7 +138,7 @@ fn quantization() {
             };
             let is_float = block == 1;
             let expected = run(Level::SCALAR);
-            for level in levels() {
+            for &level in levels() {
                 let words = run(level);
                 let floats = |words: &[u32]| -> Vec<f32> { words.iter().map(|&word| f32::from_bits(word)).collect() };
                 let is_same = match (&words, &expected) {

@@ -1,5 +1,6 @@
 //! An hour in the life of an engine, or as many seconds as `GLEED_SOAK_SECONDS` says (2 if it is not set): random traffic on threads,
-//! beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine now and then.
+//! beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine now and then. The number of a
+//! round decides about its traffic; `GLEED_SOAK_FIRST` is that of the first one (0), so that a second run does not repeat the first.
 //!
 //! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is used, and the
 //! files are as large as they may be; at the end the resident memory of the process has not grown.
@@ -78,10 +79,13 @@ fn limits(round: u64) -> Limits {
     }
 }
 
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().expect("a number"))
+}
+
 #[test]
 fn soak() {
-    let seconds =
-        std::env::var("GLEED_SOAK_SECONDS").map_or(2, |seconds| seconds.parse().expect("a number of seconds"));
+    let (seconds, first) = (number("GLEED_SOAK_SECONDS", 2), number("GLEED_SOAK_FIRST", 0));
     let models = models();
     let models: Vec<_> = models.iter().map(|(file, adapter)| (Model::open(file).unwrap(), adapter)).collect();
     let adapters: Vec<_> = models.iter().map(|(model, file)| Adapter::open(file, model).unwrap()).collect();
@@ -106,8 +110,8 @@ fn soak() {
         // The neighbour ends also where a round fails.
         let _stop = Stop(&is_over);
         let (end, mut counts) = (Instant::now() + Duration::from_secs(seconds), Counts::default());
-        let (mut round, mut held, mut resident) = (0, None, None);
-        while Instant::now() < end || round == 0 {
+        let (mut round, mut held, mut resident) = (first, None, None);
+        while Instant::now() < end || round == first {
             let (model, _) = &models[round as usize % 3];
             let plan = Plan::new(model, &limits(round)).unwrap();
             let mut engine = Engine::new(model, &plan, memory.bytes()).unwrap();
@@ -120,16 +124,17 @@ fn soak() {
             round += 1;
             let now = memory::held();
             // The first rounds touch what is made when it is first used.
-            if round > 3 {
+            if round > first + 3 {
                 assert_eq!(*held.get_or_insert(now), now, "bytes that are allocated after round {round}");
             }
-            if round == WARM {
+            if round == first + WARM {
                 resident = Some(memory::resident());
             }
         }
         let grown = resident.map(|before| memory::resident().saturating_sub(before));
         println!(
-            "soak: {round} rounds in {seconds} s, {counts:?}, {} bytes held, resident memory grew by {grown:?} bytes",
+            "soak: {} rounds from {first} in {seconds} s, {counts:?}, {} bytes held, resident memory grew by {grown:?} bytes",
+            round - first,
             memory::held()
         );
         assert!(grown.is_none_or(|grown| grown < SLACK), "the resident memory grew by {grown:?} bytes");
