@@ -306,3 +306,70 @@ fn a_policy_that_panics_leaves_the_cache_as_it_was() {
         assert_eq!(cache.check(), Ok(()));
     });
 }
+
+/// Dies at one of its calls, or answers with what is no candidate.
+struct FailsAt {
+    left: usize,
+    dies: bool,
+}
+
+impl FailsAt {
+    /// Whether this call answers wrongly.
+    fn fails(&mut self) -> bool {
+        let is_this = self.left == 0;
+        self.left = self.left.wrapping_sub(1);
+        assert!(!(is_this && self.dies), "the host dies");
+        is_this
+    }
+}
+
+impl HostPolicy for FailsAt {
+    fn close(&mut self, idle: &IdleSequences<'_, '_>) -> Option<SeqId> {
+        if self.fails() { Some(idle.wanted()) } else { idle.default() }
+    }
+
+    fn evict(&mut self, choice: &BlockChoice<'_>) -> BlockId {
+        if self.fails() { u32::MAX } else { choice.default() }
+    }
+
+    fn hand_out(&mut self, choice: &BlockChoice<'_>) -> BlockId {
+        if self.fails() { u32::MAX } else { choice.default() }
+    }
+}
+
+/// For every n, until there is no n-th call: the call that asked changes nothing, and what comes after it goes on.
+#[test]
+fn a_policy_that_fails_at_every_call() {
+    for dies in [true, false] {
+        let mut at = 0;
+        while fails_in_story(FailsAt { left: at, dies }) {
+            at += 1;
+        }
+        // Blocks are handed out and evicted, and a sequence is closed.
+        assert!(at > 6, "{at} calls");
+    }
+}
+
+/// Fills a cache, with prefixes, until blocks are evicted and a sequence is closed. Returns whether the policy has failed.
+fn fails_in_story(mut policy: FailsAt) -> bool {
+    with_policy(paged(LayerGroups::ONE, 6), Some(&mut policy), |cache| {
+        let [one, two] = [cache.open().unwrap(), cache.open().unwrap()];
+        let mut failed = 0;
+        let mut attempt = |cache: &mut KvCache<'_>, call: &mut dyn FnMut(&mut KvCache<'_>) -> bool| {
+            let before = see(cache, &[one, two]);
+            if !catch_unwind(AssertUnwindSafe(|| call(cache))).unwrap_or(false) {
+                failed += 1;
+                assert!(see(cache, &[one, two]) == before, "a call that failed has changed something");
+                assert!(call(cache), "the same call without a fault");
+            }
+            assert_eq!(cache.check(), Ok(()));
+        };
+        attempt(cache, &mut |cache| compute(cache, one, &[1; 60]).is_ok());
+        attempt(cache, &mut |cache| cache.rewind(one, 20).is_ok());
+        attempt(cache, &mut |cache| compute(cache, two, &[2; 60]).is_ok());
+        attempt(cache, &mut |cache| cache.make_room(two, 10, &mut |_, _| true) == Ok(1));
+        attempt(cache, &mut |cache| cache.seq_len(one).is_err() && compute(cache, two, &[3; 10]).is_ok());
+        assert_holds(cache, two, &[[2; 60].as_slice(), &[3; 10]].concat());
+        failed > 0
+    })
+}

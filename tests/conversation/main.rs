@@ -4,6 +4,7 @@
 mod common;
 mod models;
 mod saved;
+mod summaries;
 
 use std::ops::Range;
 
