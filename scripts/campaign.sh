@@ -3,18 +3,21 @@
 #
 #   scripts/campaign.sh HOURS   fractions are allowed: 0.5. Builds are not counted
 #
-# Half of the time is for the fuzz targets and a quarter for the soak. Kernels, loom and Miri take as long as they take: about the rest.
+# Half of the time is for the fuzz targets, with libFuzzer and without, and a quarter for the soak. Kernels, loom and Miri take as long
+# as they take: about the rest. Lines of the record have the commit and the processor.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 hours=${1:?hours}
 record=docs/reliability.md
 date=$(date -u +%F)
+commit=$(git rev-parse --short HEAD)
+processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 failed=0
 
 # note WHAT HOW_OFTEN COMMAND FOUND: a line of the record.
 note() {
-    printf '| %s | %s | %s | `%s` | %s |\n' "$date" "$1" "$2" "$3" "$4" | tee -a "$record"
+    printf '| %s | %s | %s | `%s`, commit %s, %s | %s |\n' "$date" "$1" "$2" "$3" "$commit" "$processor" "$4" | tee -a "$record"
 }
 
 # try WHAT COUNT COMMAND...: runs a command, and notes what the function COUNT makes of its output.
@@ -35,15 +38,16 @@ of_hours() {
 }
 
 runs() { tail -n 1 | sed 's/^[^:]*: //'; }
-outputs() { awk -F ': ' '/ outputs / { sum += $3 } END { printf "%d outputs\n", sum }'; }
-orders() { awk '/ orders/ { sum += $2 } END { printf "%d orders\n", sum }'; }
+outputs() { awk -F ': ' '/ outputs / { sum += $3 } END { printf "%.0f outputs\n", sum }'; }
+orders() { awk '/ orders/ { sum += $2 } END { printf "%.0f orders\n", sum }'; }
 rounds() { sed -n 's/^soak: //p' | tr '|' ' '; }
 seeds_run() { echo "seeds 0 to $((seeds - 1))"; }
 
 fuzz/run.sh build
 mapfile -t targets < <(fuzz/run.sh list)
-seconds=$(of_hours $((1800 / ${#targets[@]})) 1)
+seconds=$(of_hours $((900 / ${#targets[@]})) 1)
 for target in "${targets[@]}"; do
+    try "target \`$target\` without libFuzzer" runs fuzz/run.sh breadth "$seconds" "$target"
     try "fuzz target \`$target\`" runs fuzz/run.sh fuzz "$seconds" "$target"
 done
 try "soak" rounds scripts/soak.sh "$(of_hours 900 2)"
