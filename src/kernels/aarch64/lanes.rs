@@ -166,6 +166,12 @@ impl Lanes for Neon {
         // SAFETY: every AArch64 has the instruction, which takes any address and changes nothing.
         unsafe { asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
     }
+
+    #[inline(always)]
+    fn prefetch_later<T>(address: *const T) {
+        // SAFETY: every AArch64 has the instruction, which takes any address and changes nothing.
+        unsafe { asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly)) };
+    }
 }
 
 /// 16 bytes as numbers.

@@ -152,7 +152,6 @@ pub(in crate::kernels) trait Lanes: Copy {
     fn prefetch<T>(address: *const T);
 
     /// [`Lanes::prefetch`] of what is not needed soon, to the second-level cache.
-    #[cfg(target_arch = "x86_64")]
     fn prefetch_later<T>(address: *const T);
 }
 
@@ -267,7 +266,6 @@ impl Lanes for [f32; LANES] {
     #[inline(always)]
     fn prefetch<T>(_address: *const T) {}
 
-    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     fn prefetch_later<T>(_address: *const T) {}
 }

@@ -131,6 +131,9 @@ impl Lanes for Simd128 {
 
     #[inline(always)]
     fn prefetch<T>(_address: *const T) {}
+
+    #[inline(always)]
+    fn prefetch_later<T>(_address: *const T) {}
 }
 
 /// 16 bytes as numbers.

@@ -86,7 +86,7 @@ fn attend_pack<V: Lanes>(
     proof: V::Proof,
     queries: &Queries<'_>,
     members: Range<usize>,
-    chunks: impl Iterator<Item = usize>,
+    chunks: impl Iterator<Item = usize> + Clone,
     source: &dyn KvSource,
     out: &mut Tile<'_, f32>,
     [staging, scratch]: [&mut [f32]; 2],
@@ -105,7 +105,8 @@ fn attend_pack<V: Lanes>(
     let mut tiles = ChunkTiles::new(head_dim, elements)?;
     let mut by_query = [Positions::NONE; MAX_QUERIES];
     let by_query = by_query.get_mut(..count)?;
-    for chunk in chunks {
+    for (chunk, (after, head_after)) in chunks.clone().zip(read_after(chunks, queries.head)) {
+        let after_seen = VisibleTiles::new(seen.in_chunk(after));
         let seen = seen.in_chunk(chunk);
         if seen.is_empty() {
             continue;
@@ -116,6 +117,10 @@ fn attend_pack<V: Lanes>(
         }
         let block = |index| chunk * TILES + visible.tile(index);
         tiles.set(visible.positions(), |index| source.tile(block(index), queries.head))?;
+        tiles.set_after(|index| {
+            let is_seen = index * TILE_TOKENS < after_seen.positions();
+            is_seen.then(|| source.tile(after * TILES + after_seen.tile(index), head_after))?
+        });
         let all = queries.visibility.is_all();
         for batch in &mut batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
@@ -134,6 +139,13 @@ fn attend_pack<V: Lanes>(
         }
     }
     Some(())
+}
+
+/// What is read after each chunk of a unit: a chunk, and its KV head. The next unit is mostly that of the next head; where another
+/// worker takes it, its keys are fetched in vain.
+fn read_after(chunks: impl Iterator<Item = usize> + Clone, head: usize) -> impl Iterator<Item = (usize, usize)> {
+    let of_next_head = chunks.clone().take(1).map(move |chunk| (chunk, head + 1));
+    chunks.skip(1).map(move |chunk| (chunk, head)).chain(of_next_head)
 }
 
 /// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees any.

@@ -9,6 +9,9 @@ use crate::kv::{CHUNK, KvElement, KvTile, TILE_TOKENS};
 /// Tiles per chunk.
 pub(super) const TILES: usize = CHUNK / TILE_TOKENS;
 
+/// Bytes of a cache line.
+pub(super) const LINE: usize = 64;
+
 /// Tiles that are converted at a time: few, so that they stay in the first-level cache.
 pub(super) const STAGED: usize = 2;
 
@@ -21,8 +24,8 @@ pub(super) struct Run<'t> {
     bytes: usize,
     /// Tiles that are read after these.
     after: &'t [&'t [u8]],
-    /// Bytes of these per element of a head, rounded down.
-    after_pitch: usize,
+    /// Bytes of such a tile for each column of K, or for each row of V.
+    after_step: usize,
     /// The first position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
@@ -59,8 +62,8 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    pub(super) fn after_pitch(&self) -> usize {
-        self.after_pitch
+    pub(super) fn after_step(&self) -> usize {
+        self.after_step
     }
 
     #[inline(always)]
@@ -85,6 +88,8 @@ impl Run<'_> {
 pub(super) struct ChunkTiles<'t> {
     k: Side<'t>,
     v: Side<'t>,
+    /// Tiles of K that are read after this chunk.
+    after: [&'t [u8]; TILES],
     /// Positions that some query sees, 1 to [`CHUNK`]. The tiles of these are set.
     positions: usize,
     head_dim: usize,
@@ -111,7 +116,7 @@ impl<'t> ChunkTiles<'t> {
         let (k_codes, v_codes) = (k.k_codes(head_dim)?, v.v_codes(head_dim)?);
         let k = Side { element: k, codes: k_codes, bytes: k.k_tile(head_dim)?, tiles: [&[]; TILES] };
         let v = Side { element: v, codes: v_codes, bytes: v.v_tile(head_dim)?, tiles: [&[]; TILES] };
-        Some(Self { k, v, positions: 0, head_dim })
+        Some(Self { k, v, after: [&[]; TILES], positions: 0, head_dim })
     }
 
     /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
@@ -131,6 +136,14 @@ impl<'t> ChunkTiles<'t> {
         Some(())
     }
 
+    /// Sets the tiles of K that are read after this chunk. `tile` gives `None` past the last one.
+    #[inline(always)]
+    pub(super) fn set_after(&mut self, tile: impl Fn(usize) -> Option<KvTile<'t>>) {
+        for (index, place) in self.after.iter_mut().enumerate() {
+            *place = tile(index).map_or(&[], |tile| tile.k.bytes());
+        }
+    }
+
     /// Positions that some query sees, 1 to [`CHUNK`].
     #[inline(always)]
     pub(super) fn positions(&self) -> usize {
@@ -146,23 +159,30 @@ impl<'t> ChunkTiles<'t> {
     /// K of at most so many positions from `start` on, a multiple of 16. `None` if there are none.
     #[inline(always)]
     pub(super) fn keys(&self, start: usize, most: usize) -> Option<Run<'_>> {
-        self.run(&self.k, &self.v.tiles, start, most)
+        let step = self.v.codes.checked_div(self.head_dim)?;
+        self.run(&self.k, (&self.v.tiles, step), start, most)
     }
 
     /// V, likewise.
     #[inline(always)]
     pub(super) fn values(&self, start: usize, most: usize) -> Option<Run<'_>> {
-        self.run(&self.v, &[], start, most)
+        self.run(&self.v, (&self.after, self.k.codes / TILE_TOKENS), start, most)
     }
 
     #[inline(always)]
-    fn run<'r>(&self, side: &'r Side<'t>, after: &'r [&'t [u8]], start: usize, most: usize) -> Option<Run<'r>> {
+    fn run<'r>(
+        &self,
+        side: &'r Side<'t>,
+        (after, after_step): (&'r [&'t [u8]], usize),
+        start: usize,
+        most: usize,
+    ) -> Option<Run<'r>> {
         let first = start / TILE_TOKENS;
         Some(Run {
             tiles: side.tiles.get(first..)?,
             bytes: side.bytes,
             after: after.get(first..).unwrap_or_default(),
-            after_pitch: self.v.codes.checked_div(self.head_dim)?,
+            after_step,
             offset: start,
             positions: self.positions.checked_sub(start).filter(|&positions| positions > 0)?.min(most),
         })
@@ -201,7 +221,7 @@ impl<'t> ChunkTiles<'t> {
                     // Two columns are at most a cache line.
                     if dim % 2 == 0 {
                         V::prefetch(next.wrapping_add(dim * T::PITCH));
-                        V::prefetch(after.wrapping_add(dim * run.after_pitch()));
+                        V::prefetch(after.wrapping_add(dim * run.after_step()));
                     }
                     // SAFETY: the caller promises K tiles of `T`, which have head_dim columns of 16, and room for all
                     // of these.
@@ -311,6 +331,6 @@ impl<'t> Staged<'t> {
     pub(super) fn run(&self, of: &Run<'_>) -> Run<'_> {
         let [first, _] = self.tiles;
         let positions = of.positions.min(STAGED * TILE_TOKENS);
-        Run { tiles: &self.tiles, bytes: first.len(), after: &[], after_pitch: 0, offset: of.offset, positions }
+        Run { tiles: &self.tiles, bytes: first.len(), after: &[], after_step: 0, offset: of.offset, positions }
     }
 }

@@ -9,7 +9,7 @@ use half::f16;
 
 use super::{Pack, add};
 use crate::kernels::generic::attend::stored::{Stored, scales};
-use crate::kernels::generic::attend::tiles::Run;
+use crate::kernels::generic::attend::tiles::{LINE, Run};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, TILE_TOKENS};
 
@@ -52,9 +52,11 @@ impl<V: Lanes> Pack<'_, V> {
         match batch.len() {
             1 if V::QUERIES > 2 && k.count() > 2 => self.scores_of::<T, 1, 4, false>(batch, k, scale, &mut []),
             1 => self.scores_of::<T, 1, 2, false>(batch, k, scale, &mut []),
+            2 if V::QUERIES > 4 && k.count() > 2 => self.scores_of::<T, 2, 4, false>(batch, k, scale, &mut []),
             2 if V::QUERIES > 2 => self.scores_of::<T, 2, 2, false>(batch, k, scale, &mut []),
             2 => self.scores_of::<T, 2, 1, false>(batch, k, scale, &mut []),
             3 if V::QUERIES > 2 => self.scores_of::<T, 3, 2, false>(batch, k, scale, &mut []),
+            4 if V::QUERIES > 4 => self.scores_of::<T, 4, 2, false>(batch, k, scale, &mut []),
             4 if V::QUERIES > 2 => self.scores_of::<T, 4, 1, false>(batch, k, scale, &mut []),
             5 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 5, 2, false>(batch, k, scale, &mut []),
             6 if V::QUERIES > 4 && !T::SCALED => self.scores_of::<T, 6, 2, false>(batch, k, scale, &mut []),
@@ -133,9 +135,12 @@ impl<V: Lanes> Pack<'_, V> {
                             // SAFETY: `staging` has room for the tiles of the run, as compared above; index < count.
                             unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
                         }
-                        if T::PREFETCHED {
+                        if T::PREFETCHED && (dim * T::PITCH).is_multiple_of(LINE) {
                             V::prefetch(next[t].wrapping_add(dim * T::PITCH));
-                            V::prefetch(after[t].wrapping_add(dim * k.after_pitch()));
+                        }
+                        let ahead = dim * k.after_step();
+                        if T::PREFETCHED && ahead.is_multiple_of(LINE) {
+                            V::prefetch(after[t].wrapping_add(ahead));
                         }
                     }
                     for n in 0..N {

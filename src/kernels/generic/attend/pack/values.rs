@@ -9,7 +9,7 @@ use half::f16;
 
 use super::{Pack, add};
 use crate::kernels::generic::attend::stored::{Stored, scales};
-use crate::kernels::generic::attend::tiles::Run;
+use crate::kernels::generic::attend::tiles::{LINE, Run};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, TILE_TOKENS};
 
@@ -21,6 +21,7 @@ impl<V: Lanes> Pack<'_, V> {
         match batch.len() {
             1 if V::QUERIES > 2 => self.values_of::<T, 1, 4, false>(batch, v, &mut []),
             1 => self.values_of::<T, 1, 2, false>(batch, v, &mut []),
+            2 if V::QUERIES > 4 => self.values_of::<T, 2, 4, false>(batch, v, &mut []),
             2 if V::QUERIES > 2 => self.values_of::<T, 2, 2, false>(batch, v, &mut []),
             2 => self.values_of::<T, 2, 1, false>(batch, v, &mut []),
             3 if V::QUERIES > 2 => self.values_of::<T, 3, 2, false>(batch, v, &mut []),
@@ -74,6 +75,8 @@ impl<V: Lanes> Pack<'_, V> {
         // SAFETY: a run has positions of one chunk, so its offset is below CHUNK.
         let weights = unsafe { weights.as_ptr().add(v.offset()) };
         let out = out.as_mut_ptr();
+        // Bytes that are asked for with 16 elements of a row.
+        let ahead = v.after_step().checked_div(padded / LANES).filter(|_| T::PREFETCHED).unwrap_or(0);
         let mut first = 0;
         while first < padded {
             let mut starts = [0; WIDE];
@@ -84,12 +87,16 @@ impl<V: Lanes> Pack<'_, V> {
             // SAFETY: `out` is the slice above, [N][padded], and starts + 16 <= padded.
             let mut sums = unsafe { begin_sums::<V, N, WIDE>(proof, v.offset() > 0, out, padded, &starts) };
             for tile in 0..v.count() {
+                let after = v.after(tile).wrapping_add(first / LANES * ahead);
                 let rows_of = v.tile(tile);
                 let weights = weights.wrapping_add(tile * TILE_TOKENS);
                 // SAFETY: tiles are as large as V tiles of `T`, as compared above, which have the scales of all blocks
                 // behind `codes` bytes; starts < padded.
                 let scales_of = unsafe { scales_of_row::<V, T, WIDE>(proof, rows_of, codes, &starts) };
                 for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
+                    for line in (0..WIDE * ahead).step_by(LINE) {
+                        V::prefetch_later(after.wrapping_add(position * v.after_step() + line));
+                    }
                     let mut rows = [V::splat(proof, 0.0); WIDE];
                     for w in 0..WIDE {
                         // SAFETY: tiles are as large as V tiles of `T`, which have 16 rows of padded elements; position
