@@ -2760,8 +2760,9 @@ gleed_status gleed_writing_rewind(gleed_writing *writing, gleed_engine *engine, 
                                   size_t keep, gleed_error *error);
 
 /*
- * Brings the text to where the sequence is: takes tokens back that the sequence does not have, because it was rewound or a
- * batch was dropped, and takes those that it has more.
+ * Brings the text to where the sequence is. Takes tokens back that the sequence no longer has, because it was rewound or a
+ * batch was dropped. Takes those that it has more. It compares lengths, not tokens: call it after gleed_rewind and before the
+ * sequence gets other tokens, or use gleed_writing_rewind.
  *   Memory   Keeps nothing.
  *   Time     Grows with the tokens that are taken: those that are new, or all of the text where no state is kept.
  *   Threads  One at a time per writing, while no call changes the engine.

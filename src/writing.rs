@@ -163,8 +163,11 @@ impl<'g, 'm> Writing<'g, 'm> {
         Ok(accepted)
     }
 
-    /// Brings the matcher to where the sequence is: it takes tokens back that the sequence does not have, because it was rewound or
-    /// a batch was dropped, and takes those that it has more.
+    /// Brings the matcher to where the sequence is. It takes tokens back that the sequence no longer has, because it was rewound or
+    /// a batch was dropped. It takes those that the sequence has more.
+    ///
+    /// It compares lengths, not tokens. So call it after [`Engine::rewind`] and before the sequence gets other tokens, or use
+    /// [`Writing::rewind`].
     ///
     /// # Errors
     /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed. [`WritingError::Refused`]: the tokens before it have

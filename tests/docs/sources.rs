@@ -9,8 +9,20 @@ use super::page::Code;
 use super::{read, regex, root};
 
 /// Folders whose paths the pages cite from the root of the repository.
-const ROOTS: &[&str] =
-    &["src", "gguf-rs-lite", "ffi", "gpu", "include", "examples", "tests", "benches", "bindings", "docs", ".ci"];
+const ROOTS: &[&str] = &[
+    "src",
+    "gguf-rs-lite",
+    "ffi",
+    "gpu",
+    "include",
+    "examples",
+    "tests",
+    "benches",
+    "bindings",
+    "docs",
+    "fuzz/run.sh",
+    ".ci",
+];
 
 /// First parts of paths of Rust that are not ours.
 const FOREIGN: &[&str] = &["array", "core", "libm", "std", "usize"];
@@ -97,6 +109,7 @@ impl Sources {
             "tests/common/",
             "tests/attack/",
             "tests/soak/",
+            "fuzz/run.sh",
             "ffi/CMakeLists.txt",
             "ffi/Cargo.toml",
             "gpu/ffi/Cargo.toml",

@@ -71,6 +71,7 @@ pub fn call(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>) {
     tried();
     let before = world.see();
     let result = run(world, bytes, of);
+    texts::follow_cut(world);
     if let Err(error) = result {
         let error = expected(error);
         assert!(!matches!(error, EngineError::NonFinite { .. }), "{name}: {error:?}");

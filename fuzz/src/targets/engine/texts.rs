@@ -72,6 +72,17 @@ pub fn follow(world: &mut World<'_, '_, '_>, index: usize) -> Result<(), Writing
     result
 }
 
+/// Brings texts whose sequences have become shorter to where these are: before they get other tokens, as [`Writing::follow`] asks.
+pub fn follow_cut(world: &mut World<'_, '_, '_>) {
+    for index in 0..world.texts.len() {
+        let text = &world.texts[index];
+        if world.engine.seq_len(text.seq()).is_ok_and(|len| len < text.len()) {
+            // A window may have passed what it would have to read again; then it says so each time.
+            let _ = follow(world, index);
+        }
+    }
+}
+
 /// Rewinds a text with its sequence.
 pub fn rewind(world: &mut World<'_, '_, '_>, index: usize, keep: usize) -> Result<(), WritingError> {
     let seq = world.texts[index].seq();
