@@ -1,10 +1,11 @@
 //! How a mask begins: with the tokens of which it is known that they may follow, and with those that are looked at.
 
-use super::code::{COUNTED, TEXT};
+use super::code::{COUNTED, FREE, NAME, TEXT};
 use super::codec::RAW;
+use super::dfa::QUOTE;
 use super::error::MatchError;
 use super::mask::Walk;
-use super::matcher::Matcher;
+use super::matcher::{Matcher, insert_all};
 use super::tables::{Item, Saved};
 use super::trie::{Part, TokenTrie};
 
@@ -19,7 +20,42 @@ impl Matcher<'_, '_> {
         let walk = self.begin_walk(trie, most, mask)?;
         // In other walks tokens are cleared, or all begin alike.
         let picks = !walk.clears && walk.free.is_none() && matches!(walk.part, Part::All | Part::Rest);
-        Ok(Walk { first: picks.then(|| self.next_bytes()), ..walk })
+        Ok(Walk { first: picks.then(|| self.first_bytes()), ..walk })
+    }
+
+    /// Returns all bytes with which a token may begin, and perhaps some others: what the edges of the states say, without a step
+    /// for each byte.
+    fn first_bytes(&self) -> [u64; 4] {
+        let mut set = [0; 4];
+        for index in 0..self.now.count {
+            let item = self.item(self.now, index);
+            let word = self.grammar.word(item.code);
+            match word & 0xFF {
+                TEXT | NAME | COUNTED if item.partial != 0 => return self.next_bytes(),
+                TEXT | NAME | COUNTED => {
+                    if word >> 8 != RAW {
+                        insert_all(&mut set, [u32::from(b'\\'); 2]);
+                    }
+                    for [first, last, _] in self.grammar.edges(item.state) {
+                        match *first {
+                            QUOTE => insert_all(&mut set, [u32::from(b'"'); 2]),
+                            first => insert_all(&mut set, [first, (*last).min(0x7F)]),
+                        }
+                        if *last >= 0x80 && *first != QUOTE {
+                            insert_all(&mut set, [0x80, 0xFF]);
+                        }
+                    }
+                }
+                FREE => {
+                    self.grammar
+                        .edges(item.state)
+                        .iter()
+                        .for_each(|[first, last, _]| insert_all(&mut set, [*first, *last]));
+                }
+                _ => {}
+            }
+        }
+        set
     }
 
     fn begin_walk(&mut self, trie: &TokenTrie<'_>, most: Option<u32>, mask: &mut [u32]) -> Result<Walk, MatchError> {

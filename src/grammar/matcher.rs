@@ -254,6 +254,14 @@ pub(super) fn insert(set: &mut [u64; 4], byte: u8) {
     set.get_mut(usize::from(byte / 64)).into_iter().for_each(|word| *word |= 1 << (byte % 64));
 }
 
+/// Puts all bytes from one to another into such a set; none if the other one is less.
+pub(super) fn insert_all(set: &mut [u64; 4], [first, last]: [u32; 2]) {
+    let below = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
+    for (word, begin) in set.iter_mut().zip([0, 64, 128, 192]) {
+        *word |= below(last.saturating_add(1).saturating_sub(begin)) & !below(first.saturating_sub(begin));
+    }
+}
+
 /// Returns whether a byte is in such a set.
 pub(super) fn contains(set: &[u64; 4], byte: u8) -> bool {
     set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)

@@ -24,7 +24,7 @@ pub enum Activation {
     /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to -7..=7, and 1
     /// is added.
     LimitedSilu,
-    /// [`xielu`] with these numbers. Where each layer has its own, a [`Config`](crate::Config) has those of the first. Only with the
+    /// [`xielu`] with these numbers. Where each layer has its own, the model's configuration has those of the first. Only with the
     /// feature `arch-apertus`.
     #[cfg(feature = "arch-apertus")]
     Xielu(Xielu),
