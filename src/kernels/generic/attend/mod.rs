@@ -117,10 +117,13 @@ fn attend_pack<V: Lanes>(
         }
         let block = |index| chunk * TILES + visible.tile(index);
         tiles.set(visible.positions(), |index| source.tile(block(index), queries.head))?;
-        tiles.set_after(|index| {
-            let is_seen = index * TILE_TOKENS < after_seen.positions();
-            is_seen.then(|| source.tile(after * TILES + after_seen.tile(index), head_after))?
-        });
+        // Only loops that read what is stored ask for what comes next.
+        if V::LOADS_F16 {
+            tiles.set_after(|index| {
+                let is_seen = index * TILE_TOKENS < after_seen.positions();
+                is_seen.then(|| source.tile(after * TILES + after_seen.tile(index), head_after))?
+            });
+        }
         let all = queries.visibility.is_all();
         for batch in &mut batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
