@@ -105,8 +105,16 @@ fn attend_pack<V: Lanes>(
     let mut tiles = ChunkTiles::new(head_dim, elements)?;
     let mut by_query = [Positions::NONE; MAX_QUERIES];
     let by_query = by_query.get_mut(..count)?;
-    for (chunk, (after, head_after)) in chunks.clone().zip(read_after(chunks, queries.head)) {
-        let after_seen = VisibleTiles::new(seen.in_chunk(after));
+    let mut coming = chunks.clone();
+    let first_chunk = coming.next().unwrap_or_default();
+    for chunk in chunks {
+        // Only loops that read what is stored ask for it. The next unit is mostly that of the next head; where another worker takes it,
+        // its keys are fetched in vain.
+        if V::LOADS_F16 {
+            let (after, head) = coming.next().map_or((first_chunk, queries.head + 1), |chunk| (chunk, queries.head));
+            let visible = VisibleTiles::new(seen.in_chunk(after));
+            tiles.set_after(visible.positions(), |index| source.tile(after * TILES + visible.tile(index), head));
+        }
         let seen = seen.in_chunk(chunk);
         if seen.is_empty() {
             continue;
@@ -117,13 +125,6 @@ fn attend_pack<V: Lanes>(
         }
         let block = |index| chunk * TILES + visible.tile(index);
         tiles.set(visible.positions(), |index| source.tile(block(index), queries.head))?;
-        // Only loops that read what is stored ask for what comes next.
-        if V::LOADS_F16 {
-            tiles.set_after(|index| {
-                let is_seen = index * TILE_TOKENS < after_seen.positions();
-                is_seen.then(|| source.tile(after * TILES + after_seen.tile(index), head_after))?
-            });
-        }
         let all = queries.visibility.is_all();
         for batch in &mut batches {
             batch.positions = positions_of(by_query.get(batch.queries.clone())?, all, visible.positions());
@@ -142,13 +143,6 @@ fn attend_pack<V: Lanes>(
         }
     }
     Some(())
-}
-
-/// What is read after each chunk of a unit: a chunk, and its KV head. The next unit is mostly that of the next head; where another
-/// worker takes it, its keys are fetched in vain.
-fn read_after(chunks: impl Iterator<Item = usize> + Clone, head: usize) -> impl Iterator<Item = (usize, usize)> {
-    let of_next_head = chunks.clone().take(1).map(move |chunk| (chunk, head + 1));
-    chunks.skip(1).map(move |chunk| (chunk, head)).chain(of_next_head)
 }
 
 /// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees any.

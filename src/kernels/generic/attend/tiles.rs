@@ -136,11 +136,12 @@ impl<'t> ChunkTiles<'t> {
         Some(())
     }
 
-    /// Sets the tiles of K that are read after this chunk. `tile` gives `None` past the last one.
+    /// Sets the tiles of K that are read after this chunk: those of `positions` positions, as far as they are there.
     #[inline(always)]
-    pub(super) fn set_after(&mut self, tile: impl Fn(usize) -> Option<KvTile<'t>>) {
+    pub(super) fn set_after(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) {
         for (index, place) in self.after.iter_mut().enumerate() {
-            *place = tile(index).map_or(&[], |tile| tile.k.bytes());
+            let tile = if index * TILE_TOKENS < positions { tile(index) } else { None };
+            *place = tile.map_or(&[], |tile| tile.k.bytes());
         }
     }
 
