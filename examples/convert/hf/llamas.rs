@@ -8,6 +8,7 @@ use super::architectures::{
 };
 use super::config::size;
 use super::how::{How, Part};
+use super::mingpt::BY_ROWS;
 use super::newer::UP_DOWN;
 use super::rope;
 use super::tensors::{Rule, optional, rule};
@@ -44,7 +45,7 @@ pub(super) const LLAMAS: &[Architecture] = &[
         classes: &["GPTBigCodeForCausalLM"],
         name: "starcoder",
         keys: &[STARCODER_SIZES, LAYER_NORM],
-        rules: &[STARCODER],
+        rules: &[BY_ROWS],
         rotary: 0.0,
         tied: true,
         activations: GELU_TANH,
@@ -161,19 +162,6 @@ const STARCODER_SIZES: &[Key] = &[
     Key("attention.head_count", |c| size(c.heads())),
     Key("attention.head_count_kv", |_| Ok(Some(Value::U32(1)))),
     Key("vocab_size", |c| size(c.vocab())),
-];
-
-const STARCODER: &[Rule] = &[
-    rule("wte", "token_embd", How::Same),
-    rule("wpe", "position_embd", How::Same),
-    rule("ln_f", "output_norm", How::Same),
-    optional("lm_head", "output", How::Same),
-    rule("h.{}.ln_1", "blk.{}.attn_norm", How::Same),
-    rule("h.{}.attn.c_attn", "blk.{}.attn_qkv", How::Same),
-    rule("h.{}.attn.c_proj", "blk.{}.attn_output", How::Same),
-    rule("h.{}.ln_2", "blk.{}.ffn_norm", How::Same),
-    rule("h.{}.mlp.c_fc", "blk.{}.ffn_up", How::Same),
-    rule("h.{}.mlp.c_proj", "blk.{}.ffn_down", How::Same),
 ];
 
 const APERTUS: &[Rule] = &[

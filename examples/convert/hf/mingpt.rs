@@ -27,7 +27,8 @@ const MINGPT: Architecture = Architecture { rules: &[BY_ROWS], tied: false, ..GP
 /// The same with matrices by columns.
 const BY_COLUMNS: Architecture = Architecture { tied: false, ..GPT2_MODEL };
 
-const BY_ROWS: &[Rule] = &[
+/// The matrices of GPT-2 by rows.
+pub(super) const BY_ROWS: &[Rule] = &[
     rule("wte", "token_embd", How::Same),
     rule("wpe", "position_embd", How::Same),
     rule("ln_f", "output_norm", How::Same),

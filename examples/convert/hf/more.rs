@@ -9,6 +9,7 @@ use super::architectures::{
 use super::config::{number, size};
 use super::how::How;
 use super::newer::{LFM2, LFM2_KEYS};
+use super::routed::EXPERT_MATRICES;
 use super::tensors::{Rule, optional, rule, whole};
 use common::gguf::Value;
 
@@ -30,7 +31,7 @@ pub(super) const MORE: &[Architecture] = &[
         classes: &["Ernie4_5_MoeForCausalLM"],
         name: "ernie4_5-moe",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH, ERNIE_KEYS],
-        rules: &[EMBEDDING, NORMS, ATTENTION, ERNIE],
+        rules: &[EMBEDDING, NORMS, ATTENTION, ERNIE, EXPERT_MATRICES],
         check: |config| config.want("moe_layer_interval", &[json!(1)]),
         ..DECODER
     },
@@ -113,12 +114,6 @@ const ERNIE: &[Rule] = &[
     optional("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
     optional("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.moe_statics.e_score_correction_bias", "blk.{}.exp_probs_b.bias", How::Flat),
-    optional("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),
-    optional("layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
-    optional("layers.{}.mlp.experts.{e}.down_proj", "blk.{}.ffn_down_exps", How::Experts),
-    optional("layers.{}.mlp.shared_experts.gate_proj", "blk.{}.ffn_gate_shexp", How::Same),
-    optional("layers.{}.mlp.shared_experts.up_proj", "blk.{}.ffn_up_shexp", How::Same),
-    optional("layers.{}.mlp.shared_experts.down_proj", "blk.{}.ffn_down_shexp", How::Same),
 ];
 
 const GRANITE_SHARED: &[Key] = &[Key("expert_shared_feed_forward_length", |c| {

@@ -18,7 +18,7 @@ pub(super) const ROUTED: &[Architecture] = &[
         classes: &["Glm4MoeForCausalLM"],
         name: "glm4moe",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH, SHARED, SIGMOID],
-        rules: &[EMBEDDING, LATE_NORMS, ATTENTION, OPTIONAL_QK_NORM, DENSE_FFN, ROUTED_EXPERTS],
+        rules: &[EMBEDDING, LATE_NORMS, ATTENTION, OPTIONAL_QK_NORM, DENSE_FFN, ROUTER, EXPERT_MATRICES],
         rotary: 0.5,
         check: one_group,
         ..DECODER
@@ -27,7 +27,7 @@ pub(super) const ROUTED: &[Architecture] = &[
         classes: &["Dots1ForCausalLM"],
         name: "dots1",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH, SHARED, SIGMOID],
-        rules: &[EMBEDDING, NORMS, ATTENTION, QK_NORM, DENSE_FFN, ROUTED_EXPERTS],
+        rules: &[EMBEDDING, NORMS, ATTENTION, QK_NORM, DENSE_FFN, ROUTER, EXPERT_MATRICES],
         check: one_group,
         ..DECODER
     },
@@ -35,7 +35,7 @@ pub(super) const ROUTED: &[Architecture] = &[
         classes: &["DeepseekForCausalLM"],
         name: "deepseek",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH, SHARED],
-        rules: &[EMBEDDING, NORMS, PAIRS, DENSE_FFN, ROUTED_EXPERTS],
+        rules: &[EMBEDDING, NORMS, PAIRS, DENSE_FFN, ROUTER, EXPERT_MATRICES],
         check: |config| {
             config.want("scoring_func", &[json!("softmax")])?;
             config.want("moe_layer_freq", &[json!(1)])?;
@@ -47,7 +47,7 @@ pub(super) const ROUTED: &[Architecture] = &[
         classes: &["BailingMoeForCausalLM"],
         name: "bailingmoe",
         keys: &[SIZES, RMS, HEAD, EXPERTS, EXPERT_WIDTH, SHARED],
-        rules: &[BAILING, DENSE_FFN, ROUTED_EXPERTS],
+        rules: &[BAILING, DENSE_FFN, ROUTER, EXPERT_MATRICES],
         check: |config| {
             config.want("norm_head", &[json!(false)])?;
             config.want("norm_softmax", &[json!(false)])?;
@@ -106,10 +106,14 @@ const DENSE_FFN: &[Rule] = &[
     optional("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// Of the others.
-const ROUTED_EXPERTS: &[Rule] = &[
+/// How rows find their experts, in the others.
+const ROUTER: &[Rule] = &[
     optional("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias", How::Flat),
+];
+
+/// Matrices of each expert, and of those that all tokens go through.
+pub(super) const EXPERT_MATRICES: &[Rule] = &[
     optional("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),
     optional("layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
     optional("layers.{}.mlp.experts.{e}.down_proj", "blk.{}.ffn_down_exps", How::Experts),
