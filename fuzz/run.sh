@@ -9,6 +9,7 @@
 #   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
 #   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
 #                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
+#   fuzz/run.sh fixed SECONDS [TARGET...]  the same program, with as many runs as take about so long: the same ones each time
 #   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, each as small as it can be
 #   fuzz/run.sh show TARGET FILE        one input, with what it calls
 #
@@ -88,20 +89,52 @@ build_breadth() {
         --features "${GLEED_FUZZ_FEATURES:-}"
 }
 
+# without_libfuzzer COMMAND TARGET SEED AMOUNT CORPUS...: new inputs made of corpora; src/breadth.rs says what the arguments are.
+without_libfuzzer() {
+    local command=$1 target=$2 seed=$3 amount=$4 log=$out/log-$2 input=$found/$2-breadth
+    shift 4
+    mkdir -p "$found/$target"
+    "$out/breadth/release/breadth" "$command" "$target" "$seed" "$amount" "$input" "$@" >"$log" 2>&1 || {
+        tail -n 60 "$log"
+        echo "$target failed; the input is $input"
+        return 1
+    }
+    echo "$target: $(grep ' runs' "$log"), seed $seed"
+}
+
 breadth() {
-    local seconds=$1 seed=${GLEED_FUZZ_SEED:-$(date +%s)} target input
+    local seconds=$1 seed=${GLEED_FUZZ_SEED:-$(date +%s)} target
+    shift
+    build_breadth
+    for target in "$@"; do without_libfuzzer try "$target" "$seed" "$seconds" "corpus/$target" "$found/$target"; done
+}
+
+# A number of runs, not of seconds: what a change is told must not depend on how busy its machine is.
+fixed() {
+    local seconds=$1 target pace
     shift
     build_breadth
     for target in "$@"; do
-        mkdir -p "$found/$target"
-        input=$found/$target-breadth
-        "$out/breadth/release/breadth" try "$target" "$seed" "$seconds" "$input" "corpus/$target" "$found/$target" >"$out/log-$target" 2>&1 || {
-            tail -n 60 "$out/log-$target"
-            echo "$target failed; the input is $input"
-            return 1
-        }
-        echo "$target: $(grep ' runs' "$out/log-$target"), seed $seed"
+        pace=$(runs_a_second "$target")
+        without_libfuzzer runs "$target" 1 $((seconds * pace)) "corpus/$target"
     done
+}
+
+# How many runs of a target took a second of processor time (Zen 5).
+runs_a_second() {
+    case $1 in
+    gguf) echo 28000 ;;
+    calls) echo 11000 ;;
+    adapter) echo 4100 ;;
+    model) echo 2900 ;;
+    snapshot) echo 375 ;;
+    turns) echo 280 ;;
+    tokenizer) echo 80 ;;
+    *)
+        echo "no pace is known of $1" >&2
+        return 1
+        ;;
+    esac
 }
 
 minimise() {
@@ -116,18 +149,20 @@ minimise() {
     done
 }
 
-command=${1:?build, list, replay, short, fuzz, breadth, minimise or show}
+command=${1:?build, list, replay, short, fuzz, breadth, fixed, minimise or show}
 shift
 amount=
-[[ $command != fuzz && $command != short && $command != breadth ]] || { amount=${1:?seconds or runs} && shift; }
+case $command in
+short | fuzz | breadth | fixed) amount=${1:?seconds or runs} && shift ;;
+esac
 # shellcheck disable=SC2046
 case $command in
-replay | short | fuzz | breadth | minimise) [ $# -gt 0 ] || set -- $(list) ;;
+replay | short | fuzz | breadth | fixed | minimise) [ $# -gt 0 ] || set -- $(list) ;;
 esac
 case $command in
 build | list) "$command" ;;
 replay | minimise) "$command" "$@" ;;
-short | fuzz | breadth) "$command" "$amount" "$@" ;;
+short | fuzz | breadth | fixed) "$command" "$amount" "$@" ;;
 show) GLEED_FUZZ_SHOW=1 GLEED_FUZZ_TARGET=$1 "$program" "${limits[@]}" "$2" ;;
 *)
     echo "no command $command" >&2

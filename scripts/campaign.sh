@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# A long run of everything that tries to break the library. It appends what it did to the table at the end of docs/reliability.md.
+# A long run of everything that tries to break the library. It appends what it did to the table at the end of docs/reliability.md, and
+# sums the table at its beginning anew.
 #
 #   scripts/campaign.sh HOURS   fractions are allowed: 0.5. Builds are not counted
 #
 # Half of the time is for the fuzz targets, with libFuzzer and without, and a quarter for the soak. Kernels, loom and Miri take as long
-# as they take: about the rest. Lines of the record have the commit and the processor.
+# as they take: about the rest. Lines of the record have the commit and the processor. No run repeats an earlier one: the time decides
+# about inputs, rounds, kernel cases and Miri's seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,6 +16,7 @@ date=$(date -u +%F)
 commit=$(git rev-parse --short HEAD)
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 failed=0
+now=$(date +%s)
 
 # note WHAT HOW_OFTEN COMMAND FOUND: a line of the record.
 note() {
@@ -41,7 +44,7 @@ runs() { tail -n 1 | sed 's/^[^:]*: //'; }
 outputs() { awk -F ': ' '/ outputs / { sum += $3 } END { printf "%.0f outputs\n", sum }'; }
 orders() { awk '/ orders/ { sum += $2 } END { printf "%.0f orders\n", sum }'; }
 rounds() { sed -n 's/^soak: //p' | tr '|' ' '; }
-seeds_run() { echo "seeds 0 to $((seeds - 1))"; }
+seeds_run() { echo "$seeds seeds"; }
 
 fuzz/run.sh build
 mapfile -t targets < <(fuzz/run.sh list)
@@ -50,9 +53,10 @@ for target in "${targets[@]}"; do
     try "target \`$target\` without libFuzzer" runs fuzz/run.sh breadth "$seconds" "$target"
     try "fuzz target \`$target\`" runs fuzz/run.sh fuzz "$seconds" "$target"
 done
-try "soak" rounds scripts/soak.sh "$(of_hours 900 2)"
-try "kernels against scalar ones, strange models" outputs scripts/attack.sh "$(of_hours 1000000 1000)"
+try "soak" rounds scripts/soak.sh "$(of_hours 900 2)" "$now"
+try "kernels against the scalar ones, strange models" outputs scripts/attack.sh "$(of_hours 1000000 1000)" "$now"
 try "loom: pool, tiles, loop over tiles" orders scripts/loom.sh "$([ "$(of_hours 10 0)" -lt 5 ] && echo 2 || echo 3)"
 seeds=$(of_hours 8 1)
-try "Miri: reader, arena, cache, engine on two threads" seeds_run scripts/miri.sh "$seeds"
+try "Miri: reader, arena, cache, engine on two threads" seeds_run scripts/miri.sh "$seeds" "$((now % 1000000))"
+scripts/totals.sh
 exit $failed

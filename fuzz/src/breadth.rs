@@ -2,6 +2,7 @@
 //! counters tries ten to a hundred times as many inputs in a second of processor time as libFuzzer does, and it asserts the same.
 //!
 //! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: so many seconds of processor time. The file holds the input of a run that fails.
+//! - `breadth runs TARGET SEED RUNS FILE CORPUS...`: so many runs, which are the same each time.
 //! - `breadth replay TARGET FILE...`: these inputs.
 #![allow(unsafe_code)]
 
@@ -31,13 +32,15 @@ fn main() {
     let (command, name) = (next("a command"), next("a target"));
     let (_, run) = targets::ALL.iter().find(|(other, _)| *other == name).expect("a target of this name");
     match command.as_str() {
-        "try" => {
+        "try" | "runs" => {
             support::count::set_factor(FACTOR);
             let mut random = Rng::new(next("a seed").parse().expect("a seed is a number"));
-            let seconds = Duration::from_secs_f64(next("seconds").parse().expect("a number of seconds"));
+            let amount: f64 = next("an amount").parse().expect("a number of seconds or runs");
+            let end =
+                if command == "try" { End::Time(Duration::from_secs_f64(amount)) } else { End::Runs(amount as u64) };
             let path = next("a file");
             let corpus: Vec<Vec<u8>> = arguments.flat_map(|folder| files(&folder)).collect();
-            try_inputs(*run, || input(&corpus, &mut random), seconds, &path);
+            try_inputs(*run, || input(&corpus, &mut random), end, &path);
         }
         "replay" => arguments.for_each(|path| {
             // It stands there if the target fails.
@@ -48,14 +51,30 @@ fn main() {
     }
 }
 
-fn try_inputs(run: targets::Target, mut input: impl FnMut() -> Box<[u8]>, seconds: Duration, path: &str) {
+/// When no more inputs are tried.
+enum End {
+    /// After so much processor time.
+    Time(Duration),
+    Runs(u64),
+}
+
+impl End {
+    fn is_reached(&self, time: Duration, runs: u64) -> bool {
+        match self {
+            Self::Time(most) => time >= *most,
+            Self::Runs(most) => runs >= *most,
+        }
+    }
+}
+
+fn try_inputs(run: targets::Target, mut input: impl FnMut() -> Box<[u8]>, end: End, path: &str) {
     let file = File::create(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     // What a target makes once is not part of a run.
     run(&[]);
     std::thread::spawn(watch);
     let (start, mut slowest) = (processor_time(), Duration::ZERO);
     let mut now = start;
-    while now - start < seconds {
+    while !end.is_reached(now - start, RUNS.load(Ordering::Relaxed)) {
         let input = input();
         file.set_len(input.len() as u64).expect("room for an input");
         file.write_all_at(&input, 0).expect("room for an input");

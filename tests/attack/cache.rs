@@ -8,7 +8,7 @@ use gleed::kernels::{
 use gleed::mem::Matrix;
 
 use crate::common::random::Rng;
-use crate::{all_same, any, cases, finite, levels, row, tell};
+use crate::{all_same, any, cases, finite, levels, random, row, tell};
 
 /// Words of the keys and the values of a block.
 #[derive(Clone, PartialEq)]
@@ -35,7 +35,7 @@ impl Tile {
 
 #[test]
 fn stores() {
-    let mut rng = Rng::new(70);
+    let mut rng = random(70);
     for element in KvElement::ALL {
         let mut done = 0;
         while done < cases() {
@@ -87,7 +87,7 @@ impl KvSource for Tiles {
 
 #[test]
 fn attention() {
-    let mut rng = Rng::new(71);
+    let mut rng = random(71);
     for [k, v] in KvElement::ALL.into_iter().flat_map(|k| KvElement::ALL.map(|v| [k, v])) {
         let mut done = 0;
         while done < cases() {
@@ -136,7 +136,7 @@ fn attention_at_the_last_positions() {
     const SPAN: usize = 1 << 12;
     const FAR: usize = u32::MAX as usize - (SPAN - 1);
     const SEEN: usize = 48;
-    let mut rng = Rng::new(72);
+    let mut rng = random(72);
     for element in KvElement::ALL {
         for _ in 0..40 {
             let (head_dim, group, rows) = (1 + rng.below(40), 1 + rng.below(4), 1 + rng.below(16));

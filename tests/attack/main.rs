@@ -2,7 +2,8 @@
 //! models of strange shapes, and with numbers that are not finite.
 //!
 //! A case is one output that was compared. `GLEED_CASES` says how many each kernel has of each level and format or element type:
-//! 3,000 if it is not set. `scripts/campaign.sh` sets it.
+//! 3,000 if it is not set. `GLEED_SEED` decides which cases (0), so that a long run does not repeat the last one. `GLEED_FORMATS`
+//! names the formats of the tests of products, with commas between them; all if it is not set. `scripts/campaign.sh` sets the first two.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,10 +19,19 @@ use common::random::Rng;
 use gleed::kernels::Level;
 
 fn cases() -> u64 {
-    static CASES: LazyLock<u64> = LazyLock::new(|| {
-        std::env::var("GLEED_CASES").map_or(3000, |cases| cases.parse().expect("GLEED_CASES is a number"))
-    });
+    static CASES: LazyLock<u64> = LazyLock::new(|| number("GLEED_CASES", 3000));
     *CASES
+}
+
+/// The random numbers of a test, which are others for each stream and for each `GLEED_SEED`.
+fn random(stream: u64) -> Rng {
+    static SEED: LazyLock<u64> = LazyLock::new(|| number("GLEED_SEED", 0));
+    Rng::new(stream ^ SEED.wrapping_mul(0xd134_2543_de82_ef95))
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
 /// The levels besides the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than a case.

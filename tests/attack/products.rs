@@ -6,7 +6,7 @@ use gleed::tensor::{Dtype, TensorView};
 
 use crate::common::random::Rng;
 use crate::common::scales::set_scales;
-use crate::{all_same, cases, finite, levels, tell};
+use crate::{all_same, cases, finite, levels, random, tell};
 
 /// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take together.
 const FAMILIES: [(&str, usize, usize); 3] =
@@ -28,9 +28,9 @@ fn products_of_many_rows() {
 }
 
 fn attack(family: usize) {
-    let mut rng = Rng::new(0xa77ac4 + family as u64);
+    let mut rng = random(0xa77ac4 + family as u64);
     let (name, fewest, most) = FAMILIES[family];
-    for dtype in Dtype::ALL {
+    for dtype in formats() {
         let mut done = 0;
         while done < cases() {
             let inputs = fewest + rng.below(most - fewest + 1);
@@ -38,6 +38,13 @@ fn attack(family: usize) {
         }
         tell(name, dtype.name(), done);
     }
+}
+
+/// Those that `GLEED_FORMATS` names, or all.
+fn formats() -> Vec<Dtype> {
+    let Ok(wanted) = std::env::var("GLEED_FORMATS") else { return Dtype::ALL.to_vec() };
+    let named = |name: &str| Dtype::ALL.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(name));
+    wanted.split(',').map(|name| named(name).unwrap_or_else(|| panic!("GLEED_FORMATS: no format {name}"))).collect()
 }
 
 /// Rows of activations that the same weights meet, if fewer come at once: making weights takes longer than using them once.

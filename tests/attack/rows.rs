@@ -5,11 +5,11 @@ use gleed::quant::{Form, row_words};
 
 use crate::common::random::Rng;
 use crate::common::synthetic::encode_f32;
-use crate::{all_same, any, cases, finite, levels, row, tell};
+use crate::{all_same, any, cases, finite, levels, random, row, tell};
 
 /// Runs a kernel at all levels until enough outputs were compared. `make` gets a length, and gives what a level computes.
 fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(&mut Rng, usize) -> K) {
-    let (mut rng, mut done) = (Rng::new(seed), 0);
+    let (mut rng, mut done) = (random(seed), 0);
     while done < cases() {
         let longest = if rng.below(8) == 0 { 600 } else { 80 };
         let len = 1 + rng.below(longest);
@@ -127,7 +127,7 @@ fn states() {
 #[test]
 fn quantization() {
     for (form, seed) in [(Form::F32, 50), (Form::Short, 51), (Form::Q8x32, 52), (Form::Q8x256, 53)] {
-        let (mut rng, mut done) = (Rng::new(seed), 0);
+        let (mut rng, mut done) = (random(seed), 0);
         while done < cases() {
             let block = [(Form::Q8x32, 32), (Form::Q8x256, 256)].iter().find(|of| of.0 == form).map_or(1, |of| of.1);
             let len = block * (1 + rng.below(3));

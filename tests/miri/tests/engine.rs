@@ -7,8 +7,7 @@ use gleed_miri::Memory;
 
 /// Forks, rewinds, snapshots, budgets and prefixes; the bits of all logits.
 fn play(limits: Limits, parallel: &dyn Parallel) -> Vec<u32> {
-    let file = gleed_miri::model();
-    let model = Model::open(&file).unwrap();
+    let model = Model::open(gleed_miri::model()).unwrap();
     let plan = Plan::new(&model, &limits).unwrap();
     let mut memory = Memory::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();

@@ -14,7 +14,7 @@ fn read(file: &[u8]) -> usize {
 
 #[test]
 fn whole() {
-    assert!(read(&gleed_miri::model()) > 1000);
+    assert!(read(gleed_miri::model()) > 1000);
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn cut_and_damaged() {
     for _ in 0..12 {
         // A copy of its own, so that Miri sees its end.
         read(&file[..random.below(file.len())].to_vec());
-        let mut damaged = file.clone();
+        let mut damaged = file.to_vec();
         for _ in 0..3 {
             let at = random.below(1200);
             damaged[at] = random.u64() as u8;
