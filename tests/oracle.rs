@@ -72,8 +72,9 @@ fn embedders() {
 /// The newer families. Their norms and keys were rounded to f32 for the file.
 #[test]
 fn parity_2026_fixtures() {
-    for name in Parity2026::DECODERS.into_iter().chain(Parity2026::MORE) {
-        let Some(fixture) = Parity2026::load(name) else { continue };
+    let shared = Parity2026::DECODERS.into_iter().chain(Parity2026::MORE);
+    let shared = shared.filter_map(|name| Some((name.to_owned(), Parity2026::load(name)?)));
+    for (name, fixture) in shared.chain(Parity2026::of_folder(&committed("newer"))) {
         let mut reference = Reference::open(&fixture.gguf);
         for case in [&fixture.main, &fixture.long] {
             let logits = reference.logits(&[&case.prompt[..], &case.greedy].concat());

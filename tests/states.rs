@@ -9,8 +9,15 @@ use gleed::cache::{CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::host::ThreadPool;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
-const RECURRENT: [Architecture; 4] =
-    [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1];
+/// Every kind of recurrent layer, and of what may be beside them.
+const RECURRENT: [Architecture; 6] = [
+    Architecture::Lfm2,
+    Architecture::Qwen35,
+    Architecture::GraniteHybrid,
+    Architecture::FalconH1,
+    Architecture::NemotronH,
+    Architecture::Qwen35Moe,
+];
 
 fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
