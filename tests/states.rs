@@ -23,10 +23,10 @@ fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
 }
 
-/// What `tests/cross` computes on other machines is what is made here.
+/// What `tests/cross` computes on other machines is what is made here. Its model with experts is that of `tests/data/newer`.
 #[test]
 fn committed_models_are_the_made_ones() {
-    for architecture in RECURRENT {
+    for architecture in RECURRENT.into_iter().filter(|architecture| *architecture != Architecture::Qwen35Moe) {
         let path = format!("{}/tests/data/recurrent/{}.gguf", env!("CARGO_MANIFEST_DIR"), architecture.name());
         if std::env::var_os("GLEED_WRITE_FIXTURES").is_some() {
             std::fs::write(&path, file(architecture)).unwrap();

@@ -5,8 +5,8 @@ use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
     Shape, bias, biases, classifier_norm, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix,
-    long_rope, mixer_norm, of, optional, own_gates, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared,
-    up_width,
+    long_rope, mixer_norm, of, optional, own_gates, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects,
+    separate, shared, up_width,
 };
 
 /// A row of the table.

@@ -4,9 +4,7 @@
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, SHARED_COUNT};
 use crate::kv::LayerGroups;
 use crate::nn::{RouterScores, Routing};
-use crate::program::lists::{
-    ATTENTION_BOTH_NORMS, BOTH_NORMS_LAYER, SHARED_EXPERTS_BOTH_NORMS, layer, uniform,
-};
+use crate::program::lists::{ATTENTION_BOTH_NORMS, BOTH_NORMS_LAYER, SHARED_EXPERTS_BOTH_NORMS, layer, uniform};
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{HeadGates, QkNorm};
 
@@ -19,9 +17,7 @@ const PROGRAM: Program = Program {
         LayerKind { name: "local, experts", steps: EXPERTS },
         LayerKind { name: "global, no positions, experts", steps: EXPERTS },
     ],
-    kind_of: |config, layer| {
-        config.layer_groups.group(layer) + 2 * usize::from(config.feed_forward.has_experts(layer))
-    },
+    kind_of: |config, layer| config.layer_groups.group(layer) + 2 * usize::from(config.feed_forward.has_experts(layer)),
     ..uniform(&[])
 };
 

@@ -148,7 +148,8 @@ impl Config {
         assert_eq!(number("attention.value_length_swa").unwrap_or(local_head_dim), local_head_dim, "longer values");
         let sliding = get("attention.sliding_window_pattern").filter(|value| value.as_array().is_some());
         let sliding = sliding.map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect::<Vec<_>>());
-        let rotary = get("attention.rope_pattern").map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect());
+        let rotary = get("attention.rope_pattern")
+            .map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect());
         let usual_scale = match architecture.layers_scaled_by_width == layers {
             _ if architecture.unscaled_scores => 1.0,
             true => (hidden as f64 / heads as f64).sqrt().recip(),

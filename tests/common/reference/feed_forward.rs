@@ -54,7 +54,8 @@ impl Reference {
                 Scores::Sigmoid => logits.iter().map(|logit| sigmoid(*logit)).collect(),
             };
             let bias = |expert: usize| layer.selection.as_ref().map_or(0.0, |bias| bias[expert]);
-            let mut ranked = self.grouped(&(0..logits.len()).map(|expert| rated[expert] + bias(expert)).collect::<Vec<_>>());
+            let mut ranked =
+                self.grouped(&(0..logits.len()).map(|expert| rated[expert] + bias(expert)).collect::<Vec<_>>());
             ranked.sort_by(|&a, &b| (rated[b] + bias(b)).total_cmp(&(rated[a] + bias(a))));
             ranked.truncate(self.config.experts_used);
             let mut weights: Vec<f64> = ranked.iter().map(|expert| rated[*expert]).collect();

@@ -37,7 +37,7 @@ static OTHERS: [&[u8]; 23] = [
     include_bytes!("../../data/recurrent/lfm2.gguf"),
     include_bytes!("../../data/recurrent/nemotron_h.gguf"),
     include_bytes!("../../data/recurrent/qwen35.gguf"),
-    include_bytes!("../../data/recurrent/qwen35moe.gguf"),
+    include_bytes!("../../data/newer/qwen35moe.gguf"),
     include_bytes!("../../data/shapes/gemma4.gguf"),
 ];
 

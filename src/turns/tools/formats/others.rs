@@ -251,11 +251,11 @@ pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
         ),
         F("found, or just respond to the user."),
     ],
-    joint: &[F("\n\n")],
+    joint: &[F("\n")],
     results: Results {
         open: &[F("<SPECIAL_11>User\n<TOOL_RESPONSE>[")],
         between: &[F(", ")],
-        close: &[F("]</TOOL_RESPONSE>\n")],
+        close: &[F("]</TOOL_RESPONSE>")],
         ..PLAIN.results
     },
     ..PLAIN
