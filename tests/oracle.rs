@@ -223,7 +223,7 @@ fn synthetic_models() {
 #[test]
 fn synthetic_models_show_their_properties() {
     type Change = fn(&mut Config);
-    const CHANGES: [(&str, Change); 24] = [
+    const CHANGES: [(&str, Change); 26] = [
         ("no window", |config| config.window = 0),
         ("a shorter window", |config| config.window = config.window.saturating_sub(1)),
         ("windows everywhere", |config| config.window_period = 0),
@@ -245,6 +245,8 @@ fn synthetic_models_show_their_properties() {
         ("rotation in layers without a window", |config| config.architecture.rotated_locally = false),
         ("rotation in spite of the key", |config| config.rotated = true),
         ("no gates of attention", |config| config.architecture.gated_attention = false),
+        ("no gates of elements", |config| config.architecture.gated_elements = false),
+        ("one group of experts", |config| config.groups = 1),
         ("no norm of values", |config| config.architecture.value_norm = false),
         ("nothing for layers", |config| config.per_layer = 0),
         ("one expert", |config| config.experts_used = config.experts_used.min(1)),
