@@ -229,7 +229,7 @@ fn calls_and_results_have_the_marks_of_their_format() {
         </tool_call>\n<tool_call>\n{\"name\": \"roll\", \"arguments\": {\"sides\": 20}}\n</tool_call><|end_of_text|>\n\
         <|start_of_role|>user<|end_of_role|>\n<tool_response>\n4\n</tool_response>\n<tool_response>\n17\n</tool_response>\
         <|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>";
-    let lfm = "<|im_start|>assistant\n<|tool_call_start|>[roll(sides=6), roll(sides=20)]<|tool_call_end|><|im_end|>\n\
+    let lfm = "<|im_start|>assistant\n<think>Dice.</think><|tool_call_start|>[roll(sides=6), roll(sides=20)]<|tool_call_end|><|im_end|>\n\
         <|im_start|>tool\n4<|im_end|>\n<|im_start|>tool\n17<|im_end|>\n<|im_start|>assistant\n";
     let spark = "<｜start▁of▁sentence｜><|Bot|><think>Dice.</think><tool_call>roll<arg_key>sides</arg_key><arg_value>6</arg_value>\
         </tool_call><tool_call>roll<arg_key>sides</arg_key><arg_value>20</arg_value></tool_call><｜end▁of▁sentence｜>\
