@@ -72,8 +72,9 @@ fn embedders() {
 /// The newer families. Their norms and keys were rounded to f32 for the file.
 #[test]
 fn parity_2026_fixtures() {
-    for name in Parity2026::DECODERS.into_iter().chain(Parity2026::MORE) {
-        let Some(fixture) = Parity2026::load(name) else { continue };
+    let shared = Parity2026::DECODERS.into_iter().chain(Parity2026::MORE);
+    let shared = shared.filter_map(|name| Some((name.to_owned(), Parity2026::load(name)?)));
+    for (name, fixture) in shared.chain(Parity2026::of_folder(&committed("newer"))) {
         let mut reference = Reference::open(&fixture.gguf);
         for case in [&fixture.main, &fixture.long] {
             let logits = reference.logits(&[&case.prompt[..], &case.greedy].concat());
@@ -222,7 +223,7 @@ fn synthetic_models() {
 #[test]
 fn synthetic_models_show_their_properties() {
     type Change = fn(&mut Config);
-    const CHANGES: [(&str, Change); 24] = [
+    const CHANGES: [(&str, Change); 26] = [
         ("no window", |config| config.window = 0),
         ("a shorter window", |config| config.window = config.window.saturating_sub(1)),
         ("windows everywhere", |config| config.window_period = 0),
@@ -244,6 +245,8 @@ fn synthetic_models_show_their_properties() {
         ("rotation in layers without a window", |config| config.architecture.rotated_locally = false),
         ("rotation in spite of the key", |config| config.rotated = true),
         ("no gates of attention", |config| config.architecture.gated_attention = false),
+        ("no gates of elements", |config| config.architecture.gated_elements = false),
+        ("one group of experts", |config| config.groups = 1),
         ("no norm of values", |config| config.architecture.value_norm = false),
         ("nothing for layers", |config| config.per_layer = 0),
         ("one expert", |config| config.experts_used = config.experts_used.min(1)),

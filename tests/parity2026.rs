@@ -1,9 +1,12 @@
-//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts.
+//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts. Then against those of other sizes in
+//! `tests/data/newer`, and in the folder `GLEED_PARITY2026` where that environment variable names one.
 
 mod common;
 
+use std::path::PathBuf;
+
 use common::fixtures::{Case, Embedder, Parity2026};
-use common::{Memory, argmax, fixture, rel_l2};
+use common::{Memory, argmax, committed, fixture, rel_l2};
 use gleed::{Engine, KvKind, KvType, Limits, Logits, Model, Plan, Pooling, Step};
 
 /// The largest difference of a logit, F32 weights and an F32 cache.
@@ -71,9 +74,24 @@ fn twin_of_gpt_oss() {
 fn decoders() {
     for name in Parity2026::DECODERS {
         let Some(fixture) = Parity2026::load(name) else { continue };
-        let main = compare(name, &fixture.gguf, &fixture.main, LOGIT_ERROR);
-        let long = compare(name, &fixture.gguf, &fixture.long, LONG_ERROR);
-        println!("{name}: largest difference of a logit {main:.1e}, long {long:.1e}");
+        decoder(name, &fixture);
+    }
+}
+
+fn decoder(name: &str, fixture: &Parity2026) {
+    let main = compare(name, &fixture.gguf, &fixture.main, LOGIT_ERROR);
+    let long = compare(name, &fixture.gguf, &fixture.long, LONG_ERROR);
+    println!("{name}: largest difference of a logit {main:.1e}, long {long:.1e}");
+}
+
+#[test]
+fn other_sizes() {
+    let named = std::env::var_os("GLEED_PARITY2026").map(PathBuf::from);
+    for folder in [committed("newer")].into_iter().chain(named) {
+        let (decoders, embedders) = (Parity2026::of_folder(&folder), Embedder::of_folder(&folder));
+        assert!(!decoders.is_empty() || !embedders.is_empty(), "{}", folder.display());
+        decoders.iter().for_each(|(name, fixture)| decoder(name, fixture));
+        embedders.iter().for_each(|(name, fixture)| embedder(name, fixture));
     }
 }
 
@@ -83,41 +101,46 @@ fn difference(ours: &[f32], theirs: &[f64]) -> f64 {
     ours.iter().zip(theirs).map(|(ours, theirs)| (f64::from(*ours) - theirs).abs()).fold(0.0, f64::max)
 }
 
-/// Vectors of texts, each alone and all together, in all kinds of caches; and the hidden states of a text's tokens.
 #[test]
 fn embedders() {
     for name in Embedder::ALL.into_iter().chain(Embedder::MORE) {
         let Some(fixture) = Embedder::load(name) else { continue };
+        embedder(name, &fixture);
         let model = Model::open(&fixture.gguf).unwrap();
-        let pooling = model.pooling().unwrap();
-        assert_eq!(format!("{pooling:?}").to_lowercase(), fixture.pooling, "{name}");
-        let hidden = model.config().embedding_len(pooling).unwrap();
-        let mut worst = 0.0_f64;
-        for kv_kind in [KvKind::Off, KvKind::Basic, KvKind::Paged] {
-            let kv_type = KvType::F32;
-            let limits = Limits { sequences: 3, context: 160, rows: 160, kv_kind, kv_type, ..Limits::default() };
-            let plan = Plan::new(&model, &limits).unwrap();
-            let mut memory = Memory::new(plan.bytes());
-            let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
-            let mut together = vec![f32::NAN; hidden * fixture.inputs.len()];
-            engine.embed_all(fixture.inputs.iter().map(Vec::as_slice), pooling, &mut together).unwrap();
-            let seq = engine.open().unwrap();
-            for (index, input) in fixture.inputs.iter().enumerate() {
-                let mut alone = vec![f32::NAN; hidden];
-                engine.embed(seq, input, pooling, &mut alone).unwrap();
-                engine.reset(seq).unwrap();
-                assert_eq!(alone, together[index * hidden..][..hidden], "{name}, input {index}");
-                worst = worst.max(difference(&alone, fixture.embeddings.row(index)));
-            }
-            engine.queue(seq, 0, &fixture.inputs[fixture.token_input], Logits::Hidden).unwrap();
-            assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
-            assert_eq!(engine.hidden_rows(), fixture.token_embeddings.len());
-            engine.hidden(|_, position, row| {
-                worst = worst.max(difference(row, fixture.token_embeddings.row(position)));
-            });
-        }
-        println!("{name}: largest difference of an element {worst:.1e}");
-        assert!(worst <= VECTOR_ERROR, "{name}: {worst:e}");
-        assert_eq!(model.has_logits(), pooling == Pooling::Last, "{name}");
+        assert_eq!(model.has_logits(), model.pooling() == Some(Pooling::Last), "{name}");
     }
+}
+
+/// Vectors of texts, each alone and all together, in all kinds of caches; and the hidden states of a text's tokens.
+fn embedder(name: &str, fixture: &Embedder) {
+    let model = Model::open(&fixture.gguf).unwrap();
+    let pooling = model.pooling().unwrap();
+    assert_eq!(format!("{pooling:?}").to_lowercase(), fixture.pooling, "{name}");
+    let hidden = model.config().embedding_len(pooling).unwrap();
+    let mut worst = 0.0_f64;
+    for kv_kind in [KvKind::Off, KvKind::Basic, KvKind::Paged] {
+        let kv_type = KvType::F32;
+        let limits = Limits { sequences: 3, context: 160, rows: 160, kv_kind, kv_type, ..Limits::default() };
+        let plan = Plan::new(&model, &limits).unwrap();
+        let mut memory = Memory::new(plan.bytes());
+        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+        let mut together = vec![f32::NAN; hidden * fixture.inputs.len()];
+        engine.embed_all(fixture.inputs.iter().map(Vec::as_slice), pooling, &mut together).unwrap();
+        let seq = engine.open().unwrap();
+        for (index, input) in fixture.inputs.iter().enumerate() {
+            let mut alone = vec![f32::NAN; hidden];
+            engine.embed(seq, input, pooling, &mut alone).unwrap();
+            engine.reset(seq).unwrap();
+            assert_eq!(alone, together[index * hidden..][..hidden], "{name}, input {index}");
+            worst = worst.max(difference(&alone, fixture.embeddings.row(index)));
+        }
+        engine.queue(seq, 0, &fixture.inputs[fixture.token_input], Logits::Hidden).unwrap();
+        assert_eq!(engine.step(usize::MAX), Ok(Step::Ready));
+        assert_eq!(engine.hidden_rows(), fixture.token_embeddings.len());
+        engine.hidden(|_, position, row| {
+            worst = worst.max(difference(row, fixture.token_embeddings.row(position)));
+        });
+    }
+    println!("{name}: largest difference of an element {worst:.1e}");
+    assert!(worst <= VECTOR_ERROR, "{name}: {worst:e}");
 }

@@ -9,17 +9,24 @@ use gleed::cache::{CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::host::ThreadPool;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
-const RECURRENT: [Architecture; 4] =
-    [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1];
+/// Every kind of recurrent layer, and of what may be beside them.
+const RECURRENT: [Architecture; 6] = [
+    Architecture::Lfm2,
+    Architecture::Qwen35,
+    Architecture::GraniteHybrid,
+    Architecture::FalconH1,
+    Architecture::NemotronH,
+    Architecture::Qwen35Moe,
+];
 
 fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
 }
 
-/// What `tests/cross` computes on other machines is what is made here.
+/// What `tests/cross` computes on other machines is what is made here. Its model with experts is that of `tests/data/newer`.
 #[test]
 fn committed_models_are_the_made_ones() {
-    for architecture in RECURRENT {
+    for architecture in RECURRENT.into_iter().filter(|architecture| *architecture != Architecture::Qwen35Moe) {
         let path = format!("{}/tests/data/recurrent/{}.gguf", env!("CARGO_MANIFEST_DIR"), architecture.name());
         if std::env::var_os("GLEED_WRITE_FIXTURES").is_some() {
             std::fs::write(&path, file(architecture)).unwrap();

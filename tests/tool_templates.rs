@@ -9,12 +9,13 @@ use gleed::turns::{Answer, Message, Piece, Role, ToolCall, ToolFormat, ToolResul
 use serde_json::{Value, json};
 
 /// Templates, their turn format and their tool format.
-const FAMILIES: [(&str, &str, &str); 5] = [
+const FAMILIES: [(&str, &str, &str); 6] = [
     ("nemotron3", "nemotron3", "nemotron3"),
     ("smollm3", "chatml", "smollm3"),
     ("deepseek-v3", "deepseek-v3", "deepseek-r1"),
     ("deepseek-v3", "deepseek-r1", "deepseek-r1"),
     ("deepseek-v3.1", "deepseek-v3.1", "deepseek-v3.1"),
+    ("spark2.5", "spark2.5", "spark2.5"),
 ];
 
 /// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no arguments.
@@ -96,9 +97,9 @@ fn written(turns: &'static TurnFormat, tools: &'static ToolFormat, list: &str, t
     text
 }
 
-/// Only the template of Nemotron 3 is given thoughts: the others write none with calls.
+/// Only the templates of Nemotron 3 and Spark are given thoughts: the others write none with calls.
 fn thought(turns: &TurnFormat, talk: &Talk) -> &'static str {
-    if turns.name() == "nemotron3" && !talk.goes_on { talk.thought } else { "" }
+    if ["nemotron3", "spark2.5"].contains(&turns.name()) && !talk.goes_on { talk.thought } else { "" }
 }
 
 /// What the template writes, without the date that formats leave out.

@@ -202,7 +202,7 @@ fn calls_and_results_have_the_marks_of_their_format() {
             "nemotron-nano-v2",
             "<SPECIAL_11>Assistant\n<TOOLCALL>[{\"name\": \"roll\", \"arguments\": \
           {\"sides\": 6}}, {\"name\": \"roll\", \"arguments\": {\"sides\": 20}}]</TOOLCALL>\n<SPECIAL_12>\n<SPECIAL_11>User\n\
-          <TOOL_RESPONSE>[4, 17]</TOOL_RESPONSE>\n<SPECIAL_11>Assistant\n<think>\n",
+          <TOOL_RESPONSE>[4, 17]</TOOL_RESPONSE><SPECIAL_11>Assistant\n<think>\n",
         ),
     ];
     let ends = ends.into_iter().chain([
@@ -220,6 +220,28 @@ fn calls_and_results_have_the_marks_of_their_format() {
           </arg_key><arg_value>20</arg_value></tool_call><|observation|><tool_response>4</tool_response><tool_response>17\
           </tool_response><|assistant|><think>",
         ),
+    ]);
+    // As the published templates render them.
+    let hermes = "<|im_start|>assistant\n<tool_call>\n{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n</tool_call>\n<tool_call>\n\
+        {\"name\": \"roll\", \"arguments\": {\"sides\": 20}}\n</tool_call><|im_end|>\n<|im_start|>tool\n<tool_response>\n4\n\
+        </tool_response>\n<tool_response>\n17\n</tool_response><|im_end|><|im_start|>assistant\n";
+    let granite = "<|start_of_role|>assistant<|end_of_role|><tool_call>\n{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n\
+        </tool_call>\n<tool_call>\n{\"name\": \"roll\", \"arguments\": {\"sides\": 20}}\n</tool_call><|end_of_text|>\n\
+        <|start_of_role|>user<|end_of_role|>\n<tool_response>\n4\n</tool_response>\n<tool_response>\n17\n</tool_response>\
+        <|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>";
+    let lfm = "<|im_start|>assistant\n<think>Dice.</think><|tool_call_start|>[roll(sides=6), roll(sides=20)]<|tool_call_end|><|im_end|>\n\
+        <|im_start|>tool\n4<|im_end|>\n<|im_start|>tool\n17<|im_end|>\n<|im_start|>assistant\n";
+    let spark = "<｜start▁of▁sentence｜><|Bot|><think>Dice.</think><tool_call>roll<arg_key>sides</arg_key><arg_value>6</arg_value>\
+        </tool_call><tool_call>roll<arg_key>sides</arg_key><arg_value>20</arg_value></tool_call><｜end▁of▁sentence｜>\
+        <｜start▁of▁sentence｜><|Tool|><tool_response>4</tool_response><tool_response>17</tool_response><｜end▁of▁sentence｜>\
+        <｜start▁of▁sentence｜><|Bot|><think>";
+    let ends = ends.chain([
+        ("chatml", "hermes", hermes),
+        ("granite4", "granite4", granite),
+        ("granite", "granite4.1", granite),
+        ("lfm2.5-a1b", "lfm2.5-a1b", lfm),
+        ("lfm2.5", "lfm2.5", lfm),
+        ("spark2.5", "spark2.5", spark),
     ]);
     for (turns, tools, end) in ends {
         let text = conversation(TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap(), true);
@@ -249,7 +271,17 @@ fn lists_are_those_of_the_templates() {
         {{arg-key-1}}</arg_key><arg_value>{{arg-value-1}}</arg_value><arg_key>{{arg-key-2}}</arg_key><arg_value>\
         {{arg-value-2}}</arg_value>...</tool_call>"
     );
+    let spark = "<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.## Tools\nYou have access to the following \
+        functions:\n<tools>\n{\"name\": \"roll\", \"description\": \"Rolls dice.\", \"parameters\": {\"type\": \"object\", \
+        \"properties\": {\"sides\": {\"type\": \"integer\", \"description\": \"Sides\"}}, \"required\": [\"sides\"]}}\n</tools>";
+    let spark_end = "<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|User|>Roll.<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>";
+    let lfm = format!("List of tools: [{json}]<|im_end|>\n<|im_start|>user\nRoll.<|im_end|>\n<|im_start|>assistant\n");
     let cases = [
+        ("spark2.5", None, format!("{spark}{spark_end}")),
+        ("spark2.5", Some("Play."), format!("{spark}\n\nPlay.{spark_end}")),
+        ("lfm2.5-a1b", None, format!("<s><|im_start|>system\n{lfm}")),
+        ("lfm2.5-a1b", Some("Play."), format!("<s><|im_start|>system\nPlay.\n{lfm}")),
+        ("lfm2.5", Some("Play."), format!("<s><|im_start|>system\nPlay.\n{lfm}")),
         ("exaone4", None, format!("[|system|]\n{exaone}")),
         ("exaone4", Some("Play."), format!("[|system|]\nPlay.\n\n{exaone}")),
         ("glm4.7", None, format!("{glm}<|user|>Roll.<|assistant|><think>")),
@@ -278,6 +310,7 @@ fn every_format_of_tools_goes_on_after_results() {
                 ToolFormat::of(turns, Some("[CALL_ID] [ARGS]")) == Some(tools)
                     || ToolFormat::of(turns, Some("[ARGS]")) == Some(tools)
                     || ToolFormat::of(turns, Some("xml_tools")) == Some(tools)
+                    || ToolFormat::of(turns, Some("tools_system_message")) == Some(tools)
                     || ToolFormat::of(turns, None) == Some(tools)
             })
             .collect();

@@ -19,9 +19,6 @@ pub(super) struct Keys<'m> {
     pub(super) architecture: &'static str,
 }
 
-/// The groups of experts, of which some are chosen first.
-const GROUP_COUNT: &str = "expert_group_count";
-
 /// The key of the number of layers that predict tokens further ahead.
 pub(super) const PREDICTING: &str = "nextn_predict_layers";
 
@@ -303,10 +300,9 @@ impl<'m> Keys<'m> {
 
     /// Refuses features that other files of the same architecture have and that would be left out silently.
     pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
-        const KEYS: [&str; 14] = [
+        const KEYS: [&str; 13] = [
             "expert_shared_count",
             "expert_shared_feed_forward_length",
-            GROUP_COUNT,
             "expert_weights_scale",
             "leading_dense_block_count",
             "interleave_moe_layer_step",
@@ -319,13 +315,9 @@ impl<'m> Keys<'m> {
             "router_logit_softcapping",
             "swin_norm",
         ];
-        let neutral = |key: &str, value: Value<'_>| match value.as_f64() {
-            // One group is all experts.
-            Some(1.0) => key == GROUP_COUNT,
-            number => number == Some(0.0) || value.as_bool() == Some(false),
-        };
+        let neutral = |value: Value<'_>| value.as_f64() == Some(0.0) || value.as_bool() == Some(false);
         let mut refused = KEYS.into_iter().filter(|key| !architecture.reads.contains(key));
-        if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(key, value))) {
+        if let Some(key) = refused.find(|key| self.get(key).is_some_and(|value| !neutral(value))) {
             return Err(self.unsupported(key));
         }
         Ok(())

@@ -215,8 +215,36 @@ fn routing(keys: &Keys<'_>, architecture: &Architecture) -> Result<Routing, Mode
         Some(Some(3)) => RouterScores::SoftmaxOfChosen,
         Some(_) => return Err(keys.unsupported(GATING)),
     };
+    let (groups, groups_used) = expert_groups(keys)?;
+    // The sums of a group are not those of logits.
+    let grouped = groups > 1 && of_chosen && keys.get(GATING).is_none_or(|value| value.as_u64() == Some(1));
+    let (scores, normalized) = if grouped { (RouterScores::Softmax, normalized) } else { (scores, normalized) };
     let normalized = normalized && scores != RouterScores::SoftmaxOfChosen;
-    Ok(Routing { scores, normalized, scale: keys.factor("expert_weights_scale", 1.0)?, ..usual })
+    let scale = keys.factor("expert_weights_scale", 1.0)?;
+    Ok(Routing { scores, normalized, scale, groups, groups_used, ..usual })
+}
+
+/// The groups of experts, and how many of them are chosen first.
+fn expert_groups(keys: &Keys<'_>) -> Result<(u32, u32), ModelError> {
+    const GROUPS: &str = "expert_group_count";
+    const USED: &str = "expert_group_used_count";
+    let groups = keys.count(GROUPS)?.max(1);
+    let used = keys.count(USED)?;
+    if groups == 1 {
+        return Ok((1, 1));
+    }
+    let [experts, of_token] = ["expert_count", "expert_used_count"].map(|name| keys.count(name));
+    let (experts, of_token) = (experts?, of_token?);
+    let of_group = experts.checked_div(groups).unwrap_or(0);
+    // A group is ranked by two experts, and the chosen ones have to have enough.
+    let fits = groups <= Routing::MAX_GROUPS as usize && of_group >= 2 && experts.is_multiple_of(groups);
+    if !fits {
+        return Err(keys.bad(GROUPS));
+    }
+    if used == 0 || used > groups || of_group.saturating_mul(used) < of_token {
+        return Err(keys.bad(USED));
+    }
+    Ok((groups as u32, used as u32))
 }
 
 /// Checks the sizes of recurrent layers: products of these are computed freely from here on.

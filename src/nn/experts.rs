@@ -31,6 +31,11 @@ pub struct Routing {
     pub scale: f32,
     /// What logits are multiplied by at first.
     pub logit_scale: f32,
+    /// How many groups of experts there are, equally large, one after the other: 1 to 64.
+    pub groups: u32,
+    /// How many of them are chosen first, those whose two largest sums of score and bias are the largest together. Experts of
+    /// the others are not chosen. (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2.)
+    pub groups_used: u32,
 }
 
 /// What becomes of the router's logits.
@@ -48,11 +53,22 @@ pub enum RouterScores {
 
 impl Routing {
     /// The weights are the softmax of the chosen logits. (Jiang et al., "Mixtral of Experts", 2024, section 2.1.)
-    pub const SOFTMAX_OF_CHOSEN: Self =
-        Self { scores: RouterScores::SoftmaxOfChosen, normalized: false, epsilon: 0.0, scale: 1.0, logit_scale: 1.0 };
+    pub const SOFTMAX_OF_CHOSEN: Self = Self {
+        scores: RouterScores::SoftmaxOfChosen,
+        normalized: false,
+        epsilon: 0.0,
+        scale: 1.0,
+        logit_scale: 1.0,
+        groups: 1,
+        groups_used: 1,
+    };
+
+    /// The largest number of groups.
+    pub const MAX_GROUPS: u32 = u64::BITS;
 
     /// Chooses the experts with the largest sums of score and bias, as many as there are places in `out`: in descending
-    /// order, the lower number first among equals. The biases do not enter the weights.
+    /// order, the lower number first among equals. The biases do not enter the weights. Of several groups some are chosen
+    /// first, in the same order.
     ///
     /// `logits` and `scores`, which is filled, are `[experts]`; so are the biases, little-endian f32, or they are empty. `None`
     /// where a logit is not a number, or where sizes do not fit.
@@ -64,17 +80,37 @@ impl Routing {
         self.score(logits, scores);
         let biases = biases.iter().map(|&bias| settled_of(bias)).chain(core::iter::repeat(0.0));
         let ranks = || scores.iter().zip(biases.clone()).zip(0..).map(|((score, bias), expert)| (score + bias, expert));
+        let of_group = u32::try_from(scores.len()).ok()?.checked_div(self.groups).filter(|&size| size > 0)?;
+        let groups = self.choose_groups(|group| {
+            let first = group.saturating_mul(of_group);
+            let of_it = ranks().skip(first as usize).take(of_group as usize);
+            of_it.fold((f32::NEG_INFINITY, f32::NEG_INFINITY), |(most, next), (rank, _)| match rank > most {
+                true => (rank, most),
+                false => (most, if rank > next { rank } else { next }),
+            })
+        })?;
         for place in 0..out.len() {
             let (chosen, _) = out.split_at_mut_checked(place)?;
             let free = ranks().filter(|&(_, expert)| chosen.iter().all(|choice| choice.expert != expert));
-            let best = free.fold(None, |best, (rank, expert)| match best {
-                Some((largest, _)) if rank <= largest => best,
-                _ => Some((rank, expert)),
-            });
-            let (_, expert) = best?;
+            let (_, expert) = largest(free.filter(|&(_, expert)| has(groups, expert.checked_div(of_group))))?;
             *out.get_mut(place)? = Choice { expert, weight: *scores.get(expert as usize)? };
         }
         self.weigh(scores, out)
+    }
+
+    /// The chosen groups, a bit each. `two` gives the two largest ranks of a group.
+    fn choose_groups(&self, two: impl Fn(u32) -> (f32, f32)) -> Option<u64> {
+        if self.groups == 1 {
+            return Some(u64::MAX);
+        }
+        (0..self.groups_used.min(self.groups)).try_fold(0_u64, |chosen, _| {
+            let free = (0..self.groups.min(Self::MAX_GROUPS)).filter(|&group| !has(chosen, Some(group)));
+            let ranks = free.map(|group| {
+                let (most, next) = two(group);
+                (most + next, group)
+            });
+            largest(ranks).map(|(_, group)| chosen | 1_u64.checked_shl(group).unwrap_or(0))
+        })
     }
 
     fn score(&self, logits: &[f32], scores: &mut [f32]) {
@@ -102,6 +138,19 @@ impl Routing {
         chosen.iter_mut().for_each(|choice| choice.weight = settle(choice.weight * self.scale));
         Some(())
     }
+}
+
+/// Whether a bit of a set is 1.
+fn has(set: u64, bit: Option<u32>) -> bool {
+    bit.and_then(|bit| set.checked_shr(bit)).is_some_and(|rest| rest & 1 == 1)
+}
+
+/// The pair with the largest first number, the first one among equals.
+fn largest(ranks: impl Iterator<Item = (f32, u32)>) -> Option<(f32, u32)> {
+    ranks.fold(None, |best, (rank, of)| match best {
+        Some((largest, _)) if rank <= largest => best,
+        _ => Some((rank, of)),
+    })
 }
 
 #[cfg(test)]
@@ -157,6 +206,28 @@ mod tests {
         assert_weights(&chosen, &[of(-1.0), of(3.0)]);
         let normalized = choose::<2>(Routing { normalized: true, ..sigmoid }, &[0.0, 0.0, 0.0, 0.25, 1.0]);
         assert_weights(&normalized, &[of(-1.0) / (of(-1.0) + of(3.0)), of(3.0) / (of(-1.0) + of(3.0))]);
+    }
+
+    /// The largest expert is in a group whose two largest are not the largest together.
+    #[test]
+    fn groups_are_chosen_first() {
+        let logits = [5.0, -4.0, 0.5, 1.0, 2.0, 1.5, 0.0, 1.0];
+        let choose = |groups_used: u32, biases: &[f32]| {
+            let routing = Routing { groups: 4, groups_used, ..Routing::SOFTMAX_OF_CHOSEN };
+            let biases: Vec<_> = biases.iter().map(|bias| bias.to_le_bytes()).collect();
+            let mut chosen = [Choice::default(); 2];
+            routing.choose(&logits, &biases, &mut [0.0; 8], &mut chosen).unwrap();
+            chosen.map(|choice| choice.expert)
+        };
+        assert_eq!(choose(1, &[]), [4, 5]);
+        // Two groups with the same sum, 1.5 and 1: the sums count.
+        assert_eq!(choose(2, &[]), [4, 5]);
+        assert_eq!(choose(3, &[]), [0, 4]);
+        assert_eq!(choose(4, &[]), [0, 4]);
+        assert_eq!(choose(1, &[0.0, 9.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]), [0, 1]);
+        // A group of one expert has one rank.
+        let alone = Routing { groups: 8, groups_used: 2, ..Routing::SOFTMAX_OF_CHOSEN };
+        assert_eq!(alone.choose(&logits, &[], &mut [0.0; 8], &mut [Choice::default(); 3]), None);
     }
 
     #[test]

@@ -97,6 +97,9 @@ impl Operation for ChooseExperts {
 impl Viewed for ChooseExperts {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let form = &context.config.feed_forward;
+        if form.routing.groups > 1 {
+            return Some(OpView::Other(self.name()));
+        }
         let biases = context.weights.tensor(layer, Role::SelectionBias).map_or(&[][..], |biases| biases.bytes());
         let scales = context.weights.expert_scales(layer);
         Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
@@ -292,8 +295,9 @@ impl Viewed for ExpertDown {
 /// The weighted sum of the experts' results, in the order in which they were chosen, or its norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddExperts {
+    /// What is there is kept.
     pub(crate) to: Target,
-    /// The norm of the sum; then it is added to what is there.
+    /// The norm of the sum; then it is added.
     pub(crate) norm: Option<Role>,
 }
 
@@ -333,12 +337,7 @@ impl Operation for AddExperts {
             Ok(())
         };
         work.each_row(out, scratch, &|row, out, scratch| {
-            let Some(norm) = norm else {
-                if self.to == Target::Branch {
-                    out.fill(0.0);
-                }
-                return add_all(row, out);
-            };
+            let Some(norm) = norm else { return add_all(row, out) };
             let sum = scratch.get_mut(..hidden).ok_or(Fault::Internal(site!()))?;
             sum.fill(0.0);
             add_all(row, sum)?;
@@ -351,9 +350,10 @@ impl Operation for AddExperts {
 
 impl Viewed for AddExperts {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let norm = match self.norm {
-            Some(norm) => Some(context.weights.norm(layer, norm)?),
-            None => None,
+        let norm = match (self.norm, self.to) {
+            (Some(norm), _) => Some(context.weights.norm(layer, norm)?),
+            (None, Target::Residual) => None,
+            (None, Target::Branch) => return Some(OpView::Other(self.name())),
         };
         let to = match self.to {
             Target::Residual => BranchEnd::Residual { scale: context.config.residual_scale },
@@ -393,5 +393,43 @@ impl<'c> Chosen<'c> {
 
     fn expert(&self, place: usize) -> Option<u32> {
         Some(self.choices.get(self.groups.pair(place)?)?.expert)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::Matrix;
+
+    /// A prompt's rows multiply matrices: the weights of an expert are read once for all of its rows, and once more where a tile
+    /// ends among them.
+    #[test]
+    fn an_expert_is_read_for_many_rows() {
+        const COLS: usize = 40;
+        for (rows, used, experts) in [(512, 2, 8), (512, 4, 32), (512, 8, 128)] {
+            let expert = |pair: usize| (pair / used * 7 + pair % used * (experts / used) + pair / 31) % experts;
+            let choices: Vec<_> =
+                (0..rows * used).map(|pair| Choice { expert: expert(pair) as u32, weight: 1.0 }).collect();
+            let mut words = vec![0; group_words(choices.len(), experts).unwrap()];
+            Groups::sort(&choices, &mut words).unwrap();
+            let chosen = Chosen::new(&choices, &words, choices.len()).unwrap();
+            let grid = Grid::experts(choices.len(), experts, COLS, 64);
+            let mut data = vec![0.0; choices.len() * COLS];
+            let matrix = Matrix::new(&mut data, grid.rows, grid.cols).unwrap();
+            let tiles = matrix.tiles(grid.tile_rows, grid.tile_cols, 0..usize::MAX).unwrap();
+            let (mut readings, mut products) = (0, 0);
+            // Of the first columns.
+            for mut tile in std::iter::from_fn(|| tiles.next()).filter(|tile| tile.cols().start == 0) {
+                let mut read = |_, tile: &mut Tile<'_, f32>| {
+                    (readings, products) = (readings + 1, products + tile.rows().len());
+                    Some(())
+                };
+                chosen.each_expert(&mut tile, &mut read).unwrap();
+            }
+            assert_eq!(products, choices.len());
+            let borders = choices.len().div_ceil(grid.tile_rows) - 1;
+            assert!((experts..=experts + borders).contains(&readings), "{readings} readings of {experts} experts");
+            assert!(products / readings >= 25, "{products} products in {readings} readings");
+        }
     }
 }

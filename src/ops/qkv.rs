@@ -43,7 +43,8 @@ impl Operation for Qkv {
             let half = |half: usize| q.and_then(|q| q.slice((2 * head + half) * head_dim, head_dim));
             [(head * head_dim, half(0)), (q_width + 2 * kv_width + head * head_dim, half(1))]
         });
-        let gate = if cfg!(feature = "arch-spark2_5") { linear(Role::HeadGate) } else { None };
+        let has_gates = cfg!(any(feature = "arch-spark2_5", feature = "arch-afmoe"));
+        let gate = if has_gates { linear(Role::HeadGate) } else { None };
         let own_gates = [(q_width + 2 * kv_width, gate)];
         let Buffers { input, qkv, scratch, .. } = memory.buffers;
         let inputs = context.input_rows((work.layer, Input::Attention), input, work.workers(scratch));

@@ -117,7 +117,7 @@ fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) 
         return Some(());
     }
     let gates = row_of(qkv, index, layer.heads_width())?.get(layer.qkv_width()..)?;
-    if layer.gates == HeadGates::Elements || !cfg!(feature = "arch-spark2_5") {
+    if layer.gates != HeadGates::Heads || !cfg!(feature = "arch-spark2_5") {
         heads.iter_mut().zip(gates).for_each(|(x, &gate)| *x *= sigmoid(gate));
         return Some(());
     }

@@ -1,7 +1,7 @@
 //! The lists of operations of experts.
 
 use super::Step;
-use super::lists::{finished, layer, project, quantize};
+use super::lists::{add_normed, finished, layer, norm, project, quantize};
 use crate::ops::{
     AddExperts, ChooseExperts, ExpertDown, ExpertGateUp, GateUp, Gather, GroupRows, Input, Op, Route, Source, Target,
 };
@@ -30,6 +30,22 @@ pub(crate) const EXPERTS: &[Step] = layer![CHOOSE, CHOSEN];
 
 /// Experts, and one more that every row goes through.
 pub(crate) const SHARED_EXPERTS: &[Step] = layer![CHOOSE, SHARED, CHOSEN];
+
+/// The same with a norm at both ends.
+pub(crate) const SHARED_EXPERTS_BOTH_NORMS: &[Step] = layer![
+    &[finished(norm(Role::FfnNorm, Input::FeedForward))],
+    CHOOSE,
+    &[
+        finished(SHARED_GATE_UP),
+        finished(quantize(Source::FeedForward, Input::SharedDown)),
+        finished(shared_down(Target::Branch)),
+        finished(EXPERT_GATE_UP),
+        finished(quantize(Source::FeedForward, Input::ExpertDown)),
+        finished(EXPERT_DOWN),
+        finished(add_experts(Target::Branch)),
+        finished(add_normed(Role::PostFfnNorm)),
+    ],
+];
 
 pub(crate) const ROUTE: Op = Op::Route(Route);
 pub(crate) const CHOOSE_EXPERTS: Op = Op::ChooseExperts(ChooseExperts);

@@ -6,6 +6,7 @@
 #[cfg(feature = "experts")]
 pub(crate) use super::experts::{
     CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, EXPERTS, GATHER, GROUP_ROWS, ROUTE, SHARED_EXPERTS,
+    SHARED_EXPERTS_BOTH_NORMS,
 };
 use super::{LayerKind, Program, Rows, Step};
 #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
@@ -132,6 +133,8 @@ pub(crate) const FEED_FORWARD: &[Step] =
 pub(crate) const EXPERTS: &[Step] = &[];
 #[cfg(not(feature = "experts"))]
 pub(crate) const SHARED_EXPERTS: &[Step] = &[];
+#[cfg(not(feature = "experts"))]
+pub(crate) const SHARED_EXPERTS_BOTH_NORMS: &[Step] = &[];
 
 /// A norm before each branch: Llama and most others.
 pub(crate) const PRE_NORM_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, FEED_FORWARD];

@@ -35,7 +35,7 @@ pub enum CallFormat {
     /// `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`: Qwen3.5, Qwen3-Coder,
     /// Nemotron 3.
     Qwen3_5,
-    /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`: GLM 4.5 to 4.7.
+    /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`: GLM 4.5 to 4.7, and Spark X2.5 without line ends.
     Glm4_5,
     /// `<|tool_call_begin|>functions.N:0<|tool_call_argument_begin|>{...}<|tool_call_end|>` in a section: Kimi K2.
     KimiK2,

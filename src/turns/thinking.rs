@@ -74,6 +74,12 @@ const ALL: &[Thinking] = &[
         off: Some(&[F("<|assistant|></think>")]),
         ..ALWAYS
     },
+    Thinking {
+        turns: &["spark2.5"],
+        on: Some((&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>")], true)),
+        off: Some(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>")]),
+        ..ALWAYS
+    },
     // The reply is opened without a thought; what turns it on stands in the system turn.
     Thinking { turns: &["gemma4"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },
     Thinking { turns: &["gemma4-e"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },

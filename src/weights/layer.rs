@@ -34,6 +34,8 @@ pub enum HeadGates {
     /// Each element by its own gate. The matrix of queries has as many rows again: after the rows of each head those of its
     /// gate.
     Elements,
+    /// Each element by its own gate, of a matrix of their own.
+    OwnElements,
     /// Each head by one gate, of a matrix with a row for each head.
     Heads,
 }
@@ -42,6 +44,11 @@ impl LayerShape {
     /// Returns the number of elements of Q per row.
     pub fn q_width(&self) -> usize {
         self.heads * self.kv.head_dim
+    }
+
+    /// The rows of the matrix of queries: those of gates can be among them.
+    pub(crate) fn q_rows(&self) -> usize {
+        if self.gates == HeadGates::Elements { 2 * self.q_width() } else { self.q_width() }
     }
 
     /// Returns the number of elements of K (and of V) per row; 0 where the layer reads those of another one.
@@ -68,7 +75,7 @@ impl LayerShape {
     pub(crate) fn gates_width(&self) -> usize {
         match self.gates {
             HeadGates::None => 0,
-            HeadGates::Elements => self.q_width(),
+            HeadGates::Elements | HeadGates::OwnElements => self.q_width(),
             HeadGates::Heads => self.heads,
         }
     }

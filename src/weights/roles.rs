@@ -1,12 +1,12 @@
 //! The tensors that a model can have: one table of their roles, names and shapes.
 
 use super::config::{Config, FinalNorm, Gate};
-use super::layer::{HeadGates, LayerShape};
+use super::layer::LayerShape;
 use super::recurrent::Mixer;
 use super::shapes::{
     Shape, bias, biases, classifier_norm, divisors, fused_experts, gate, gated_experts, k_norm, kernel, kv_matrix,
-    long_rope, mixer_norm, of, optional, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects, separate, shared,
-    up_width,
+    long_rope, mixer_norm, of, optional, own_gates, per_head, per_layer, qk_norm, qk_norm_bias, rows, selects,
+    separate, shared, up_width,
 };
 
 /// A row of the table.
@@ -103,15 +103,15 @@ tensors! {
     layer {
         AttentionNorm "attn_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias AttentionNormBias "attn_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
-        Q "attn_q.weight" |c, l| separate(c).then_some(Shape::Matrix(l.q_width() + l.gates_width(), c.hidden)),
-            bias QBias "attn_q.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.q_width() + l.gates_width()) } else { None };
+        Q "attn_q.weight" |c, l| separate(c).then_some(Shape::Matrix(l.q_rows(), c.hidden)),
+            bias QBias "attn_q.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.q_rows()) } else { None };
         K "attn_k.weight" |c, l| separate(c).then_some(kv_matrix(c, l)),
             bias KBias "attn_k.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.kv_width()) } else { None };
         V "attn_v.weight" |c, l| (separate(c) && !l.keys_as_values).then_some(kv_matrix(c, l)),
             bias VBias "attn_v.bias" |c, l| if separate(c) { bias(c.biases.qkv, l.kv_width()) } else { None };
         Qkv "attn_qkv.weight" |c, l| (!separate(c)).then_some(Shape::Matrix(l.qkv_width(), c.hidden)),
             bias QkvBias "attn_qkv.bias" |c, l| if separate(c) { None } else { bias(c.biases.qkv, l.qkv_width()) };
-        HeadGate "attn_gate.weight" |c, l| (c.attention.gates == HeadGates::Heads).then_some(Shape::Matrix(l.heads, c.hidden));
+        HeadGate "attn_gate.weight" |c, l| own_gates(c).then_some(Shape::Matrix(l.gates_width(), c.hidden));
         QNorm "attn_q_norm.weight" |c, l| qk_norm(c, l, l.heads),
             bias QNormBias "attn_q_norm.bias" |c, l| qk_norm_bias(c, l.q_width());
         KNorm "attn_k_norm.weight" |c, l| k_norm(c, l),

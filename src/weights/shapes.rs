@@ -1,7 +1,7 @@
 //! The shapes that tensors have in a model.
 
 use super::config::{ClassifierForm, Config, Gate, Presence, QkNorm};
-use super::layer::LayerShape;
+use super::layer::{HeadGates, LayerShape};
 use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
 use crate::nn::RouterScores;
@@ -74,6 +74,11 @@ pub(super) fn biases(config: &Config, width: usize) -> Option<Shape> {
         Presence::Optional => Some(Shape::OptionalVectors(experts, width)),
         Presence::Always => Some(Shape::Vectors(experts, width)),
     }
+}
+
+/// Whether gates of attention have a matrix of their own.
+pub(super) fn own_gates(config: &Config) -> bool {
+    matches!(config.attention.gates, HeadGates::Heads | HeadGates::OwnElements)
 }
 
 /// Whether Q, K and V are matrices of their own.

@@ -1,6 +1,8 @@
 //! The fixtures with logits of other engines: `parity/`, `parity2026/` and `quant/`, from `../shared/fixtures` or,
 //! those few that are committed, from `tests/data`.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 
 use super::fixture;
@@ -154,9 +156,17 @@ impl Parity2026 {
     /// The fixture `parity2026/NAME`; `None` where it is nowhere.
     pub fn load(name: &str) -> Option<Self> {
         let json = json(&format!("parity2026/{name}.json"))?;
-        let gguf = fixture(&format!("parity2026/{name}.gguf"))?;
+        Some(Self::read(&json, fixture(&format!("parity2026/{name}.gguf"))?))
+    }
+
+    /// Those of a folder that has the same kind of files, with names.
+    pub fn of_folder(folder: &Path) -> Vec<(String, Self)> {
+        of_folder(folder, "prompt").map(|(name, json, gguf)| (name, Self::read(&json, gguf))).collect()
+    }
+
+    fn read(json: &Value, gguf: Vec<u8>) -> Self {
         let state_reset = json.get("state_reset").map(StateReset::read);
-        Some(Self { gguf, main: Case::read(&json), long: Case::read(&json["long"]), state_reset })
+        Self { gguf, main: Case::read(json), long: Case::read(&json["long"]), state_reset }
     }
 }
 
@@ -183,14 +193,23 @@ impl Embedder {
     pub fn load(name: &str) -> Option<Self> {
         let folder = if Self::MORE.contains(&name) { "encoders" } else { "parity2026" };
         let json = json(&format!("{folder}/{name}.json"))?;
-        Some(Self {
-            gguf: fixture(&format!("{folder}/{name}.gguf"))?,
+        Some(Self::read(&json, fixture(&format!("{folder}/{name}.gguf"))?))
+    }
+
+    /// Those of a folder that has the same kind of files, with names.
+    pub fn of_folder(folder: &Path) -> Vec<(String, Self)> {
+        of_folder(folder, "inputs").map(|(name, json, gguf)| (name, Self::read(&json, gguf))).collect()
+    }
+
+    fn read(json: &Value, gguf: Vec<u8>) -> Self {
+        Self {
+            gguf,
             pooling: json["pooling"].as_str().unwrap().into(),
             inputs: json["inputs"].as_array().unwrap().iter().map(ids).collect(),
             embeddings: rows(&json["embeddings"]),
             token_input: index(&json["token_input"]),
             token_embeddings: rows(&json["token_embeddings"]),
-        })
+        }
     }
 }
 
@@ -271,6 +290,20 @@ impl Quant {
         let names = Self::ALL.into_iter().flat_map(|(model, types)| types.iter().map(move |dtype| (model, *dtype)));
         names.filter_map(|(model, dtype)| Self::load(model, dtype))
     }
+}
+
+/// The fixtures of a folder whose JSON has a member: name, JSON and GGUF, by name.
+fn of_folder(folder: &Path, member: &'static str) -> impl Iterator<Item = (String, Value, Vec<u8>)> {
+    let files = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.into_iter().filter_map(move |path| {
+        let json = parse_json(&std::fs::read(&path).unwrap());
+        json.get(member)?;
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        Some((name, json, std::fs::read(path.with_extension("gguf")).unwrap()))
+    })
 }
 
 /// A fixture as JSON.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Copy the committed fixtures from the full set, and those of more.py:  python trim.py ../../../shared/fixtures more
+"""Copy the committed fixtures from the full set, and those of more.py and newer.py:  python trim.py ../../../shared/fixtures more newer
 
 The GGUF and .npy files are copied as they are; of the JSON files only what the tests read is kept.
 """
@@ -12,6 +12,8 @@ import sys
 PARITY = ["llama3-rope", "qwen3"]
 QUANT = {"llama-small": ["F16"], "qwen3": ["Q4_K"]}
 PARITY_KEYS = ["name", "gguf_sha256", "prompt", "greedy", "positions", "logits", "hidden_position", "hidden"]
+CASE_KEYS = ["prompt", "greedy", "positions", "logits"]
+VECTOR_KEYS = ["pooling", "inputs", "embeddings", "token_input", "token_embeddings"]
 QUANT_KEYS = ["model", "prompt", "positions", "llama_cpp_build", "llama_cpp_settings"]
 
 
@@ -28,6 +30,13 @@ def main():
             shutil.copyfile(path.with_suffix(".gguf"), target / folder / f"{path.stem}.gguf")
             full = json.loads(path.read_text())
             write(target / folder / path.name, {key: full[key] for key in PARITY_KEYS})
+    for path in sorted(pathlib.Path(sys.argv[3]).glob("*.json")):
+        shutil.copyfile(path.with_suffix(".gguf"), target / "newer" / f"{path.stem}.gguf")
+        full = json.loads(path.read_text())
+        kept = {key: full[key] for key in (CASE_KEYS if "prompt" in full else VECTOR_KEYS)}
+        if "long" in full:
+            kept["long"] = {key: full["long"][key] for key in CASE_KEYS}
+        write(target / "newer" / path.name, kept)
     for model, types in QUANT.items():
         full = json.loads((source / f"quant/{model}.json").read_text())
         kept = {key: full[key] for key in QUANT_KEYS}

@@ -21,8 +21,9 @@ use gleed::{KvElement, KvKind, KvType, Limits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
-/// Small llama and qwen3 models, with weights of each kind of dot, models with each kind of recurrent layer, and one whose
-/// layers have keys and values of two shapes, or none of their own (its window is longer than the sequences).
+/// Small llama and qwen3 models, with weights of each kind of dot, models with each kind of recurrent layer, beside a
+/// feed-forward layer or experts, one with sinks, and one whose layers have keys and values of two shapes, or none of their own
+/// (windows are longer than the sequences).
 fn models() -> Vec<SyntheticModel> {
     let small = |model| SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..model };
     let super_blocks = |model| SyntheticModel { hidden: 256, ffn: 256, vocab: 40, layers: 1, ..model };
@@ -36,13 +37,17 @@ fn models() -> Vec<SyntheticModel> {
         SyntheticModel { head_dim: 10, layers: 1, ..small(SyntheticModel::of(Architecture::FalconH1)) },
         SyntheticModel { head_dim: 10, layers: 3, ..small(SyntheticModel::of(Architecture::Gemma4)) }
             .with("attention.sliding_window", 200u32),
+        SyntheticModel { head_dim: 10, ..small(SyntheticModel::of(Architecture::NemotronH)) },
+        SyntheticModel { head_dim: 10, layers: 2, ..small(SyntheticModel::of(Architecture::Qwen35Moe)) },
+        SyntheticModel { head_dim: 10, layers: 2, ..small(SyntheticModel::of(Architecture::GptOss)) }
+            .with("attention.sliding_window", 200u32),
         SyntheticModel { weights: Dtype::Q8_0, head_dim: 16, ..small(llama()) },
         SyntheticModel { weights: Dtype::Q4_K, head_dim: 64, ..super_blocks(qwen3()) },
     ]
 }
 
 fn float_models() -> Vec<SyntheticModel> {
-    models().into_iter().take(7).collect()
+    models().into_iter().take(10).collect()
 }
 
 /// Keys of one type, values of another.

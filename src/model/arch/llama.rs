@@ -3,10 +3,10 @@
 
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 use crate::kernels::Activation;
-use crate::kv::LayerGroups;
+use crate::kv::{LayerGroups, LayerSet};
 use crate::model::keys::ORIGINAL;
 use crate::nn::{RopePairs, RouterScores, Routing, Temperature};
-use crate::program::lists::{PRE_NORM_LAYER, uniform};
+use crate::program::lists::{NOT_ROTARY, PRE_NORM_EXPERTS_LAYER, PRE_NORM_LAYER, ROTARY, uniform};
 use crate::program::{LayerKind, Program};
 use crate::weights::{QkNorm, inverse_root};
 
@@ -48,6 +48,42 @@ pub(super) const GRANITE: Architecture = Architecture {
 pub(super) const GRANITE_MOE: Architecture =
     Architecture { name: "granitemoe", experts: true, reads: &[SHARED_WIDTH], ..GRANITE };
 
+/// Granite with a window in some layers, and a sink score of each head. A file can list layers without positions.
+pub(super) const GRANITE_SWA: Architecture = Architecture {
+    name: "granite_swa",
+    experts: true,
+    finish: |keys, config| {
+        (GRANITE.finish)(keys, config)?;
+        config.attention.sink_scores = true;
+        if keys.get(ROTARY_LAYERS).is_some() {
+            let rotary = keys.flags(ROTARY_LAYERS, config.layers)?;
+            let others = LayerSet::of(config.layers, |layer| !rotary.contains(layer));
+            config.rope.groups = LayerGroups::with_second(others);
+            if rotary.before(config.layers) == 0 {
+                config.rope = keys.no_rope(config.rope.pairs);
+            }
+        }
+        Ok(())
+    },
+    program: |keys, config| {
+        let alike = (GRANITE.program)(keys, config)?;
+        let kinds = if config.layer_groups == LayerGroups::ONE { alike } else { LOCAL_AND_GLOBAL };
+        Ok(Program { begin: if config.rope.width() > 0 { ROTARY } else { NOT_ROTARY }, ..kinds })
+    },
+    ..GRANITE
+};
+
+const LOCAL_AND_GLOBAL: Program = Program {
+    kinds: &[
+        LayerKind { name: "local", steps: PRE_NORM_LAYER },
+        LayerKind { name: "global", steps: PRE_NORM_LAYER },
+        LayerKind { name: "local, experts", steps: PRE_NORM_EXPERTS_LAYER },
+        LayerKind { name: "global, experts", steps: PRE_NORM_EXPERTS_LAYER },
+    ],
+    kind_of: |config, layer| config.layer_groups.group(layer) + 2 * usize::from(config.feed_forward.experts > 0),
+    ..uniform(&[])
+};
+
 /// MiniCPM 1 to 4: such factors, too. Older files do not have the keys. (Hu et al., "MiniCPM", 2024, section 4.1: embeddings by
 /// 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
 pub(super) const MINICPM: Architecture = Architecture {
@@ -76,7 +112,26 @@ pub(super) const BAILING_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// DeepSeek MoE 16B: the same.
+/// The second generation: some groups of experts are chosen first, by the sigmoid of each with biases; a norm on each head, of
+/// which a half is rotated.
+pub(super) const BAILING_MOE_2: Architecture = Architecture {
+    name: "bailingmoe2",
+    qk_norm: QkNorm::Heads,
+    pairs: RopePairs::Halves,
+    routing: Routing { scores: RouterScores::Sigmoid, ..Routing::SOFTMAX_OF_CHOSEN },
+    reads: &[SHARED_COUNT, SHARED_WIDTH, DENSE_LAYERS, EXPERT_SCALE],
+    finish: |keys, config| {
+        // The width is that of one of them.
+        if keys.count(SHARED_WIDTH)? > 0 {
+            let width = config.feed_forward.shared_width;
+            config.feed_forward.shared_width = width.saturating_mul(keys.count(SHARED_COUNT)?);
+        }
+        Ok(())
+    },
+    ..BAILING_MOE
+};
+
+/// DeepSeek MoE 16B: as the first generation.
 pub(super) const DEEPSEEK: Architecture = Architecture { name: "deepseek", ..BAILING_MOE };
 
 /// dots.llm1: a norm on each head; halves of heads are rotated.
@@ -125,6 +180,7 @@ pub(super) const MISTRAL3: Architecture = Architecture {
     ..FAMILY
 };
 
+const ROTARY_LAYERS: &str = "attention.rope_pattern";
 const LAYER_STEP: &str = "interleave_moe_layer_step";
 const TEMPERATURE: &str = "attention.temperature_scale";
 

@@ -1,5 +1,7 @@
 //! The architectures: each is a value in a file, with what GGUF files do not say about it, and a row here.
 
+#[cfg(feature = "arch-afmoe")]
+mod afmoe;
 mod alibi;
 #[cfg(feature = "arch-apertus")]
 mod apertus;
@@ -58,6 +60,8 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     llama::SMOLLM3,
     #[cfg(feature = "arch-granite")]
     llama::GRANITE,
+    #[cfg(feature = "arch-granite_swa")]
+    llama::GRANITE_SWA,
     #[cfg(feature = "arch-qwen2")]
     qwen::QWEN2,
     #[cfg(feature = "arch-qwen3")]
@@ -144,6 +148,10 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     llama::GRANITE_MOE,
     #[cfg(feature = "arch-bailingmoe")]
     llama::BAILING_MOE,
+    #[cfg(feature = "arch-bailingmoe2")]
+    llama::BAILING_MOE_2,
+    #[cfg(feature = "arch-afmoe")]
+    afmoe::AFMOE,
     #[cfg(feature = "arch-deepseek")]
     llama::DEEPSEEK,
     #[cfg(feature = "arch-dots1")]

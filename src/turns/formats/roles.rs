@@ -57,6 +57,21 @@ pub(super) const OLMO2: TurnFormat = TurnFormat {
     ..TULU
 };
 
+/// Spark X2.5, thinking. The end of a turn is written where the next one begins, for the system turn begins whether there is a
+/// system message or not.
+pub(super) const SPARK2_5: TurnFormat = TurnFormat {
+    name: "spark2.5",
+    signs: Signs { tokens: &["<|System|>", "<|Bot|>"], ..signs(&["<|System|>", "<|Bot|>"]) },
+    start: &[F("<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.")],
+    system: System { skips_empty: true, ..system(plain(&[F("\n\n")], &[])) },
+    user: plain(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|User|>")], &[]),
+    assistant: plain(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>")], &[]),
+    reply: &[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>")],
+    end: &[F("<｜end▁of▁sentence｜>")],
+    stops: &["<｜end▁of▁sentence｜>"],
+    ..PLAIN
+};
+
 // GLM. A turn ends where the next one begins.
 
 /// GLM 4 (0414), glm-4-9b-chat.

@@ -12,6 +12,8 @@ pub(super) enum List {
     Lines,
     /// Each in a line of its own, with a line end.
     LinesAfter,
+    /// Each in a line of its own, after a line end, without `type` and `function` around.
+    FunctionLines,
     /// Each in a line of its own, between tags.
     Tagged,
     /// In an array.
@@ -145,6 +147,10 @@ impl List {
             Self::Lines => {
                 put(Piece::Text("\n"))?;
                 wrapped(tool, put)
+            }
+            Self::FunctionLines => {
+                put(Piece::Text("\n"))?;
+                spaced::json(tool.function(), put)
             }
             Self::LinesAfter => {
                 wrapped(tool, put)?;

@@ -137,6 +137,8 @@ pub struct Architecture {
     pub gated_attention: bool,
     /// `attn_gate`: what a head reads is multiplied by the sigmoid of one number.
     pub gated_heads: bool,
+    /// The same with a number for each element.
+    pub gated_elements: bool,
     pub scores: Scores,
     /// Added to the sum that scores are divided by.
     pub scores_eps: f64,
@@ -205,6 +207,7 @@ const LLAMA: Architecture = Architecture {
     state_norm: Part::Needed,
     gated_attention: false,
     gated_heads: false,
+    gated_elements: false,
     scores: Scores::OfChosen,
     scores_eps: 0.0,
     shared_gate: false,
@@ -460,6 +463,18 @@ pub const ARCHITECTURES: &[Architecture] = &[
     Architecture { name: "qwen3vl", ..QWEN3 },
     Architecture { name: "qwen3vlmoe", ..QWEN3 },
     Architecture { name: "bailingmoe", scores: Scores::Softmax, ..LLAMA },
+    Architecture { name: "bailingmoe2", scores: Scores::Sigmoid, ..QWEN3 },
+    Architecture {
+        name: "afmoe",
+        post_norms: true,
+        gated_elements: true,
+        scaled_embedding: true,
+        scores: Scores::Sigmoid,
+        window_period: 4,
+        rotated_locally: true,
+        ..QWEN3
+    },
+    Architecture { name: "granite_swa", sinks: true, ..LLAMA },
     Architecture { name: "deepseek", scores: Scores::Softmax, ..LLAMA },
     Architecture { name: "dots1", ..QWEN3 },
     Architecture {

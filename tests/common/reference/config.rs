@@ -84,6 +84,8 @@ pub struct Config {
     pub rope_attention_factor: f64,
     /// Whether any layer rotates.
     pub rotated: bool,
+    /// Which layers rotate, where the file lists them.
+    pub rotary: Option<Vec<bool>>,
     /// The largest exponent of the ALiBi slopes. 0: no ALiBi.
     pub alibi: f64,
     pub norm_eps: f64,
@@ -113,6 +115,9 @@ pub struct Config {
     pub shared: usize,
     /// What weights of experts are multiplied by.
     pub expert_scale: f64,
+    /// Groups of experts, and how many of them are chosen before the experts.
+    pub groups: usize,
+    pub groups_used: usize,
 }
 
 impl Config {
@@ -143,6 +148,8 @@ impl Config {
         assert_eq!(number("attention.value_length_swa").unwrap_or(local_head_dim), local_head_dim, "longer values");
         let sliding = get("attention.sliding_window_pattern").filter(|value| value.as_array().is_some());
         let sliding = sliding.map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect::<Vec<_>>());
+        let rotary = get("attention.rope_pattern")
+            .map(|list| of_layers(list, layers).into_iter().map(|flag| flag != 0).collect());
         let usual_scale = match architecture.layers_scaled_by_width == layers {
             _ if architecture.unscaled_scores => 1.0,
             true => (hidden as f64 / heads as f64).sqrt().recip(),
@@ -199,6 +206,7 @@ impl Config {
                 .unwrap_or_else(|| needed("context_length")),
             rope_attention_factor: stretched * real("rope.scaling.attn_factor").unwrap_or(1.0),
             alibi: real("attention.max_alibi_bias").unwrap_or(architecture.alibi),
+            rotary,
             rotated: !architecture.rotated_by_key
                 || get("rope.scaling.finetuned").and_then(|value| value.as_bool()).unwrap_or(true),
             norm_eps: eps.iter().find_map(|key| real(key)).unwrap_or_else(|| panic!("no {name}.{eps:?}")),
@@ -222,6 +230,8 @@ impl Config {
             expert_period: number("moe_every_n_layers").unwrap_or(0),
             shared: number("expert_shared_feed_forward_length").or(number("expert_shared_count")).unwrap_or(0),
             expert_scale: real("expert_weights_scale").unwrap_or(1.0),
+            groups: number("expert_group_count").unwrap_or(1).max(1),
+            groups_used: number("expert_group_used_count").unwrap_or(1),
             xielu: read_xielu(gguf, layers),
             architecture,
         }
@@ -279,6 +289,7 @@ impl Config {
     pub fn rotates(&self, layer: usize) -> bool {
         let only_local = self.architecture.rotated_locally && self.window > 0;
         self.rotated
+            && self.rotary.as_ref().is_none_or(|rotary| rotary[layer])
             && self.architecture.rotary != Rotary::Off
             && !is_last_of(self.architecture.unrotated_period, layer)
             && (!only_local || self.is_local(layer))

@@ -54,7 +54,8 @@ impl Reference {
                 Scores::Sigmoid => logits.iter().map(|logit| sigmoid(*logit)).collect(),
             };
             let bias = |expert: usize| layer.selection.as_ref().map_or(0.0, |bias| bias[expert]);
-            let mut ranked: Vec<usize> = (0..logits.len()).collect();
+            let mut ranked =
+                self.grouped(&(0..logits.len()).map(|expert| rated[expert] + bias(expert)).collect::<Vec<_>>());
             ranked.sort_by(|&a, &b| (rated[b] + bias(b)).total_cmp(&(rated[a] + bias(a))));
             ranked.truncate(self.config.experts_used);
             let mut weights: Vec<f64> = ranked.iter().map(|expert| rated[*expert]).collect();
@@ -74,6 +75,25 @@ impl Reference {
             }
         }
         out
+    }
+
+    /// The experts of the groups whose two largest scores are the largest together.
+    fn grouped(&self, scores: &[f64]) -> Vec<usize> {
+        let Config { groups, groups_used, .. } = self.config;
+        if groups == 1 {
+            return (0..scores.len()).collect();
+        }
+        let len = scores.len() / groups;
+        let of_two = |group: &usize| {
+            let mut of_group = scores[group * len..][..len].to_vec();
+            of_group.sort_by(|a, b| b.total_cmp(a));
+            of_group[0] + of_group[1]
+        };
+        let mut order: Vec<usize> = (0..groups).collect();
+        order.sort_by(|a, b| of_two(b).total_cmp(&of_two(a)));
+        order.truncate(groups_used);
+        order.sort_unstable();
+        order.into_iter().flat_map(|group| group * len..(group + 1) * len).collect()
     }
 
     /// What every row goes through beside its experts, or nothing.

@@ -263,8 +263,8 @@ impl Reference {
                 }
             }
         }
-        if let Some(gate) = attention.gate.as_ref().filter(|_| architecture.gated_attention || architecture.gated_heads)
-        {
+        let gated = architecture.gated_attention || architecture.gated_heads || architecture.gated_elements;
+        if let Some(gate) = attention.gate.as_ref().filter(|_| gated) {
             let gate = self.multiply(gate, x);
             // Of each element, or of each head.
             let len = if architecture.gated_heads { head_dim } else { 1 };

@@ -185,11 +185,11 @@ pub struct Attention {
 
 impl Attention {
     fn read(weights: &mut Weights, config: &Config, layer: usize) -> Self {
-        let Architecture { qk_norm, sinks, gated_attention, gated_heads, .. } = config.architecture;
+        let Architecture { qk_norm, sinks, gated_attention, gated_heads, gated_elements, .. } = config.architecture;
         let name = &|what: &str| format!("blk.{layer}.{what}");
         let (q, kv) = read_qkv(weights, config, layer, name);
         let (q, gate) = match gated_attention {
-            false => (q, gated_heads.then(|| weights.matrix(&name("attn_gate")))),
+            false => (q, (gated_heads || gated_elements).then(|| weights.matrix(&name("attn_gate")))),
             true => {
                 let [q, gate] = q.alternate(config.head_dim(layer));
                 (q, Some(gate))

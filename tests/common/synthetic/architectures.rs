@@ -98,6 +98,12 @@ pub enum Architecture {
     Qwen3Vl,
     Qwen3VlMoe,
     BailingMoe,
+    /// Groups of experts, of which some are chosen first.
+    BailingMoe2,
+    /// Norms before and after both parts, a gate of each element, a window in three layers of four, a shared expert.
+    Afmoe,
+    /// Scales, sinks, a window in two layers of three.
+    GraniteSwa,
     DeepSeek,
     Dots1,
     Glm4Moe,

@@ -344,6 +344,7 @@ impl SyntheticModel {
             "attn_qkv:delta" => vec![hidden, self.channels()],
             "attn_gate" => vec![hidden, self.key("ssm.inner_size")],
             "attn_gate:heads" => vec![hidden, heads],
+            "attn_gate:elements" => vec![hidden, q],
             "ssm_alpha" | "ssm_beta" => vec![hidden, self.key("ssm.time_step_rank")],
             "ssm_in" => {
                 vec![hidden, self.channels() + self.key("ssm.inner_size") + self.key("ssm.time_step_rank")]

@@ -18,7 +18,7 @@ const COMMAND_R: Form = Form {
     ..LLAMA
 };
 
-pub const FORMS: [Form; 25] = [
+pub const FORMS: [Form; 28] = [
     Form {
         architecture: Architecture::NemotronHMoe,
         name: "nemotron_h_moe",
@@ -127,6 +127,65 @@ pub const FORMS: [Form; 25] = [
         ],
         experts: 6,
         seed: 68,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::BailingMoe2,
+        name: "bailingmoe2",
+        layer: "attn_norm attn_qkv attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate_inp exp_probs_b ffn_gate_exps \
+                ffn_up_exps ffn_down_exps ffn_gate_shexp ffn_up_shexp ffn_down_shexp",
+        first: Some("attn_norm attn_qkv attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate ffn_up ffn_down"),
+        keys: &[
+            ("expert_shared_count", Fixed::U32(2)),
+            ("leading_dense_block_count", Fixed::U32(1)),
+            ("expert_group_count", Fixed::U32(4)),
+            ("expert_group_used_count", Fixed::U32(2)),
+            ("expert_gating_func", Fixed::U32(2)),
+            ("expert_weights_norm", Fixed::Bool(true)),
+            ("expert_weights_scale", Fixed::F32(2.5)),
+        ],
+        rotary_share: 0.5,
+        layers: 3,
+        experts: 12,
+        seed: 76,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::Afmoe,
+        name: "afmoe",
+        layer: "attn_norm attn_q attn_k attn_v attn_gate:elements attn_output attn_q_norm attn_k_norm \
+                post_attention_norm ffn_norm ffn_gate_inp exp_probs_b ffn_gate_exps ffn_up_exps ffn_down_exps \
+                ffn_gate_shexp ffn_up_shexp ffn_down_shexp post_ffw_norm",
+        first: Some(
+            "attn_norm attn_q attn_k attn_v attn_gate:elements attn_output attn_q_norm attn_k_norm \
+             post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm",
+        ),
+        keys: &[
+            ("attention.sliding_window", Fixed::U32(16)),
+            ("expert_shared_count", Fixed::U32(2)),
+            ("leading_dense_block_count", Fixed::U32(1)),
+            ("expert_weights_norm", Fixed::Bool(true)),
+            ("expert_weights_scale", Fixed::F32(2.5)),
+        ],
+        layers: 5,
+        experts: 6,
+        seed: 77,
+        ..LLAMA
+    },
+    Form {
+        architecture: Architecture::GraniteSwa,
+        name: "granite_swa",
+        layer: "attn_norm attn_q attn_k attn_v attn_sinks attn_output ffn_norm ffn_gate ffn_up ffn_down",
+        keys: &[
+            ("embedding_scale", Fixed::F32(6.0)),
+            ("residual_scale", Fixed::F32(0.5)),
+            ("attention.scale", Fixed::F32(0.375)),
+            ("logit_scale", Fixed::F32(2.0)),
+            ("attention.sliding_window", Fixed::U32(16)),
+            ("attention.sliding_window_pattern", Fixed::U32(3)),
+        ],
+        layers: 4,
+        seed: 78,
         ..LLAMA
     },
     Form {

@@ -13,9 +13,9 @@ pub const ARENA: usize = 2 << 20;
 
 static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
 
-/// Both norms, all activations, soft caps or ALiBi, factors, windows, experts, parallel branches, recurrent layers, layers of two
-/// shapes.
-static OTHERS: [&[u8]; 12] = [
+/// Both norms, most activations, soft caps or ALiBi, factors, windows, experts, groups of them and shared ones, gates, sinks, a
+/// temperature, parallel branches, every kind of recurrent layer, layers of two shapes.
+static OTHERS: [&[u8]; 23] = [
     include_bytes!("../../data/more/gemma3-linear.gguf"),
     include_bytes!("../../data/more/gptneox-sequential.gguf"),
     include_bytes!("../../data/more/granite.gguf"),
@@ -23,11 +23,29 @@ static OTHERS: [&[u8]; 12] = [
     include_bytes!("../../data/more/mpt.gguf"),
     include_bytes!("../../data/more/stablelm-parallel.gguf"),
     include_bytes!("../../data/more/starcoder2.gguf"),
+    include_bytes!("../../data/newer/afmoe.gguf"),
+    include_bytes!("../../data/newer/exaone4.gguf"),
+    include_bytes!("../../data/newer/gemma4-moe.gguf"),
+    include_bytes!("../../data/newer/glm4moe-groups.gguf"),
+    include_bytes!("../../data/newer/gpt-oss.gguf"),
+    include_bytes!("../../data/newer/granite_swa.gguf"),
+    include_bytes!("../../data/newer/hunyuan-dense.gguf"),
+    include_bytes!("../../data/newer/lfm2moe.gguf"),
+    include_bytes!("../../data/newer/mistral3.gguf"),
     include_bytes!("../../data/recurrent/falcon-h1.gguf"),
     include_bytes!("../../data/recurrent/granitehybrid.gguf"),
     include_bytes!("../../data/recurrent/lfm2.gguf"),
+    include_bytes!("../../data/recurrent/nemotron_h.gguf"),
     include_bytes!("../../data/recurrent/qwen35.gguf"),
+    include_bytes!("../../data/newer/qwen35moe.gguf"),
     include_bytes!("../../data/shapes/gemma4.gguf"),
+];
+
+/// A window to both sides with a matrix behind the pooling; learned positions; rotated queries and a gate.
+static ENCODERS: [&[u8]; 3] = [
+    include_bytes!("../../data/newer/gemma-embedding.gguf"),
+    include_bytes!("../../data/newer/bert.gguf"),
+    include_bytes!("../../data/newer/nomic-bert.gguf"),
 ];
 
 /// The hash of everything on a level; `None` where something is refused.
@@ -38,6 +56,9 @@ pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     }
     for file in OTHERS {
         model(file, level, KvType::F16, arena, &mut hash)?;
+    }
+    for file in ENCODERS {
+        encoder(file, level, arena, &mut hash)?;
     }
     for (seed, dtype) in Dtype::ALL.into_iter().enumerate() {
         products(level, dtype, seed as u64, &mut hash)?;
@@ -68,6 +89,27 @@ fn model(file: &[u8], level: Level, kv_type: KvType, arena: &mut [u8], hash: &mu
     // What a window has passed over cannot be written any more.
     if model.config().windows == [0; 2] {
         engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
+    }
+    Some(())
+}
+
+/// The vectors of texts of two lengths.
+fn encoder(file: &[u8], level: Level, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
+    const TOKENS: usize = 40;
+    let model = Model::open(file).ok()?;
+    let pooling = model.pooling()?;
+    let limits = Limits { context: TOKENS, rows: TOKENS, level, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).ok()?;
+    let arena = arena.get_mut(arena.as_ptr().align_offset(plan.alignment())..)?;
+    let mut engine = Engine::new(&model, &plan, arena).ok()?;
+    let ids: [u32; TOKENS] = core::array::from_fn(|i| (i as u32 * 397 + 1) % model.config().vocab as u32);
+    let sequence = engine.open().ok()?;
+    let mut vector = [0.0; 64];
+    let vector = vector.get_mut(..model.config().embedding_len(pooling)?)?;
+    for len in [TOKENS, 7] {
+        engine.embed(sequence, ids.get(..len)?, pooling, vector).ok()?;
+        engine.reset(sequence).ok()?;
+        vector.iter().for_each(|x| hash.update(&x.to_le_bytes()));
     }
     Some(())
 }

@@ -908,6 +908,58 @@ GLM4_7 = """[gMASK]<sop>
 {%- endif -%}
 """
 
+SPARK2_5 = """{%- set enable_thinking = enable_thinking | default(true) %}
+{{- '<｜start▁of▁sentence｜><|System|>' + '\\n' + 'you are a helpful assistant.' }}
+{%- if tools %}
+    {{- '## Tools' + '\\n' + 'You have access to the following functions:' + '\\n' + '<tools>' }}
+    {%- for tool in tools %}
+        {{- '\\n' + tool.function | tojson }}
+    {%- endfor %}
+    {{- '\\n' + '</tools>' }}
+{%- endif %}
+{%- if messages[0].role == 'system' and messages[0].content %}
+    {{- '\\n\\n' + messages[0].content }}
+{%- endif %}
+{{- '<｜end▁of▁sentence｜>' }}
+{%- for message in messages %}
+    {%- if message.role == 'user' %}
+        {{- '<｜start▁of▁sentence｜><|User|>' + message.content + '<｜end▁of▁sentence｜>' }}
+    {%- elif message.role == 'assistant' %}
+        {{- '<｜start▁of▁sentence｜><|Bot|>' }}
+        {%- if message.reasoning_content %}
+            {{- '<think>' + message.reasoning_content + '</think>' }}
+        {%- else %}
+            {{- '</think>' }}
+        {%- endif %}
+        {%- if message.content %}
+            {{- message.content }}
+        {%- endif %}
+        {%- if message.tool_calls is defined and message.tool_calls is not none %}
+            {%- for tool_call in message.tool_calls %}
+                {{- '<tool_call>' + tool_call.function.name }}
+                {%- for k, v in tool_call.function.arguments.items() %}
+                    {{- '<arg_key>' ~ k ~ '</arg_key><arg_value>' ~ (v if v is string else v | tojson) ~ '</arg_value>' }}
+                {%- endfor %}
+                {{- '</tool_call>' }}
+            {%- endfor %}
+        {%- endif %}
+        {{- '<｜end▁of▁sentence｜>' }}
+    {%- elif message.role == 'tool' %}
+        {%- if loop.previtem is undefined or loop.previtem.role != 'tool' %}
+            {{- '<｜start▁of▁sentence｜><|Tool|>' }}
+        {%- endif %}
+        {{- '<tool_response>' ~ message.content ~ '</tool_response>' }}
+        {%- if loop.nextitem is undefined or loop.nextitem.role != 'tool' %}
+            {{- '<｜end▁of▁sentence｜>' }}
+        {%- endif %}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<｜start▁of▁sentence｜><|Bot|>' }}
+    {{- '<think>' if enable_thinking else '</think>' }}
+{%- endif %}
+"""
+
 GRANITE4 = """{%- set default = 'You are a helpful assistant. Please ensure responses are professional, accurate, and safe.' %}
 {%- if messages[0].role == 'system' %}
     {%- set default = messages[0].content or default %}
@@ -1002,6 +1054,7 @@ TEMPLATES = {
     "glm-z1": GLM4.replace("VISIBLE", "visible = message.content.split('</think>')[-1].strip()").replace("OPEN", "\n<think>"),
     "glm4.5": GLM4_5,
     "glm4.7": GLM4_7,
+    "spark2.5": SPARK2_5,
     "granite4": GRANITE4,
     "ministral3-reasoning": MINISTRAL3_REASONING,
     "constructs": CONSTRUCTS,

@@ -165,6 +165,10 @@ pub(super) const EXAONE4: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
+/// Granite 4.1, whose plain turns are those of 3.0.
+pub(super) const GRANITE_4_1: ToolFormat =
+    ToolFormat { name: "granite4.1", turns: &["granite"], signs: &["tools_system_message"], ..GRANITE_4 };
+
 pub(super) const GRANITE_4: ToolFormat = ToolFormat {
     name: "granite4",
     turns: &["granite4"],
@@ -220,8 +224,7 @@ pub(super) const LFM2_5: ToolFormat = ToolFormat {
     ..LFM2
 };
 
-pub(super) const LFM2_5_A1B: ToolFormat =
-    ToolFormat { name: "lfm2.5-a1b", turns: &["lfm2.5-a1b"], offer: Offer::InSystem(&[], &[F("\n\n")]), ..LFM2_5 };
+pub(super) const LFM2_5_A1B: ToolFormat = ToolFormat { name: "lfm2.5-a1b", turns: &["lfm2.5-a1b"], ..LFM2_5 };
 
 /// Hermes 2 Pro and 3, and what else is trained on their calls.
 pub(super) const HERMES: ToolFormat = ToolFormat {
@@ -251,6 +254,6 @@ pub(super) const HERMES: ToolFormat = ToolFormat {
         F("<|im_end|>\n"),
     ],
     joint: &[F("\n")],
-    results: Results { open: &[F("<|im_start|>tool")], ..IM_RESULTS },
+    results: Results { open: &[F("<|im_start|>tool")], close: &[F("<|im_end|>")], ..IM_RESULTS },
     ..PLAIN
 };

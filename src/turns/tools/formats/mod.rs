@@ -10,11 +10,13 @@ mod others;
 use super::list::List;
 use super::{Body, Offer, Results, ToolFormat};
 use crate::tools::CallFormat;
-use chatml::{EXAONE4, GRANITE_4, HERMES, LFM2, LFM2_5, LFM2_5_A1B, NEMOTRON3, QWEN2_5, QWEN3, QWEN3_5, SMOLLM3};
+use chatml::{
+    EXAONE4, GRANITE_4, GRANITE_4_1, HERMES, LFM2, LFM2_5, LFM2_5_A1B, NEMOTRON3, QWEN2_5, QWEN3, QWEN3_5, SMOLLM3,
+};
 use deepseek::{DEEPSEEK_R1, DEEPSEEK_V3_1};
 use others::{
     GEMMA4, GLM4_5, GLM4_7, GRANITE_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN, MISTRAL_V7,
-    MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI,
+    MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI, SPARK2_5,
 };
 
 pub(super) const ALL: &[ToolFormat] = &[
@@ -22,6 +24,7 @@ pub(super) const ALL: &[ToolFormat] = &[
     QWEN3,
     QWEN3_5,
     GRANITE_4,
+    GRANITE_4_1,
     GRANITE_3,
     LLAMA3_1,
     MISTRAL_V3,
@@ -40,6 +43,7 @@ pub(super) const ALL: &[ToolFormat] = &[
     EXAONE4,
     NEMOTRON_NANO_V2,
     PHI4_MINI,
+    SPARK2_5,
     NEMOTRON3,
     DEEPSEEK_R1,
     DEEPSEEK_V3_1,

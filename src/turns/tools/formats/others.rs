@@ -214,6 +214,24 @@ pub(super) const GLM4_7: ToolFormat = ToolFormat {
     ..GLM4_5
 };
 
+/// Spark X2.5.
+pub(super) const SPARK2_5: ToolFormat = ToolFormat {
+    name: "spark2.5",
+    turns: &["spark2.5"],
+    calls: CallFormat::Glm4_5,
+    offer: Offer::BeforeSystem,
+    before: &[F("## Tools\nYou have access to the following functions:\n<tools>")],
+    list: List::FunctionLines,
+    after: &[F("\n</tools>")],
+    is_tight: true,
+    results: Results {
+        open: &[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Tool|>")],
+        body: Body::Plain(&[F("<tool_response>")], &[F("</tool_response>")]),
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
 pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
     name: "nemotron-nano-v2",
     turns: &["nemotron-nano-v2"],
@@ -233,11 +251,11 @@ pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
         ),
         F("found, or just respond to the user."),
     ],
-    joint: &[F("\n\n")],
+    joint: &[F("\n")],
     results: Results {
         open: &[F("<SPECIAL_11>User\n<TOOL_RESPONSE>[")],
         between: &[F(", ")],
-        close: &[F("]</TOOL_RESPONSE>\n")],
+        close: &[F("]</TOOL_RESPONSE>")],
         ..PLAIN.results
     },
     ..PLAIN
