@@ -46,6 +46,10 @@ pub(super) struct Pace {
     again: bool,
     /// What batches of 1, 2, ... rows took, in ticks of the host's clock; 0 where nothing is measured.
     ticks: [u32; MAX_GUESSES + 1],
+    /// The most guesses that there was room for.
+    most: usize,
+    /// Batches until one without guesses has to be measured, because the others are compared with it.
+    alone: u32,
 }
 
 impl Pace {
@@ -56,6 +60,8 @@ impl Pace {
         next_rest: FIRST_REST,
         again: false,
         ticks: [0; MAX_GUESSES + 1],
+        most: MAX_GUESSES,
+        alone: 0,
     };
 
     /// Says whether a wrong guess costs the tokens before it once more, in the next batch, which has no guesses.
@@ -69,6 +75,12 @@ impl Pace {
             self.rest -= 1;
             return 0;
         }
+        if self.alone == 0 && self.ticks.iter().any(|ticks| *ticks > 0) {
+            // The source has guessed in all batches so far, or in very many.
+            self.alone = LONGEST_REST;
+            return 0;
+        }
+        (self.alone, self.most) = (self.alone.saturating_sub(1), most);
         match self.best(most) {
             0 => TRIED.min(most),
             best => best,
@@ -85,28 +97,43 @@ impl Pace {
         if guessed == 0 {
             return;
         }
-        let paid = self.best(MAX_GUESSES) > 0;
+        let paid = self.best(self.most) > 0;
         if right == 0 {
             // The text may have changed: what was before counts half as much.
             self.judged = (self.judged / 2).max(FIRST_JUDGED);
         }
+        let first = Self { right: FIRST_RIGHT, judged: FIRST_JUDGED, next_rest: FIRST_REST, ..*self };
+        self.judge(guessed, right);
+        if self.best(self.most) > 0 {
+            self.next_rest = if right > 0 { FIRST_REST } else { self.next_rest };
+            return;
+        }
+        if !paid && right == guessed {
+            // The text has changed: as at the beginning, if that pays on this machine.
+            let mut anew = first;
+            anew.judge(guessed, right);
+            if anew.best(self.most) > 0 {
+                *self = anew;
+                return;
+            }
+        }
+        (self.rest, self.next_rest) = (self.next_rest, self.next_rest.saturating_mul(2).min(LONGEST_REST));
+    }
+
+    /// Moves the rate by the first `right` of so many guesses, and the wrong one behind them.
+    fn judge(&mut self, guessed: usize, right: usize) {
         for index in 0..guessed.min(right.saturating_add(1)) {
             let target = if index < right { ONE } else { 0 };
             self.judged = self.judged.saturating_add(1).min(JUDGED);
             self.right = moved(self.right, target, self.judged);
         }
-        if self.best(MAX_GUESSES) > 0 {
-            self.next_rest = if right > 0 { FIRST_REST } else { self.next_rest };
-        } else if !paid && right == guessed {
-            // The text has changed: as at the beginning.
-            (self.right, self.judged, self.next_rest) = (FIRST_RIGHT, FIRST_JUDGED, FIRST_REST);
-        } else {
-            (self.rest, self.next_rest) = (self.next_rest, self.next_rest.saturating_mul(2).min(LONGEST_REST));
-        }
     }
 
     /// Notes what a batch of so many rows took.
     pub(super) fn took(&mut self, rows: usize, ticks: u32) {
+        if rows == 1 {
+            self.alone = LONGEST_REST;
+        }
         let place = rows.checked_sub(1).and_then(|index| self.ticks.get_mut(index));
         for place in place.into_iter().filter(|_| ticks > 0) {
             // What took much longer was interrupted.
@@ -197,6 +224,27 @@ mod tests {
         [2, 3].into_iter().for_each(|rows| pace.took(rows, 9000));
         assert_eq!(pace.best(3), 3);
         assert_eq!(pace.best(2), 0);
+    }
+
+    /// A source that guesses in each batch learns what a batch without guesses takes. Right guesses rest where batches are too dear.
+    #[test]
+    fn sources_that_always_guess_are_compared_with_none() {
+        let mut pace = Pace::NEW;
+        let mut batches = |count: usize, row: u32| -> Vec<usize> {
+            let batch = |_| {
+                let guessed = pace.next(7);
+                pace.took(guessed + 1, 1000 + row * guessed as u32);
+                pace.checked(guessed, guessed);
+                guessed
+            };
+            (0..count).map(batch).collect()
+        };
+        let cheap = batches(2560, 100);
+        assert_eq!(cheap.iter().filter(|guessed| **guessed == 0).count(), 10);
+        assert!(cheap[600..].iter().all(|guessed| [0, 7].contains(guessed)));
+        // Something else runs on the machine, and rows become dear.
+        batches(600, 1500);
+        assert!(batches(2560, 1500).into_iter().sum::<usize>() < 60);
     }
 
     /// Where a wrong guess costs the tokens before it once more, fewer are made, and sooner none.

@@ -103,7 +103,7 @@ impl<'m> Model<'m> {
     ///
     /// # Errors
     /// [`ModelError::MissingKey`] where the file has no such layer, [`ModelError::Unsupported`] where its architecture's cannot be
-    /// computed: those of Qwen 3.5 can, with and without experts. As [`Model::open`] where its tensors are wrong.
+    /// computed: those of Qwen 3.5, with and without experts, and of GLM 4.5 to 4.7 can. As [`Model::open`] where its tensors are wrong.
     pub fn predictor(&self) -> Result<Self, ModelError> {
         let files = &self.loaded.files;
         let keys = Keys { files, architecture: self.config().architecture };

@@ -33,7 +33,7 @@ mod partials;
 #[cfg(feature = "layer-inputs")]
 mod per_layer;
 mod pool;
-#[cfg(feature = "recurrent")]
+#[cfg(feature = "predictor")]
 mod predict;
 mod project;
 mod qkv;
@@ -76,7 +76,7 @@ pub(crate) use operation::{Memory, Operation, Target, Viewed};
 #[cfg(feature = "layer-inputs")]
 pub(crate) use per_layer::{AddPerLayer, ProjectPerLayer};
 pub(crate) use pool::Pooled;
-#[cfg(feature = "recurrent")]
+#[cfg(feature = "predictor")]
 pub(crate) use predict::{Join, ProjectJoined};
 pub(crate) use project::Project;
 pub(crate) use qkv::Qkv;
@@ -176,10 +176,10 @@ operations! {
     #[cfg(feature = "experts")]
     /// The sum of what the chosen experts gave.
     AddExperts
-    #[cfg(feature = "recurrent")]
+    #[cfg(feature = "predictor")]
     /// The norms of tokens and of given hidden states, side by side.
     Join
-    #[cfg(feature = "recurrent")]
+    #[cfg(feature = "predictor")]
     /// The matrix that makes the residual stream of these.
     ProjectJoined
     #[cfg(feature = "recurrent")]

@@ -16,8 +16,10 @@ use crate::ops::{
     Target,
 };
 #[cfg(feature = "recurrent")]
-use crate::ops::{Convolve, DeltaRule, Join, MixerInput, ProjectJoined, Scan, ShortConvolution};
-#[cfg(feature = "recurrent")]
+use crate::ops::{Convolve, DeltaRule, MixerInput, Scan, ShortConvolution};
+#[cfg(feature = "predictor")]
+use crate::ops::{Join, ProjectJoined};
+#[cfg(feature = "predictor")]
 use crate::weights::FinalNorm;
 use crate::weights::{Config, Role};
 
@@ -78,7 +80,7 @@ pub(crate) const fn uniform(layer: &'static [LayerKind]) -> Program {
 }
 
 /// The program of a layer that predicts further ahead, which is one of those of another program.
-#[cfg(feature = "recurrent")]
+#[cfg(feature = "predictor")]
 pub(crate) fn predictor(of: &Program, config: &Config) -> Program {
     const BEGIN: &[Step] = &[all(Op::Join(Join)), all(Op::ProjectJoined(ProjectJoined)), all(ANGLES)];
     const OWN_NORM: &[Step] = &[logits(norm(Role::PredictorNorm, Input::Head)), logits(HEAD)];

@@ -370,7 +370,7 @@ impl Config {
 
     /// Returns whether it is that of a layer that predicts further ahead: see [`Model::predictor`](crate::Model::predictor).
     pub fn is_predictor(&self) -> bool {
-        cfg!(feature = "recurrent") && self.first_layer > 0
+        cfg!(feature = "predictor") && self.first_layer > 0
     }
 
     /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.

@@ -2,13 +2,16 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod full;
 mod models;
 mod saved;
 mod summaries;
+mod wander;
 
 use std::ops::Range;
 
 use common::random::Rng;
+use common::synthetic::SyntheticModel;
 use gleed::conversation::{
     Conversation, ConversationError, ConversationLimits, Desk, DeskLimits, Entry, Keep, Put, Script, Summary, Template,
 };
@@ -119,6 +122,11 @@ impl Host<'_, '_> {
 
     /// A reply of `len` tokens, which need not be those that its text is encoded to.
     fn reply(&mut self, talk: &Conversation<'_>, rng: &mut Rng, len: usize) -> String {
+        self.reply_ids(talk, rng, len).0
+    }
+
+    /// The same with its tokens.
+    fn reply_ids(&mut self, talk: &Conversation<'_>, rng: &mut Rng, len: usize) -> (String, Vec<u32>) {
         let mut ids = Vec::new();
         while ids.len() < len {
             let id = rng.below(1024) as u32;
@@ -127,7 +135,7 @@ impl Host<'_, '_> {
                 self.engine.decode_step(talk.seq(), id).unwrap();
             }
         }
-        self.decode(&ids, false)
+        (self.decode(&ids, false), ids)
     }
 
     fn decode(&self, ids: &[u32], starts_text: bool) -> String {
@@ -177,100 +185,6 @@ fn rendered(script: &Script<'_>, messages: &[Said]) -> String {
         }
     }
     text.as_str().to_owned()
-}
-
-fn without_space(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
-}
-
-fn words(rng: &mut Rng) -> String {
-    const WORDS: [&str; 9] = ["Once", "a", "dog", "was", "happy.", "Why?", "said", "the\n\n", "bird's"];
-    (0..1 + rng.below(9)).map(|_| WORDS[rng.below(9)]).collect::<Vec<_>>().join(" ")
-}
-
-/// A conversation of a user who appends, edits, removes, regenerates, cuts, continues, branches, switches, saves and loads.
-#[test]
-fn two_hundred_turns_at_random() {
-    with_host(|host| {
-        for (seed, name) in
-            [None, Some("vicuna"), Some("chatml"), Some("llama2"), Some("gemma")].into_iter().enumerate()
-        {
-            let format = name.map(|name| TurnFormat::named(name).unwrap());
-            let script = Script { keeps_thoughts: true, ..Script::new(format, host.tokenizer) };
-            wander(host, &script, seed as u64);
-        }
-        let script = Script { template: Some(&Lines), bos: false, ..Script::new(None, host.tokenizer) };
-        wander(host, &script, 2);
-    });
-}
-
-/// What a user does, by a number from 0 to 10: 0 to 3 append, 8 closes a branch, 9 makes one and 10 saves and loads it, which append,
-/// too.
-fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) {
-    let at = rng.below(messages.len().max(1));
-    let has_reply = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
-    match choice {
-        4 if !messages.is_empty() => messages[at].1 = words(rng),
-        5 if messages.len() > 1 => drop(messages.remove(at)),
-        // Again.
-        6 if has_reply && messages.len() > 1 => drop(messages.pop()),
-        // Cut, and continued from there.
-        7 if has_reply => {
-            let text = &mut messages.last_mut().unwrap().1;
-            text.truncate((0..=text.len() / 2).rev().find(|&at| text.is_char_boundary(at)).unwrap());
-        }
-        _ => messages.push((Role::User, words(rng))),
-    }
-}
-
-fn wander(host: &mut Host<'_, '_>, script: &Script<'_>, seed: u64) {
-    let mut rng = Rng::new(seed);
-    let summary: &Summary<'static> = &|left_out| {
-        assert!(!left_out.is_empty());
-        Ok(Some(Message { role: Role::User, text: "Some time passed." }))
-    };
-    let summary = (seed == 2).then_some(summary);
-    let keep = Keep { room: 40, first: seed as usize % 2, last: 1, target: 140, summary };
-    let mut memory: [_; 41] = std::array::from_fn(|_| AlignedBytes::new(Conversation::plan(&SMALL).unwrap()));
-    let mut memory = memory.iter_mut();
-    let mut branches: Vec<(Conversation<'_>, Vec<Said>)> = vec![(host.talk(memory.next().unwrap()), Vec::new())];
-    let mut current = 0;
-    for _ in 0..40 {
-        let choice = rng.below(11);
-        if choice == 9 && branches.len() < 4 {
-            let (talk, messages) = &branches[current];
-            let fork = talk.fork(&mut host.engine, memory.next().unwrap().bytes()).unwrap();
-            branches.push((fork, messages.clone()));
-            current = branches.len() - 1;
-        } else if choice == 8 && branches.len() > 1 {
-            host.engine.close(branches.remove(current).0.seq()).unwrap();
-            current = rng.below(branches.len());
-        } else if choice == 10 {
-            let (talk, messages) = &mut branches[current];
-            let before = host.ids(talk.seq());
-            *talk = host.reload(talk, messages, memory.next().unwrap());
-            assert_eq!(host.ids(talk.seq()), before);
-        }
-        let (talk, messages) = &mut branches[current];
-        change(messages, choice, &mut rng);
-
-        let before = host.ids(talk.seq());
-        let (read, left_out) = host.read(talk, script, &keep, messages);
-        let ids = host.ids(talk.seq());
-        assert!(ids.len() + keep.room <= CONTEXT);
-        let same = ids.iter().zip(&before).take_while(|(new, old)| new == old).count();
-        assert_eq!(read, ids.len() - same.min(ids.len() - 1));
-        let continues = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
-        if left_out.is_empty() && !continues {
-            assert_eq!(without_space(&host.decode(&ids, true)), without_space(&rendered(script, messages)));
-        }
-        let reply = host.reply(talk, &mut rng, 1 + choice * 2);
-        match messages.last_mut() {
-            Some((Role::Assistant, text)) => text.push_str(&reply),
-            _ => messages.push((Role::Assistant, reply)),
-        }
-    }
-    branches.iter().for_each(|(talk, _)| host.engine.close(talk.seq()).unwrap());
 }
 
 fn said(messages: &[(Role, &str)]) -> Vec<Said> {
@@ -369,6 +283,20 @@ fn what_is_refused_changes_nothing() {
         let closed = talk.update(&mut host.engine, &script, &Keep::ALL, &entries(&more), &mut host.desk);
         assert!(matches!(closed, Err(ConversationError::Engine(EngineError::Cache(_)))));
     });
+}
+
+/// What a conversation takes besides keys and values, in an engine that has one more: with 64 replies and a context of 4,096.
+#[test]
+fn a_conversation_takes_less_than_two_kilobytes() {
+    let file = SyntheticModel { context: 4096, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&file).unwrap();
+    // A pool of one size, in whose blocks all keys and values lie.
+    let with = |sequences| Limits { sequences, context: 4096, kv_blocks: 512, ..Limits::default() };
+    let [few, many] = [4, 20].map(|sequences| Plan::new(&model, &with(sequences)).unwrap().bytes());
+    let parts =
+        [(many - few).div_ceil(16), Conversation::plan(&ConversationLimits { replies: 64, tokens: 0 }).unwrap()];
+    println!("{parts:?} and {} bytes", size_of::<Conversation<'_>>());
+    assert!(parts.iter().sum::<usize>() + size_of::<Conversation<'_>>() <= 2048, "{parts:?}");
 }
 
 #[test]

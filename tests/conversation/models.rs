@@ -1,7 +1,7 @@
 //! Conversations with models that keep a state, and with those that forget.
 
 use super::*;
-use common::synthetic::{Architecture, SyntheticModel};
+use common::synthetic::Architecture;
 use gleed::{KvType, Window};
 
 /// Rows that the next prefill computes: those of new tokens, and those of a state.

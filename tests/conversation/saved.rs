@@ -1,7 +1,7 @@
 //! Conversations that are saved: whatever is wrong with the bytes is refused by name and changes nothing.
 
 use super::*;
-use common::synthetic::{Architecture, SyntheticModel};
+use common::synthetic::Architecture;
 use gleed::cache::SnapshotError;
 use xxhash_rust::xxh64::xxh64;
 

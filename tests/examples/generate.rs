@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::common::fixtures::{ids, parse_json};
 use crate::common::shared_file;
-use crate::{greedy_story, run, run_with_input, scratch, scratch_with, shared_path, start};
+use crate::common::synthetic::{Architecture, predictor};
+use crate::{greedy_story, refused, run, run_with_input, scratch, scratch_with, shared_path, start};
 
 #[test]
 fn generate_gives_what_the_library_gives() {
@@ -91,6 +92,29 @@ fn guesses_change_no_text() {
     let refused = run("generate", &["--guess", "maybe", "The dog"]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.err.contains("off, ngram, nextn, auto"), "{}", refused.err);
+}
+
+/// The layer of a file that has one guesses, and the text stays.
+#[test]
+fn layers_that_predict_guess() {
+    for architecture in [Architecture::Qwen35, Architecture::Qwen35Moe, Architecture::Glm4Moe] {
+        let [model, file] = ["gguf", "json"].map(|end| scratch(&format!("nextn-{}.{end}", architecture.name())));
+        std::fs::write(&model, predictor::file(architecture, true, predictor::Own::Norm).finish()).unwrap();
+        let told = |guess: &str| {
+            let paths = [&model, &file].map(|path| path.to_str().unwrap());
+            let flags =
+                ["--model", paths[0], "--json", paths[1], "-n", "40", "--temp", "0.5", "--seed", "3", "The dog"];
+            run("generate", &[&["--guess", guess][..], &flags].concat()).ok();
+            parse_json(&std::fs::read(&file).unwrap())
+        };
+        let plain = told("off");
+        for guess in ["nextn", "auto"] {
+            let guessed = told(guess);
+            assert_eq!((&guessed["ids"], &guessed["text"]), (&plain["ids"], &plain["text"]), "{guess}");
+            assert!(guessed["proposed"].as_u64() > Some(0), "{guess}");
+        }
+    }
+    refused("generate", &["--guess", "nextn", "The dog"], "--guess nextn wants a file with a layer");
 }
 
 #[test]

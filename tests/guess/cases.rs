@@ -14,6 +14,7 @@ use proptest::test_runner::TestRunner;
 
 use super::common::Memory;
 use super::common::random::Rng;
+use super::common::synthetic::predictor::{self, Own};
 use super::common::synthetic::{Architecture, SyntheticModel};
 use super::play::{Chooser, MATCHER, Ruled, Rules, Story, leaked, play};
 use super::sources::{Known, Slow};
@@ -35,8 +36,9 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         small(SyntheticModel::of(Architecture::Qwen35)),
         small(SyntheticModel::of(Architecture::GraniteHybrid)),
         small(SyntheticModel::of(Architecture::FalconH1)),
-        super::nextn::file(true, true).finish(),
-        super::nextn::file(true, false).finish(),
+        predictor::file(Architecture::Qwen35, true, Own::Norm).finish(),
+        predictor::file(Architecture::Qwen35Moe, true, Own::Nothing).finish(),
+        predictor::file(Architecture::Glm4Moe, true, Own::All).finish(),
     ]
 });
 

@@ -3,6 +3,7 @@
 mod cases;
 #[path = "../common/mod.rs"]
 mod common;
+mod frames;
 mod nextn;
 mod play;
 mod sources;

@@ -3,39 +3,16 @@
 use gleed::guess::{Guess, GuessError, NextN, Text};
 use gleed::model::ModelError;
 use gleed::sample::argmax;
-use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step};
+use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 
 use super::common::Memory;
 use super::common::gguf_writer::GgufWriter;
-use super::common::random::Rng;
 use super::common::reference::Reference;
+use super::common::synthetic::predictor::{LAYER, Own, file};
 use super::common::synthetic::{Architecture, SyntheticModel, encode_f32};
 
-/// The number of the layer that predicts.
-const LAYER: usize = 3;
-
-/// A model with a layer that predicts; `own` says whether this has a norm, an embedding and an output matrix of its own.
-pub(crate) fn file(small: bool, own: bool) -> GgufWriter {
-    let model = SyntheticModel { layers: LAYER + 1, ..SyntheticModel::of(Architecture::Qwen35) };
-    let model = if small { SyntheticModel { hidden: 32, ffn: 32, ..model } } else { model };
-    let (hidden, vocab, mut random) = (model.hidden, model.vocab, Rng::new(77));
-    let mut file = model.writer();
-    file.set("qwen35.nextn_predict_layers", 1_u32);
-    let mut add = |name: &str, dims: &[usize], middle: f32, spread: f32| {
-        let data: Vec<f32> = (0..dims.iter().product()).map(|_| middle + spread * random.normal()).collect();
-        let dims: Vec<u64> = dims.iter().map(|dim| *dim as u64).collect();
-        file.add_tensor(&format!("blk.{LAYER}.nextn.{name}.weight"), &dims, 0, encode_f32(&data));
-    };
-    add("eh_proj", &[2 * hidden, hidden], 0.0, 1.0 / (2.0 * hidden as f32).sqrt());
-    add("enorm", &[hidden], 1.0, 0.2);
-    add("hnorm", &[hidden], 1.0, 0.2);
-    if own {
-        add("shared_head_norm", &[hidden], 1.0, 0.2);
-        add("embed_tokens", &[hidden, vocab], 0.0, 0.5);
-        add("shared_head_head", &[hidden, vocab], 0.0, 1.5 / (hidden as f32).sqrt());
-    }
-    file
-}
+/// The architectures whose layer can be computed.
+const FAMILIES: [Architecture; 3] = [Architecture::Qwen35, Architecture::Qwen35Moe, Architecture::Glm4Moe];
 
 /// The numbers of a tensor of f32.
 fn numbers(file: &GgufWriter, name: &str) -> Vec<f64> {
@@ -49,11 +26,17 @@ fn norm(x: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
 }
 
 /// The logits of the layer's rows by the formula, in f64: row i has the hidden state at i and the token at i + 1.
-fn expected(file: &GgufWriter, own: bool, tokens: &[u32], hidden: &[Vec<f32>], epsilon: f64) -> Vec<Vec<f64>> {
+fn expected(
+    file: &GgufWriter,
+    (architecture, own): (Architecture, Own),
+    tokens: &[u32],
+    hidden: &[Vec<f32>],
+    epsilon: f64,
+) -> Vec<Vec<f64>> {
     let of = |name: &str| numbers(file, &format!("blk.{LAYER}.nextn.{name}.weight"));
     let (project, of_token, of_hidden) = (of("eh_proj"), of("enorm"), of("hnorm"));
     let width = of_token.len();
-    let embedding = if own { of("embed_tokens") } else { numbers(file, "token_embd.weight") };
+    let embedding = if own == Own::All { of("embed_tokens") } else { numbers(file, "token_embd.weight") };
     let joined = tokens[1..].iter().zip(hidden).map(|(token, hidden)| {
         let token = &embedding[*token as usize * width..][..width];
         let hidden: Vec<f64> = hidden.iter().map(|x| f64::from(*x)).collect();
@@ -64,79 +47,141 @@ fn expected(file: &GgufWriter, own: bool, tokens: &[u32], hidden: &[Vec<f32>], e
     let rows: Vec<f32> = joined.flatten().collect();
     // What follows is a model of this one layer, whose tokens have the joined rows as embeddings.
     let mut layer = GgufWriter { tensors: Vec::new(), ..file.clone() };
-    layer.set("qwen35.block_count", 1_u32).set("qwen35.full_attention_interval", 1_u32);
-    layer.set("qwen35.nextn_predict_layers", 0_u32);
+    let mut set = |key: &str, value: u32| {
+        layer.set(&format!("{}.{key}", architecture.name()), value);
+    };
+    set("block_count", 1);
+    set("nextn_predict_layers", 0);
+    match architecture {
+        Architecture::Glm4Moe => set("leading_dense_block_count", 0),
+        _ => set("full_attention_interval", 1),
+    }
     let count = tokens.len() - 1;
     layer.add_tensor("token_embd.weight", &[width as u64, count as u64], 0, encode_f32(&rows));
-    let nextn = format!("blk.{LAYER}.nextn.");
     for tensor in &file.tensors {
-        let name = tensor.name.replace(&format!("blk.{LAYER}."), "blk.0.");
-        let name = match tensor.name.strip_prefix(&nextn) {
-            Some("shared_head_norm.weight") => "output_norm.weight",
-            Some("shared_head_head.weight") => "output.weight",
-            Some(_) => continue,
-            None if tensor.name.starts_with(&format!("blk.{LAYER}.")) => &name,
-            None if !own && ["output_norm.weight", "output.weight"].contains(&name.as_str()) => &name,
-            None => continue,
+        let in_layer = tensor.name.strip_prefix(&format!("blk.{LAYER}."));
+        let name = match (in_layer, tensor.name.as_str()) {
+            (Some("nextn.shared_head_norm.weight"), _) => "output_norm.weight".to_owned(),
+            (Some("nextn.shared_head_head.weight"), _) => "output.weight".to_owned(),
+            (Some(rest), _) if !rest.starts_with("nextn.") => format!("blk.0.{rest}"),
+            (None, "output_norm.weight") if own == Own::Nothing => tensor.name.clone(),
+            (None, "output.weight") if own != Own::All => tensor.name.clone(),
+            _ => continue,
         };
-        layer.add_tensor(name, &tensor.dims, tensor.ggml_type, tensor.data.clone());
+        layer.add_tensor(&name, &tensor.dims, tensor.ggml_type, tensor.data.clone());
     }
     let all: Vec<u32> = (0..count as u32).collect();
     Reference::open(&layer.finish()).logits(&all).iter().map(<[f64]>::to_vec).collect()
 }
 
-/// The logits of the layer are those of the formula, and a second guess is made of its own hidden state.
+/// Calls `test` with a model and its layer: an engine each, and the sequence of the first.
+fn with_layer(bytes: &[u8], test: impl FnOnce(&mut Engine<'_, '_>, SeqId, &mut Engine<'_, '_>)) {
+    let model = Model::open(bytes).unwrap();
+    let predictor = model.predictor().unwrap();
+    assert_eq!((predictor.config().layers, usize::from(predictor.config().first_layer)), (1, LAYER));
+    let exact = Limits { context: 64, kv_type: KvType::F32, rows: 16, ..Limits::default() };
+    let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &exact).unwrap());
+    let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let mut layer = Engine::new(&predictor, &small, small_memory.bytes()).unwrap();
+    let seq = engine.open().unwrap();
+    test(&mut engine, seq, &mut layer);
+}
+
+/// What the layer guesses behind the first `len` tokens and one more, `out.len()` tokens, and its logits for the last of them.
+fn guessed(
+    (engine, seq): (&mut Engine<'_, '_>, SeqId),
+    layer: &mut Engine<'_, '_>,
+    text: &[u32],
+    out: &mut [u32],
+) -> Vec<f32> {
+    let len = text.len() - 1;
+    engine.reset(seq).unwrap();
+    let mut nextn = NextN::new(layer).unwrap();
+    nextn.prefill(engine, seq, &text[..len]).unwrap();
+    nextn.see(engine, seq).unwrap();
+    let known = |at: usize| text.get(at).copied();
+    let made = nextn.guess(&Text::new(text.len(), &known), &mut usize::MAX.into(), out);
+    assert_eq!(made, Ok(Some(out.len())), "{len}");
+    nextn.close().unwrap();
+    let (_, position, logits) = layer.results().last().unwrap();
+    assert_eq!(position, len - 2 + out.len());
+    assert_eq!(*out.last().unwrap(), argmax(logits).unwrap());
+    logits.to_vec()
+}
+
+/// The largest difference, relative to the largest number.
+fn difference(logits: &[f32], expected: impl Iterator<Item = f64>) -> f64 {
+    let (mut error, mut size) = (0.0_f64, 0.0_f64);
+    for (x, y) in logits.iter().zip(expected) {
+        (error, size) = (error.max((f64::from(*x) - y).abs()), size.max(y.abs()));
+    }
+    assert!(size > 0.5);
+    error / size
+}
+
+/// The logits of the layer are those of the formula, one row after the other, in all ways to come to it.
 #[test]
 fn the_layer_computes_what_the_formula_says() {
-    for own in [true, false] {
-        let written = file(false, own);
-        let bytes = written.finish();
-        let model = Model::open(&bytes).unwrap();
-        let predictor = model.predictor().unwrap();
-        assert_eq!((predictor.config().layers, usize::from(predictor.config().first_layer)), (1, LAYER));
-        let exact = Limits { context: 64, kv_type: KvType::F32, rows: 16, ..Limits::default() };
-        let [plan, small] = [&model, &predictor].map(|model| Plan::new(model, &exact).unwrap());
-        let [mut memory, mut small_memory] = [&plan, &small].map(|plan| Memory::new(plan.bytes()));
-        let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
-        let mut layer = Engine::new(&predictor, &small, small_memory.bytes()).unwrap();
-        let seq = engine.open().unwrap();
+    for (architecture, own) in
+        FAMILIES.into_iter().flat_map(|of| [Own::Nothing, Own::Norm, Own::All].map(|own| (of, own)))
+    {
+        let written = file(architecture, false, own);
+        with_layer(&written.finish(), |engine, seq, layer| {
+            let tokens: Vec<u32> = (0..20).map(|i| (i * 37 + 5) % 320).collect();
+            let mut hidden = Vec::new();
+            engine.queue(seq, 0, &tokens, Logits::Hidden).unwrap();
+            while engine.step(usize::MAX).unwrap() != Step::Idle {
+                engine.hidden(|_, _, row| hidden.push(row.to_vec()));
+            }
+            let rows = expected(&written, (architecture, own), &tokens, &hidden, 1e-5);
+            for len in 2..tokens.len() {
+                let logits = guessed((engine, seq), layer, &tokens[..=len], &mut [0]);
+                let error = difference(&logits, rows[len - 1].iter().copied());
+                assert!(error < 1e-3, "{} {own:?} {len}: {error}", architecture.name());
+            }
+        });
+    }
+}
 
-        let tokens: Vec<u32> = (0..20).map(|i| (i * 37 + 5) % 320).collect();
-        let mut hidden = Vec::new();
-        engine.queue(seq, 0, &tokens, Logits::Hidden).unwrap();
-        while engine.step(usize::MAX).unwrap() != Step::Idle {
-            engine.hidden(|_, _, row| hidden.push(row.to_vec()));
-        }
-        let rows = expected(&written, own, &tokens, &hidden, 1e-5);
-        engine.reset(seq).unwrap();
-
-        // One row after the other, in all ways to come to it.
-        for len in 2..tokens.len() {
-            let mut nextn = NextN::new(&mut layer).unwrap();
-            nextn.prefill(&mut engine, seq, &tokens[..len]).unwrap();
-            nextn.see(&mut engine, seq).unwrap();
-            let text = [&tokens[..len], &tokens[len..=len]].concat();
-            let known = |at: usize| text.get(at).copied();
-            let mut out = [0];
-            let made = nextn.guess(&Text::new(len + 1, &known), &mut usize::MAX.into(), &mut out);
-            assert_eq!(made, Ok(Some(1)), "{len}");
-            nextn.close().unwrap();
-            let (_, position, logits) = layer.results().last().unwrap();
-            assert_eq!(position, len - 1);
-            assert_eq!(out[0], argmax(logits).unwrap());
-            let expected = &rows[position];
-            let error = logits.iter().zip(expected).map(|(x, y)| (f64::from(*x) - y).abs()).fold(0.0, f64::max);
-            let size = expected.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
-            assert!(size > 0.5 && error < 1e-3 * size, "{own} {len}: {error} of {size}");
-            engine.reset(seq).unwrap();
-        }
+/// The logits of the layer are those of llama.cpp, also where it goes on from its own hidden state: see `tests/data/nextn`.
+#[test]
+fn the_layer_computes_what_llama_cpp_computes() {
+    let made =
+        [(Architecture::Qwen35, Own::Norm), (Architecture::Qwen35Moe, Own::Norm), (Architecture::Glm4Moe, Own::All)];
+    let tokens: Vec<u32> = (0..10).map(|i| (i * 37 + 5) % 320).collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nextn");
+    let made = made.map(|(architecture, own)| (architecture.name(), file(architecture, false, own).finish()));
+    if std::env::var_os("GLEED_WRITE_FIXTURES").is_some() {
+        made.iter().for_each(|(name, bytes)| std::fs::write(format!("{folder}/{name}.gguf"), bytes).unwrap());
+    }
+    for (name, bytes) in made {
+        let theirs = std::fs::read(format!("{folder}/{name}.f32")).unwrap();
+        let theirs: Vec<f64> =
+            theirs.chunks_exact(4).map(|x| f32::from_le_bytes(x.try_into().unwrap()).into()).collect();
+        let rows: Vec<&[f64]> = theirs.chunks_exact(320).collect();
+        assert_eq!(rows.len(), tokens.len() - 1 + 2);
+        with_layer(&bytes, |engine, seq, layer| {
+            let mut worst = 0.0_f64;
+            for len in 2..tokens.len() {
+                let logits = guessed((engine, seq), layer, &tokens[..=len], &mut [0]);
+                worst = worst.max(difference(&logits, rows[len - 1].iter().copied()));
+            }
+            for count in [2, 3] {
+                let mut out = vec![0; count];
+                let logits = guessed((engine, seq), layer, &tokens, &mut out);
+                worst = worst.max(difference(&logits, rows[tokens.len() - 3 + count].iter().copied()));
+            }
+            println!("{name}: {worst:.1e}");
+            assert!(worst < 1e-4, "{name}: {worst}");
+        });
     }
 }
 
 /// Rows of the layer: one for each token of the text, and one for each guess behind the first. What was wrong is taken back.
 #[test]
 fn rows_are_computed_once() {
-    let bytes = file(true, true).finish();
+    let bytes = file(Architecture::Qwen35, true, Own::All).finish();
     let model = Model::open(&bytes).unwrap();
     let predictor = model.predictor().unwrap();
     let limits = Limits { context: 128, rows: 8, logit_rows: 4, checkpoints: 2, ..Limits::default() };
@@ -170,7 +215,7 @@ fn rows_are_computed_once() {
 /// The same guesses with any budget, and after what the layer has missed it begins anew.
 #[test]
 fn budgets_and_gaps() {
-    let bytes = file(true, false).finish();
+    let bytes = file(Architecture::Qwen35, true, Own::Nothing).finish();
     let model = Model::open(&bytes).unwrap();
     let predictor = model.predictor().unwrap();
     let limits = Limits { context: 128, rows: 8, logit_rows: 4, ..Limits::default() };
@@ -218,7 +263,7 @@ fn what_cannot_predict_is_refused() {
     let plain = SyntheticModel::of(Architecture::Qwen35).bytes();
     let refused = Model::open(&plain).unwrap().predictor().unwrap_err();
     assert!(matches!(refused, ModelError::MissingKey { key } if key.as_bytes() == b"qwen35.nextn_predict_layers"));
-    let mut broken = file(true, true);
+    let mut broken = file(Architecture::Qwen35, true, Own::All);
     broken.tensors.retain(|tensor| !tensor.name.ends_with("nextn.hnorm.weight"));
     let bytes = broken.finish();
     let refused = Model::open(&bytes).unwrap().predictor().unwrap_err();
@@ -228,7 +273,7 @@ fn what_cannot_predict_is_refused() {
         "{refused}"
     );
 
-    let bytes = file(true, true).finish();
+    let bytes = file(Architecture::Qwen35, true, Own::All).finish();
     let model = Model::open(&bytes).unwrap();
     let predictor = model.predictor().unwrap();
     assert!(predictor.predictor().is_err());

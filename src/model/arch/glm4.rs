@@ -2,6 +2,8 @@
 
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, OPTIONAL_BIASES, SHARED_COUNT};
 use crate::nn::{RopePairs, RouterScores, Routing};
+#[cfg(feature = "predictor")]
+use crate::program::lists::predictor;
 use crate::program::lists::{
     ATTENTION, BOTH_NORMS_LAYER, EXPERTS, FEED_FORWARD, LATE_FFN_NORM, SHARED_EXPERTS, layer, uniform,
 };
@@ -36,6 +38,8 @@ pub(super) const GLM4_MOE: Architecture = Architecture {
         keys.refuse_fourth_position()
     },
     program: |_, _| Ok(LATE_NORM_EXPERTS),
+    #[cfg(feature = "predictor")]
+    predictor: Some(|config| predictor(&LATE_NORM_EXPERTS, config)),
     ..DECODER
 };
 

@@ -4,9 +4,11 @@ use super::{Architecture, DECODER, SHARED_WIDTH};
 use crate::kv::LayerSet;
 use crate::model::keys::{GROUPS, Keys};
 use crate::ops::{Input, Source, Target};
+#[cfg(feature = "predictor")]
+use crate::program::lists::predictor;
 use crate::program::lists::{
     ATTENTION, CONVOLVE, DELTA_RULE, FEED_FORWARD, LATE_FFN_NORM, MIXER_INPUT, SHARED_EXPERTS, all, finished, layer,
-    mixer_output, norm, predictor, quantize, uniform,
+    mixer_output, norm, quantize, uniform,
 };
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, HeadGates, Mixer, ModelError, QkNorm, Role};
@@ -48,6 +50,7 @@ pub(super) const QWEN35: Architecture = Architecture {
         Ok(())
     },
     program: |_, _| Ok(PROGRAM),
+    #[cfg(feature = "predictor")]
     predictor: Some(|config| predictor(&PROGRAM, config)),
     ..DECODER
 };

@@ -4,6 +4,7 @@ mod architectures;
 mod forms;
 mod layers;
 mod more_forms;
+pub mod predictor;
 mod recurrent;
 mod weights;
 
