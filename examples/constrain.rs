@@ -125,12 +125,13 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     };
     let compiled = begin.elapsed();
     let mut results = Vec::new();
+    let limits = limits(&request)?;
     for text in list(&request, "texts")? {
-        results.push(result(&grammar, limits(&request), text, (time, options.close))?);
+        results.push(result(&grammar, limits, text, (time, options.close))?);
     }
     for ids in list(&request, "walks")? {
         let tokens = tokens.ok_or("walks need --model FILE")?;
-        results.push(walk(&grammar, limits(&request), ids, time, tokens)?);
+        results.push(walk(&grammar, limits, ids, time, tokens)?);
     }
     let mut answer = json!({"ok": true, "results": results});
     if time {
@@ -149,14 +150,49 @@ fn list<'r>(request: &'r Value, name: &str) -> Result<&'r [Value], String> {
     }
 }
 
+/// The string that a member is, if it is there.
+fn text<'r>(members: &'r Value, name: &str) -> Result<Option<&'r str>, String> {
+    match &members[name] {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        _ => Err(format!("{name} is not a string")),
+    }
+}
+
+/// The number that an option is, or another one if it is absent.
+fn number(request: &Value, name: &str, absent: usize) -> Result<usize, String> {
+    /// More than any grammar takes, and not more than a machine has memory for.
+    const MOST: u64 = 1 << 20;
+    match &request["options"][name] {
+        Value::Null => Ok(absent),
+        other => match other.as_u64() {
+            Some(number) if number <= MOST => Ok(number as usize),
+            _ => Err(format!("option {name} is a number up to {MOST}")),
+        },
+    }
+}
+
+/// The truth value that an option is, or another one if it is absent.
+fn flag(request: &Value, name: &str, absent: bool) -> Result<bool, String> {
+    match &request["options"][name] {
+        Value::Null => Ok(absent),
+        other => other.as_bool().ok_or_else(|| format!("option {name} is true or false")),
+    }
+}
+
+/// The id of a token. One that no vocabulary has stands for those that are too large.
+fn token_id(value: &Value) -> Option<u32> {
+    value.as_u64().map(|id| u32::try_from(id).unwrap_or(u32::MAX))
+}
+
 /// The format of calls that a request names.
 fn format(request: &Value) -> Result<CallFormat, String> {
-    let name = request["options"]["format"].as_str().ok_or("tools need options.format")?;
+    let name = text(&request["options"], "format")?.ok_or("tools need options.format")?;
     CallFormat::named(name).ok_or_else(|| format!("no format of calls is named {name}"))
 }
 
 fn thoughts(request: &Value) -> Result<Option<ThoughtMarks>, String> {
-    match request["options"]["thoughts"].as_str() {
+    match text(&request["options"], "thoughts")? {
         None => Ok(None),
         Some("think") => Ok(Some(ThoughtMarks::THINK)),
         Some("channel") => Ok(Some(ThoughtMarks::CHANNEL)),
@@ -175,16 +211,16 @@ fn marks(request: &Value, tokens: Tokens<'_>) -> Result<Marks, String> {
 
 fn calls<'t>(request: &'t Value, tools: &'t [u8], marks: &'t Marks) -> Result<Calls<'t>, String> {
     let options = &request["options"];
-    let choice = match options["tool_choice"].as_str() {
+    let choice = match text(options, "tool_choice")? {
         None | Some("auto") => ToolChoice::Auto,
         Some("required") => ToolChoice::Required,
         Some(name) => ToolChoice::Named(name),
     };
     Ok(Calls {
         choice,
-        parallel: options["parallel"].as_bool().unwrap_or(true),
+        parallel: flag(request, "parallel", true)?,
         thoughts: thoughts(request)?,
-        is_thinking: options["thinking"].as_bool().unwrap_or(false),
+        is_thinking: flag(request, "thinking", false)?,
         marks: marks.as_slice(),
         ..Calls::new(tools, format(request)?)
     })
@@ -199,8 +235,7 @@ fn walk(
     (tokenizer, trie): (&Tokenizer<'_, '_>, &TokenTrie<'_>),
 ) -> Result<Value, String> {
     let told = |error: MatchError| error.to_string();
-    let ids: Option<Vec<u32>> =
-        ids.as_array().map(|ids| ids.iter().map(|id| id.as_u64().map_or(u32::MAX, |id| id as u32)).collect());
+    let ids: Option<Vec<u32>> = ids.as_array().and_then(|ids| ids.iter().map(token_id).collect());
     let ids = ids.ok_or("a walk is a list of ids")?;
     let mut memory = AlignedBytes::new(Matcher::plan(limits).map_err(told)?);
     let mut matcher = Matcher::new(grammar, limits, memory.bytes()).map_err(told)?;
@@ -260,58 +295,61 @@ const OPTIONS: &str = "whitespace escapes closed one_of_as_any_of close ignore s
     format tool_choice parallel thoughts thinking";
 
 fn options<'o>(request: &Value, ignore: &'o [&'o str]) -> Result<Options<'o>, String> {
+    if !matches!(request["options"], Value::Null | Value::Object(_)) {
+        return Err("options is not an object".into());
+    }
     let names = request["options"].as_object().into_iter().flatten().map(|(name, _)| name);
     if let Some(name) = names.into_iter().find(|name| !OPTIONS.split(' ').any(|option| option == *name)) {
         return Err(format!("option {name} is none of: {OPTIONS}"));
     }
-    let named = |name: &str| request[name].as_str().or(request["options"][name].as_str()).map(str::to_owned);
-    let whitespace = match named("whitespace").as_deref() {
+    let named = |name: &str| {
+        text(request, name).and_then(|found| found.map_or(text(&request["options"], name), |text| Ok(Some(text))))
+    };
+    let whitespace = match named("whitespace")? {
         None | Some("bounded") => Whitespace::Bounded,
         Some("compact") => Whitespace::Compact,
         Some("spaced") => Whitespace::Spaced,
         Some("any") => Whitespace::Any,
         Some(other) => return Err(format!("whitespace {other}: bounded, compact, spaced or any was expected")),
     };
-    let escapes = match named("escapes").as_deref() {
+    let escapes = match named("escapes")? {
         None | Some("short") => Escapes::Short,
         Some("all") => Escapes::All,
         Some(other) => return Err(format!("escapes {other}: short or all was expected")),
     };
-    let flag = |name: &str| match &request["options"][name] {
-        Value::Null => Ok(false),
-        other => other.as_bool().ok_or_else(|| format!("option {name} is true or false")),
-    };
-    let states = request["options"]["states"].as_u64().map_or(Options::default().states, |states| states as u32);
     Ok(Options {
         whitespace,
         escapes,
-        closed: flag("closed")?,
-        one_of_as_any_of: flag("one_of_as_any_of")?,
+        closed: flag(request, "closed", false)?,
+        one_of_as_any_of: flag(request, "one_of_as_any_of", false)?,
         ignore,
-        states,
-        close: flag("close")?,
+        states: number(request, "states", Options::default().states as usize)? as u32,
+        close: flag(request, "close", false)?,
     })
 }
 
-fn limits(request: &Value) -> Limits {
+fn limits(request: &Value) -> Result<Limits, String> {
     let limits = Limits::default();
-    let number = |name: &str, other: usize| request["options"][name].as_u64().map_or(other, |number| number as usize);
-    Limits {
-        items: number("items", limits.items),
-        nodes: number("nodes", limits.nodes),
-        depth: number("depth", limits.depth),
+    Ok(Limits {
+        items: number(request, "items", limits.items)?,
+        nodes: number(request, "nodes", limits.nodes)?,
+        depth: number(request, "depth", limits.depth)?,
         ..limits
-    }
+    })
 }
 
 /// Returns what a matcher says of a text: a string, or a list of strings and ids of tokens.
 fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, (time, close): (bool, bool)) -> Result<Value, String> {
+    let parts = match text {
+        Value::String(_) => std::slice::from_ref(text),
+        Value::Array(parts) if parts.iter().all(|part| part.is_string() || part.is_u64()) => parts.as_slice(),
+        _ => return Err("a text is a string, or a list of strings and ids of tokens".into()),
+    };
     let run = || -> Result<Value, MatchError> {
         let mut memory = AlignedBytes::new(Matcher::plan(limits)?);
         let mut matcher = Matcher::new(grammar, limits, memory.bytes())?;
         let begin = Instant::now();
         let mut prefix = 0;
-        let parts = text.as_array().map_or(std::slice::from_ref(text), Vec::as_slice);
         let mut whole = true;
         for part in parts {
             let taken = match part {
@@ -320,7 +358,7 @@ fn result(grammar: &Grammar<'_>, limits: Limits, text: &Value, (time, close): (b
                     prefix += taken;
                     taken == text.len()
                 }
-                other => matcher.take_token(other.as_u64().map_or(u32::MAX, |id| id as u32))?,
+                other => matcher.take_token(token_id(other).unwrap_or(u32::MAX))?,
             };
             whole &= taken;
             if !whole {

@@ -110,6 +110,65 @@ pub(super) fn chars(partial: Partial) -> Option<(u32, u32)> {
     }
 }
 
+/// Bytes at the begin of a character of which neighbours are written alike, in strings of JSON.
+const RUNS: [[u8; 2]; 4] = [[0, 0x1F], [0x20, 0x21], [0x23, 0x5B], [0x5D, 0x7E]];
+/// Bytes with which no character begins, and those with which any continuation begins one.
+const LEADS: [[u8; 2]; 6] = [[0x80, 0xC1], [0xC2, 0xDF], [0xE1, 0xEC], [0xEE, 0xEF], [0xF1, 0xF3], [0xF5, 0xFF]];
+
+/// Returns the first and the last of the bytes around one that make of what was read what it makes, for an automaton that has the same
+/// for all characters that `around` returns around some: `None` if not all of these are alike.
+pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32; 2]) -> Option<[u32; 2]>) -> [u8; 2] {
+    let run_of = |runs: &[[u8; 2]]| runs.iter().copied().find(|[first, last]| (*first..=*last).contains(&byte));
+    let run = match (partial >> 28, byte) {
+        (0, 0..0x80) if codec == RAW => Some([0, 0x7F]),
+        (0, 0..0x80) => run_of(&RUNS),
+        (0, _) => run_of(&LEADS),
+        (UTF8, _) => run_of(&[[0, 0x7F], [0x80, 0xBF], [0xC0, 0xFF]]),
+        _ => None,
+    };
+    let Some([first, last]) = run else { return [byte; 2] };
+    let (low, high) = match read(codec, partial, byte) {
+        Read::Wrong if partial != 0 && (0x80..0xC0).contains(&byte) => return [byte; 2],
+        Read::Wrong => return [first, last],
+        Read::Char(char) => (char, char),
+        Read::Range(_, low, high) => (low, high),
+        Read::Escape(..) | Read::RangeOrHigh(..) => return [byte; 2],
+    };
+    let Some([from, to]) = around([low, high]) else { return [byte; 2] };
+    let (from, to) = match chars(partial) {
+        // Only these can come at all.
+        Some((first, last)) => (from.max(first), to.min(last)),
+        None => (from, to),
+    };
+    // None of the characters between is a surrogate.
+    let (from, to) = if low < 0xD800 { (from, to.min(0xD7FF)) } else { (from.max(0xE000), to) };
+    let chars = high.saturating_sub(low).saturating_add(1);
+    let (below, above) = (low.saturating_sub(from) / chars, to.saturating_sub(high) / chars);
+    let [below, above] = [below, above].map(|bytes| u8::try_from(bytes).unwrap_or(u8::MAX));
+    [first.max(byte.saturating_sub(below)), last.min(byte.saturating_add(above))]
+}
+
+/// Returns the least part of a character of which the same bytes make the same as of this one, for an automaton that has the same for all
+/// characters from `first` on up to those of this one.
+pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
+    let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
+    let bits = 6 * left;
+    let least = match length {
+        1 => 0x80,
+        2 => 0x800,
+        _ => 0x1_0000,
+    };
+    let of = |value: u32| match utf8(length, left, value) {
+        Read::Range(partial, low, high) if low == value << bits && high - low == (1 << bits) - 1 => Some(partial),
+        _ => None,
+    };
+    // With the bytes of surrogates not all continuations make a character.
+    let is_whole = |value: u32| !(0xD800..0xE000).contains(&(value << bits | ((1 << bits) - 1)));
+    let value = first.max(least).div_ceil(1 << bits);
+    let found = of(value).filter(|_| is_whole(value) && of(partial & 0xFF_FFFF) == Some(partial));
+    found.filter(|_| is_whole(partial & 0xFF_FFFF)).unwrap_or(partial)
+}
+
 /// Returns the fewest bytes that make one of the characters from here to there of what was read of one, if any bytes do.
 pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> Option<u32> {
     let meets = |(first, last): (u32, u32)| first.max(low) <= last.min(high);

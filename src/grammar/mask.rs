@@ -142,20 +142,23 @@ impl Matcher<'_, '_> {
     ) -> Result<bool, MatchError> {
         let (nodes, begin) = (trie.nodes(walk.part), walk.node);
         let end = begin.saturating_add(*left);
-        while let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) {
+        // All that is done at a node is to allow its token.
+        let is_quick = walk.most.is_none() && walk.named.is_none() && !walk.clears && walk.free().is_none();
+        loop {
+            if is_quick {
+                walk.node = self.walk_known(trie, walk.part, [walk.node, end], mask);
+            }
+            let Some(node) = nodes.get(walk.node).filter(|_| walk.node < end) else { break };
             let depth = node.depth();
+            self.settle(depth);
             if let Some(first) = walk.first.filter(|first| depth == 1 && !contains(first, node.byte())) {
                 walk.node = trie.begin_behind(walk.part, node.byte(), &first).min(nodes.len());
                 continue;
             }
             let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { break };
             let next = match self.tables.seen.known(from.number, node.byte()) {
-                Known::To(number) if number == from.number => Some(from),
-                Known::To(number) => Some(self.seen_again(from, number)?),
+                Known::To(number) => self.seen_again(from, number)?,
                 Known::Dead => None,
-                Known::Counts => self.counted(from)?,
-                // Few frontiers are met twice behind the end of a string.
-                Known::Nothing if matches!(walk.part, Part::Closing(_)) => self.next(from, node.byte())?,
                 Known::Nothing => self.behind(depth, node.byte())?,
             };
             let tree = walk.node..walk.node.saturating_add(node.nodes().max(1) as usize);
@@ -208,43 +211,19 @@ impl Matcher<'_, '_> {
         (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
-    /// Returns the frontier behind a character of a counted text that leads to the same state.
-    fn counted(&mut self, from: Saved) -> Result<Option<Saved>, MatchError> {
-        let item = self.item(from.frontier(), 0);
-        let next = Item { count: item.count.saturating_add(1), ..item };
-        if item.count >= self.most(item) {
-            return Ok(None);
-        }
-        Ok(Some(Saved { number: from.number, ..self.put(from, next)? }))
-    }
-
     /// Returns the frontier of one item that lies behind another one.
     #[inline]
     pub(super) fn put(&mut self, from: Saved, item: Item) -> Result<Saved, MatchError> {
         let start = from.start.wrapping_add(from.count);
         let error = MatchError::TooAmbiguous { limit: self.limits.items };
         *self.tables.items.get_mut(start as usize).ok_or(error)? = item;
-        Ok(Saved { start, count: 1, number: 0, accepting: 0, ..from })
-    }
-
-    /// Returns a frontier that was seen before, behind another one.
-    #[inline]
-    fn seen_again(&mut self, from: Saved, number: u32) -> Result<Saved, MatchError> {
-        let [nodes, returns] = self.on_path(from, self.tables.seen.most())?;
-        let start = from.start.wrapping_add(from.count);
-        let items = self.tables.seen.items(number);
-        let end = (start as usize).saturating_add(items.len());
-        let error = MatchError::TooAmbiguous { limit: self.limits.items };
-        let places = self.tables.items.get_mut(start as usize..end).ok_or(error)?;
-        places.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
-        let accepting = self.tables.seen.accepting(number);
-        Ok(Saved { start, count: items.len() as u32, number, nodes, returns, accepting })
+        Ok(Saved { start, count: 1, number: 0, accepting: 0, elsewhere: 0, ..from })
     }
 
     /// Returns the nodes and returns that the bytes of a token have made, and at most so many more: a token alone has no room for
     /// more than the limit either.
     #[inline]
-    fn on_path(&self, from: Saved, [nodes, returns]: [u32; 2]) -> Result<[u32; 2], MatchError> {
+    pub(super) fn on_path(&self, from: Saved, [nodes, returns]: [u32; 2]) -> Result<[u32; 2], MatchError> {
         let (limit, counts) =
             (self.limits.nodes, [from.nodes.saturating_add(nodes), from.returns.saturating_add(returns)]);
         if counts.iter().all(|count| *count as usize <= limit) {
@@ -258,28 +237,11 @@ impl Matcher<'_, '_> {
     fn behind(&mut self, depth: usize, byte: u8) -> Result<Option<Saved>, MatchError> {
         let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { return Ok(None) };
         let next = self.next(from, byte)?;
-        let number = if self.tables.seen.is_noted(from.number) { from.number } else { self.number(from) };
-        self.tables.walk.get_mut(depth.wrapping_sub(1)).into_iter().for_each(|from| from.number = number);
-        let Some(next) = next else {
-            // In a counted text that depends on the count, too.
-            if !self.is_counted(from) {
-                self.tables.seen.note(number, byte, Known::Dead);
-            }
-            return Ok(None);
-        };
-        let to = self.number(next);
-        let known = match to {
-            0 => Known::Nothing,
-            // There is no count of rounds in which nodes are made and not needed.
-            _ if to == number && [next.nodes, next.returns] != [from.nodes, from.returns] => Known::Nothing,
-            _ if !self.is_counted(from) => Known::To(to),
-            _ if to == number && self.item(from.frontier(), 0).count != self.item(next.frontier(), 0).count => {
-                Known::Counts
-            }
-            _ => Known::Nothing,
-        };
-        self.tables.seen.note(number, byte, known);
-        Ok(Some(Saved { number: to, ..next }))
+        let from = self.numbered(from);
+        self.tables.walk.get_mut(depth.wrapping_sub(1)).into_iter().for_each(|place| *place = from);
+        let next = next.map(|next| self.numbered(next));
+        self.note(from, byte, next);
+        Ok(next)
     }
 
     /// Returns the frontier behind a byte, if it is allowed.
@@ -322,24 +284,7 @@ impl Matcher<'_, '_> {
     }
 
     /// Whether a frontier is one counted text.
-    fn is_counted(&self, from: Saved) -> bool {
+    pub(super) fn is_counted(&self, from: Saved) -> bool {
         from.count == 1 && self.grammar.word(self.item(from.frontier(), 0).code) & 0xFF == COUNTED
-    }
-
-    /// Returns the number of a frontier among those seen, or 0: those within a character are not noted. A counted text has one
-    /// number for all counts.
-    fn number(&mut self, from: Saved) -> u32 {
-        let start = from.start as usize;
-        let items = self.tables.items.get(start..start.saturating_add(from.count as usize)).unwrap_or_default();
-        if items.iter().any(|item| item.partial != 0) {
-            return 0;
-        }
-        match items {
-            [item] if self.grammar.word(item.code) & 0xFF == COUNTED => {
-                self.tables.seen.number(&[Item { count: 0, ..*item }], from.accepting)
-            }
-            _ if items.iter().any(|item| self.grammar.word(item.code) & 0xFF == COUNTED) => 0,
-            _ => self.tables.seen.number(items, from.accepting),
-        }
     }
 }

@@ -204,6 +204,7 @@
 //! # }
 //! ```
 
+mod alike;
 mod ast;
 mod begin;
 mod build;
@@ -227,6 +228,7 @@ mod highest;
 mod job;
 mod json;
 mod jump;
+mod known;
 mod lengths;
 mod lower;
 mod making;

@@ -22,7 +22,7 @@ pub(super) struct Seen<'m> {
 /// How many frontiers are kept.
 pub(super) const FRONTIERS: usize = 32;
 /// The most items of one.
-const ITEMS: usize = 10;
+pub(super) const ITEMS: usize = 10;
 /// A walk that has forgotten all so often meets too many frontiers: then no more are noted.
 const MOST_FORGOTTEN: u32 = 16;
 
@@ -31,16 +31,30 @@ const MOST_FORGOTTEN: u32 = 16;
 #[repr(C)]
 pub(super) struct Content {
     items: [Item; ITEMS],
-    count: u32,
+    pub(super) count: u32,
     /// 1: the text may end.
-    accepting: u32,
-    next: [u8; 256],
+    pub(super) accepting: u32,
+    /// 1: one counted text, for all counts: its item has none.
+    counted: u32,
+    /// Of a counted text: the fewest and the most characters that it may have here.
+    pub(super) bounds: [u32; 2],
+    pub(super) next: [u8; 256],
 }
 
-// What is known of a byte: nothing, or one of these, or the place of a frontier, plus 1.
-const NOTHING: u8 = 0;
-const DEAD: u8 = 255;
-const COUNTS: u8 = 254;
+/// A frontier that gets a number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noted<'i> {
+    pub(super) items: &'i [Item],
+    pub(super) accepting: u32,
+    /// Of a counted text, as in [`Content`].
+    pub(super) bounds: Option<[u32; 2]>,
+    /// Nothing is forgotten for it.
+    pub(super) is_spare: bool,
+}
+
+// What is known of a byte: nothing, or that it leads nowhere, or the place of a frontier, plus 1.
+pub(super) const NOTHING: u8 = 0;
+pub(super) const DEAD: u8 = 255;
 
 /// Where a byte leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,10 +62,46 @@ pub(super) enum Known {
     Nothing,
     /// Nowhere.
     Dead,
-    /// To the frontier of this number.
+    /// To the frontier of this number, if a counted text may have as many characters there.
     To(u32),
-    /// To the same place in a counted text, if one more character may be counted.
-    Counts,
+}
+
+impl Content {
+    fn is(&self, noted: Noted<'_>) -> bool {
+        self.items.get(..self.count as usize) == Some(noted.items) && self.accepting == noted.accepting
+    }
+
+    /// Returns the characters of a counted text behind a byte that leads from another frontier here, if it may have so many.
+    #[inline]
+    pub(super) fn chars_behind(&self, other: &Content, chars: u32) -> Option<u32> {
+        if self.counted & other.counted == 0 {
+            return Some(0);
+        }
+        let is_whole = self.items.first().is_some_and(|item| item.partial == 0);
+        let chars = chars.saturating_add(u32::from(is_whole));
+        let [least, most] = self.bounds;
+        (least..=most).contains(&chars).then_some(chars)
+    }
+
+    /// Whether bytes that lead from another frontier here can have made nodes. None are where both are in the same text.
+    #[inline]
+    pub(super) fn can_grow(&self, other: &Content) -> bool {
+        self.count != 1 || other.count != 1 || !self.items.iter().zip(other.items).take(1).all(|(a, b)| a.is_beside(b))
+    }
+
+    /// Whether it is one counted text.
+    #[inline]
+    pub(super) fn is_counted(&self) -> bool {
+        self.counted != 0
+    }
+
+    /// Writes the items, with this count if it is a counted text.
+    pub(super) fn write(&self, places: &mut [Item], chars: u32) {
+        places.iter_mut().zip(self.items.iter().take(self.count as usize)).for_each(|(place, item)| *place = *item);
+        if self.is_counted() {
+            places.iter_mut().take(1).for_each(|item| item.count = chars);
+        }
+    }
 }
 
 impl<'m> Seen<'m> {
@@ -80,9 +130,10 @@ impl<'m> Seen<'m> {
         self.made
     }
 
-    /// Returns the most nodes and returns that a byte has made in this walk.
-    pub(super) fn most(&self) -> [u32; 2] {
-        self.most
+    /// Returns the most nodes and returns that a byte has made in this walk, if it can have made any.
+    #[inline]
+    pub(super) fn most(&self, can_grow: bool) -> [u32; 2] {
+        if can_grow { self.most } else { [0; 2] }
     }
 
     /// Notes how many nodes and returns there are behind a byte.
@@ -107,7 +158,6 @@ impl<'m> Seen<'m> {
         match next.copied().unwrap_or(NOTHING) {
             NOTHING => Known::Nothing,
             DEAD => Known::Dead,
-            COUNTS => Known::Counts,
             place => Known::To(self.generation << SHIFT | u32::from(place)),
         }
     }
@@ -117,25 +167,13 @@ impl<'m> Seen<'m> {
         self.get(number).is_some()
     }
 
-    /// Returns the items of a frontier.
-    #[inline]
-    pub(super) fn items(&self, number: u32) -> &[Item] {
-        self.get(number).and_then(|content| content.items.get(..content.count as usize)).unwrap_or_default()
-    }
-
-    /// Whether the text may end at a frontier, as 1 or 0.
-    pub(super) fn accepting(&self, number: u32) -> u32 {
-        self.get(number).map_or(0, |content| content.accepting)
-    }
-
-    /// Returns the number of the frontier of these items, at which the text may end or not. 0: it is not noted.
-    pub(super) fn number(&mut self, items: &[Item], accepting: u32) -> u32 {
-        let known = self.frontiers.iter().take(self.used).position(|content| {
-            content.items.get(..content.count as usize) == Some(items) && content.accepting == accepting
-        });
+    /// Returns the number of a frontier. 0: it is not noted.
+    pub(super) fn number(&mut self, noted: Noted<'_>) -> u32 {
+        let known = self.frontiers.iter().take(self.used).position(|content| content.is(noted));
         let place = match known {
             Some(place) => place,
-            None if items.len() > ITEMS || self.is_stopped() => return 0,
+            None if noted.items.len() > ITEMS || self.is_stopped() => return 0,
+            None if noted.is_spare && self.used >= self.frontiers.len() / 4 * 3 => return 0,
             None => {
                 if self.used == self.frontiers.len() {
                     self.forget(self.made);
@@ -144,30 +182,49 @@ impl<'m> Seen<'m> {
                         return 0;
                     }
                 }
-                let place = self.used;
-                let Some(content) = self.frontiers.get_mut(place) else { return 0 };
-                let (count, next) = (items.len() as u32, [NOTHING; 256]);
-                *content = Content { items: Default::default(), count, accepting, next };
-                content.items.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
-                self.used += 1;
-                place
+                self.add(noted)
             }
         };
         self.generation << SHIFT | (place as u32 + 1)
     }
 
-    /// Notes where a byte leads from a frontier, if both are known.
-    pub(super) fn note(&mut self, number: u32, byte: u8, known: Known) {
+    fn add(&mut self, noted: Noted<'_>) -> usize {
+        let Noted { items, accepting, bounds, .. } = noted;
+        let (count, counted, bounds) = (items.len() as u32, u32::from(bounds.is_some()), bounds.unwrap_or_default());
+        let place = self.used;
+        if let Some(content) = self.frontiers.get_mut(place) {
+            let none = [Item::default(); ITEMS];
+            *content = Content { items: none, count, accepting, counted, bounds, next: [NOTHING; 256] };
+            content.items.iter_mut().zip(items).for_each(|(place, item)| *place = *item);
+            self.used += 1;
+        }
+        place
+    }
+
+    /// Notes where the bytes from one to another lead from a frontier, if both frontiers are known.
+    pub(super) fn note(&mut self, number: u32, [first, last]: [u8; 2], known: Known) {
         let next = match known {
             Known::Nothing => return,
             Known::Dead => DEAD,
-            Known::Counts => COUNTS,
             Known::To(to) if to >> SHIFT == self.generation => (to & !(MASK << SHIFT)) as u8,
             Known::To(_) => return,
         };
         let Some(place) = self.place(number) else { return };
         let content = self.frontiers.get_mut(place);
-        content.and_then(|content| content.next.get_mut(usize::from(byte))).into_iter().for_each(|known| *known = next);
+        let row = content.and_then(|content| content.next.get_mut(usize::from(first)..=usize::from(last)));
+        row.into_iter().flatten().for_each(|known| *known = next);
+    }
+
+    /// Returns what is known of a frontier, and how a row says that a byte leads to it.
+    pub(super) fn content(&self, number: u32) -> Option<(&Content, u8)> {
+        let place = self.place(number)?;
+        Some((self.frontiers.get(place)?, place as u8 + 1))
+    }
+
+    /// Returns the frontier to which a byte leads, as a row says it, and its number.
+    pub(super) fn at(&self, to: u8) -> Option<(&Content, u32)> {
+        let content = self.frontiers.get(usize::from(to.checked_sub(1)?))?;
+        Some((content, self.generation << SHIFT | u32::from(to)))
     }
 
     #[inline]

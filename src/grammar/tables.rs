@@ -45,6 +45,14 @@ pub(super) struct Item {
     pub(super) node: u32,
 }
 
+impl Item {
+    /// Whether two items are in the same text.
+    #[inline]
+    pub(super) fn is_beside(self, other: Self) -> bool {
+        [self.code, self.node] == [other.code, other.node]
+    }
+}
+
 /// A call of a rule.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
@@ -105,13 +113,17 @@ pub(super) struct Saved {
     pub(super) number: u32,
     /// 1: the text may end.
     pub(super) accepting: u32,
+    /// Of a counted text that has a number: the characters so far.
+    pub(super) chars: u32,
+    /// 1: its items are not in the table yet, only among the frontiers seen.
+    pub(super) elsewhere: u32,
 }
 
 impl Saved {
     pub(super) fn new(from: Frontier) -> Self {
         let Frontier { start, count, nodes, returns, accepting } = from;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as u32);
-        Self { start, count, nodes, returns, number: 0, accepting: accepting.into() }
+        Self { start, count, nodes, returns, number: 0, accepting: accepting.into(), chars: 0, elsewhere: 0 }
     }
 
     pub(super) fn frontier(self) -> Frontier {

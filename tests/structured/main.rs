@@ -13,6 +13,7 @@ mod failures;
 mod gbnf;
 mod generated;
 mod jump;
+mod known;
 mod language;
 mod limits;
 mod maskbench;
