@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the shared library for the tests of the bindings, with what the demo model needs, and prints where it is.
+# Builds the shared library for the tests of the bindings, with what the demo model needs, and prints where it is. With `staticlib` the static one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+kind=${1:-cdylib}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target/bindings}")
-cargo rustc --quiet --release --locked -p gleed-ffi --lib --target-dir "$target" --crate-type cdylib \
-    --no-default-features --features std,grammar,gleed/arch-llama,gleed/quant-q8_0 >&2
-echo "$target/release/libgleed_ffi.so"
+cargo rustc --quiet --release --locked -p gleed-ffi --lib --target-dir "$target" --crate-type "$kind" \
+    --no-default-features --features "std,grammar,${FAMILIES:-gleed/arch-llama,gleed/quant-q8_0}" >&2
+case $kind in staticlib) echo "$target/release/libgleed_ffi.a" ;; *) echo "$target/release/libgleed_ffi.so" ;; esac

@@ -122,6 +122,10 @@ def main():
         print("In Python")
         python(empty(), take("In Python", "python"))
 
+        # bindings/js/test.sh runs these.
+        take("In JavaScript", "sh")
+        take("In JavaScript", "js")
+
         print("Without a heap")
         (place / "story").rename(place / "first-story")
         add = "cargo add gleed --path ../gleed --no-default-features --features full"

@@ -10,8 +10,13 @@ export interface OpenOptions {
   signal?: AbortSignal;
   /** Whether a browser keeps a file of a URL in its origin's private file system. Default: true. */
   cache?: boolean;
-  /** Which build computes. Default: "simd" where the machine takes it. Both compute the same bits. */
-  build?: "simd" | "plain";
+  /** Which build computes. Default: what `threads` needs, "simd" where the machine takes it. All compute the same bits. */
+  build?: "threads" | "simd" | "plain";
+  /**
+   * How many threads compute, at most 32. Default: in the worker of a page that is isolated from other origins one for each core, at most 8;
+   * elsewhere 1. More than one need SharedArrayBuffer, and on a page `worker`.
+   */
+  threads?: number;
   /** Whether the work is done in a worker, so that the page never waits. A bundler may want to make the Worker of worker.mjs itself. */
   worker?: boolean | Worker;
 }
@@ -92,7 +97,8 @@ export interface ModelInfo {
   /** The turn format of the file, or null: then `ask` needs `turns`. */
   turns: string | null;
   from: "network" | "cache" | "file" | "stream" | "memory";
-  build: "simd" | "plain";
+  build: "threads" | "simd" | "plain";
+  threads: number;
   arithmetic: number;
   version: string;
   /** Why the file could not be kept for the next time. */

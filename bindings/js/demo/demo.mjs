@@ -87,11 +87,11 @@ class Demo {
 
   #describe() {
     if (!this.#model) return;
-    const { name, architecture, bytes, build, from } = this.#model.info;
+    const { name, architecture, bytes, build, threads, from } = this.#model.info;
     const title = Object.assign(document.createElement("b"), { textContent: name || architecture });
     const sources = { cache: "kept by the browser", network: "downloaded", file: "from a file", memory: "from memory" };
     const size = (bytes / 1e6).toFixed(1);
-    $("model").replaceChildren(title, ` · ${size} MB, ${sources[from]} · WebAssembly ${build === "simd" ? "with" : "without"} SIMD`);
+    $("model").replaceChildren(title, ` · ${size} MB, ${sources[from]} · WebAssembly ${build === "plain" ? "without" : "with"} SIMD${threads > 1 ? ` and ${threads} threads` : ""}`);
   }
 
   /** Tells a new story, or asks in the conversation. */

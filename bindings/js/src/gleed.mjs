@@ -1,11 +1,12 @@
 /** Gleed for JavaScript: GGUF models in a browser, in Node, in Deno. A thin layer over the C functions of include/gleed.h. */
 import { GleedError } from "./error.mjs";
-import { compile, Library } from "./library.mjs";
+import { compile, hasSimd, Library } from "./library.mjs";
 import { Pool } from "./pool.mjs";
 import { openInWorker } from "./remote.mjs";
 import { load } from "./source.mjs";
 import { CONFIG, MODEL, PLAN, SECTION, TURNS, VOCAB } from "./structs.mjs";
 import { Text } from "./text.mjs";
+import { checkThreads, Threads, usualThreads } from "./threads.mjs";
 
 export { cachedModels, forgetModel } from "./cache.mjs";
 export { GleedError } from "./error.mjs";
@@ -35,20 +36,28 @@ export class Gleed {
   #lib;
   #model;
   #tokenizer;
+  #threads;
   #pools = new Set();
 
   /** Opens a model: a URL, a path (not in a browser), a File or Blob, bytes, or a stream of bytes. */
-  static async open(source, { worker = false, build, ...options } = {}) {
-    if (worker) return openInWorker(source, { build, ...options }, worker);
-    const { module, build: found } = await compile(build);
+  static async open(source, { worker = false, build, threads, ...options } = {}) {
+    if (worker) return openInWorker(source, { build, threads, ...options }, worker);
+    const { module, build: found, count } = await choose(build, threads);
     const lib = new Library(module);
     const file = await load(lib, source, options);
-    return new Gleed(lib, file, found);
+    const started = count > 1 ? await Threads.start(lib, module, count) : undefined;
+    try {
+      return new Gleed(lib, file, { build: found, threads: count }, started);
+    } catch (error) {
+      started?.stop();
+      throw error;
+    }
   }
 
-  constructor(lib, file, build) {
+  constructor(lib, file, computes, threads) {
     const { c } = lib;
     this.#lib = lib;
+    this.#threads = threads;
     const model = lib.object(
       (size, align) => c.gleed_model_size(size, align, lib.error),
       (memory, bytes) => c.gleed_model_open(file.at, file.length, memory, bytes, lib.out, lib.error),
@@ -71,7 +80,7 @@ export class Gleed {
       bytes: file_bytes,
       turns: this.#turnsName(),
       from: file.from,
-      build,
+      ...computes,
       arithmetic: c.gleed_arithmetic_version(),
       version: lib.string(c.gleed_version()),
       ...(file.cacheError && { cacheError: String(file.cacheError) }),
@@ -100,6 +109,7 @@ export class Gleed {
         (size, align) => lib.c.gleed_plan(this.#model, config, size, align, lib.error),
         (memory, bytes) => lib.c.gleed_engine_init(this.#model, config, memory, bytes, lib.out, lib.error),
       );
+      this.#threads?.lend(engine.at);
       return [engine, plan];
     });
     const pool = new Pool(this, this.#tokenizer, engine, plan);
@@ -157,6 +167,7 @@ export class Gleed {
   async close() {
     for (const pool of this.#pools) pool.end();
     this.#pools.clear();
+    this.#threads?.stop();
     this.#lib = undefined;
   }
 
@@ -218,7 +229,7 @@ export class Gleed {
   }
 
   #config(take, limits) {
-    const values = {};
+    const values = { workers: this.info.threads };
     for (const [name, value] of Object.entries(limits)) {
       const field = LIMITS[name];
       if (!field) throw new TypeError(`there is no limit '${name}'`);
@@ -229,6 +240,19 @@ export class Gleed {
     const at = take(CONFIG.size);
     CONFIG.write(this.lib.memory, at, values);
     return at;
+  }
+}
+
+/** Returns the build that computes, and on how many threads. Threads that nobody asked for are left out where their module is not there. */
+async function choose(build, threads) {
+  const count = threads === undefined ? (build && build !== "threads") || !hasSimd() ? 1 : usualThreads() : checkThreads(threads);
+  if (count > 1 && build !== undefined && build !== "threads") throw new TypeError(`the build '${build}' has one thread`);
+  if (count === 1) return { ...(await compile(build)), count };
+  try {
+    return { ...(await compile("threads")), count };
+  } catch (error) {
+    if (threads !== undefined || build !== undefined) throw error;
+    return { ...(await compile()), count: 1 };
   }
 }
 

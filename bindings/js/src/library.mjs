@@ -5,24 +5,25 @@ import { ERROR, terminated } from "./structs.mjs";
 
 // (func (result v128) i32.const 0 i8x16.splat i8x16.popcnt): only an engine with SIMD takes it.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
-// Imports e.f of type (i32) -> (i64) and exports it, which makes of a function of JavaScript one that a table takes.
-const CLOCK = [
-  0, 97, 115, 109, 1, 0, 0, 0, 1, 6, 1, 96, 1, 127, 1, 126, 2, 7, 1, 1, 101, 1, 102, 0, 0, 7, 5, 1, 1, 102, 0, 0,
-];
+/** Numbers of the types in signatures. */
+const TYPES = { i: 127, I: 126 };
 // struct_size, which calls compare: another version of the library than that of this package is refused at once.
 const ABI_VERSION = 1;
 
 // Whole texts, which bundlers look for.
 const BUILDS = {
+  threads: () => new URL("./gleed-threads.wasm", import.meta.url),
   simd: () => new URL("./gleed-simd.wasm", import.meta.url),
   plain: () => new URL("./gleed-plain.wasm", import.meta.url),
 };
 const modules = new Map();
+/** What build.sh links the module with threads for: pages of its memory at the beginning, and the most. */
+const SHARED = { initial: 32, maximum: 65536 };
 
 /** Returns whether this machine computes with 128-bit vectors. */
 export const hasSimd = () => WebAssembly.validate(new Uint8Array(SIMD));
 
-/** Returns the module of the build that fits this machine, or of `build`: "simd" or "plain". It is compiled once. */
+/** Returns the module of the build that fits this machine, or of `build`: "threads", "simd" or "plain". It is compiled once. */
 export async function compile(build = hasSimd() ? "simd" : "plain") {
   if (!Object.hasOwn(BUILDS, build)) throw new TypeError(`there is no build '${build}'`);
   if (!modules.has(build)) {
@@ -49,15 +50,18 @@ async function compileFrom(url) {
 /** An instance of the library with a memory of its own. It ends when nothing has a reference to it. */
 export class Library {
   constructor(module) {
-    const { exports } = new WebAssembly.Instance(module, {});
+    // Only the module with threads wants a memory: one that threads can share.
+    const env = WebAssembly.Module.imports(module).length > 0 ? { memory: sharedMemory() } : {};
+    const { exports } = new WebAssembly.Instance(module, { env });
     this.c = exports;
-    this.memory = exports.memory;
+    this.memory = env.memory ?? exports.memory;
     this.heap = new Heap(this.memory);
     if (exports.gleed_abi_version() !== ABI_VERSION) throw new GleedError("the module is of another version than the package");
     this.error = this.heap.take(ERROR.size);
     ERROR.write(this.memory, this.error);
     this.out = this.heap.take(64); // Where functions put up to 16 words.
-    this.clock = this.#clock();
+    // Microseconds.
+    this.clock = this.callback(() => BigInt(Math.round(performance.now() * 1000)), { parameters: "i", result: "I" });
   }
 
   /** Throws what a function refused. GLEED_FULL is an error, too, where it is not expected. */
@@ -143,13 +147,31 @@ export class Library {
     return terminated(this.bytes(at, Math.min(256, this.memory.buffer.byteLength - at)));
   }
 
-  /** Microseconds, as a function in the module's table. */
-  #clock() {
+  /** Returns the index of a function of JavaScript in the module's table: what C has as a pointer. "i" is 32 bits, "I" 64. */
+  callback(f, { parameters, result = "" }) {
     const table = this.c.__indirect_function_table;
-    const f = () => BigInt(Math.round(performance.now() * 1000));
-    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array(CLOCK)), { e: { f } });
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(adapter(parameters, result)), { e: { f } });
     const index = table.grow(1);
     table.set(index, exports.f);
     return index;
+  }
+}
+
+/** A module that imports e.f and exports it, which makes of a function of JavaScript one that a table takes. */
+function adapter(parameters, result) {
+  const types = (text) => [text.length, ...Array.from(text, (letter) => TYPES[letter])];
+  const type = [1, 96, ...types(parameters), ...types(result)];
+  const head = [0, 97, 115, 109, 1, 0, 0, 0];
+  return new Uint8Array([...head, 1, type.length, ...type, 2, 7, 1, 1, 101, 1, 102, 0, 0, 7, 5, 1, 1, 102, 0, 0]);
+}
+
+/** The room that it may grow to is taken at once; some systems do not have all of it. */
+function sharedMemory() {
+  for (let { initial, maximum } = SHARED; ; maximum /= 2) {
+    try {
+      return new WebAssembly.Memory({ initial, maximum, shared: true });
+    } catch (error) {
+      if (maximum < 4096) throw error;
+    }
   }
 }

@@ -23,7 +23,8 @@ async function startWorker() {
   // Bundlers look for this form.
   if (globalThis.Worker) return new Worker(new URL("./worker.mjs", import.meta.url), { type: "module" });
   const threads = await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:worker_threads");
-  return new threads.Worker(new URL("./worker.mjs", import.meta.url));
+  // Options of Node that are for the program's own text, `--input-type` for example, are not for it.
+  return new threads.Worker(new URL("./worker.mjs", import.meta.url), { execArgv: [] });
 }
 
 /** Messages to a worker and its answers. */

@@ -73,6 +73,7 @@ export const CONFIG = new Struct(
   "u32 struct_size, u32 sequences, u32 context, u32 rows, u32 kv_kind, u32 kv_type, u32 kv_blocks, u32 logit_rows, u32 window_sinks, " +
     "u32 window_last, u32 prefix_cache, u32 workers, u32 level, u32 adapters, u32 adapter_rank, u32 checkpoints, u32 checkpoint_every",
 );
+export const EXECUTOR = new Struct("u32 struct_size, u32 slots, ptr parallel_for, ptr ctx");
 export const PLAN = new Struct(
   "u32 struct_size, u32 align, u64 bytes, u64 kv_bytes_per_token, u64 kv_bytes, u64 units_per_token, u32 sections, u32 sequences, " +
     "u32 context, u32 rows, u32 logit_rows, u32 kv_blocks, u32 workers, u32 level, u32 adapters, u32 adapter_rank, u32 checkpoints, " +

@@ -1,6 +1,7 @@
 // Tests of the installed package in Node: node --test package.test.mjs, with GLEED_REPOSITORY.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
 import { createServer } from "node:http";
 import { after, before, describe, test } from "node:test";
 import { pathToFileURL } from "node:url";
@@ -18,10 +19,17 @@ const { hash: HASH } = JSON.parse(await readFile(`${root}/bindings/js/demo/nativ
 const NATIVE = (await readFile(`${root}/bindings/python/tests/native_ids.txt`, "utf8")).trim().split(/\s+/).map(Number);
 const bytes = await readFile(PATH);
 
-for (const worker of [false, true]) {
-  describe(worker ? "in a worker" : "in the thread of the program", () => {
+const PLACES = [
+  ["in the thread of the program", {}],
+  ["in a worker", { worker: true }],
+  ["on three threads", { threads: 3 }],
+  ["in a worker, on two threads", { worker: true, threads: 2 }],
+];
+for (const [place, options] of PLACES) {
+  describe(place, () => {
+    const { worker, threads = 1 } = options;
     let model;
-    before(async () => (model = await Gleed.open(PATH, { worker })));
+    before(async () => (model = await Gleed.open(PATH, options)));
     after(() => model.close());
 
     test("a story has the ids and the logits of the native one", async () => {
@@ -34,6 +42,7 @@ for (const worker of [false, true]) {
       assert.equal(pieces.join(""), await model.decode(story.ids, { continues: true }));
       assert.ok(pieces.length > 50);
       assert.equal(await session.logitsHash(), HASH);
+      assert.deepEqual([model.info.build, model.info.threads], [threads > 1 ? "threads" : "simd", threads]);
       await session.pool.close();
     });
 
@@ -159,9 +168,9 @@ for (const worker of [false, true]) {
     test("errors have a status and numbers", async () => {
       await assert.rejects(() => model.session({ rows: 7e4 }), (error) => error instanceof GleedError && error.status === -400 && error.given === 7e4);
       await assert.rejects(() => model.session({ contxt: 5 }), { message: /contxt/ });
-      await assert.rejects(() => Gleed.open(bytes.subarray(0, 2e6), { worker }), (error) => error.status === -203 && error.given === 2e6);
-      await assert.rejects(() => Gleed.open(Buffer.from("no model at all, this is a text"), { worker }), { name: "GleedError", status: -201 });
-      await assert.rejects(() => Gleed.open(`${root}/nothing.gguf`, { worker }), { message: /ENOENT/ });
+      await assert.rejects(() => Gleed.open(bytes.subarray(0, 2e6), options), (error) => error.status === -203 && error.given === 2e6);
+      await assert.rejects(() => Gleed.open(Buffer.from("no model at all, this is a text"), options), { name: "GleedError", status: -201 });
+      await assert.rejects(() => Gleed.open(`${root}/nothing.gguf`, options), { message: /ENOENT/ });
     });
   });
 }
@@ -193,16 +202,27 @@ test("sources: bytes, Blob, stream, URL of a file, URL of a server, with progres
   server.close();
 });
 
-test("both builds compute the same bits", async () => {
+test("all builds compute the same bits, with any number of threads", async () => {
   assert.equal(hasSimd(), true);
-  for (const build of ["simd", "plain"]) {
-    const model = await Gleed.open(PATH, { build });
-    assert.equal(model.info.build, build);
+  for (const options of [{ build: "simd" }, { build: "plain" }, { build: "threads" }, { threads: 2 }, { threads: 7 }]) {
+    const model = await Gleed.open(PATH, options);
+    const { build = "threads", threads = 1 } = options;
+    assert.deepEqual([model.info.build, model.info.threads], [build, threads]);
     const session = await model.session({ context: 96, hash: true });
     await session.tell(PROMPT, { tokens: 64 }).read();
-    assert.equal(await session.logitsHash(), HASH, build);
+    assert.equal(await session.logitsHash(), HASH, JSON.stringify(options));
     await model.close();
   }
+  for (const threads of [0, 33, 1.5]) await assert.rejects(() => Gleed.open(PATH, { threads }), RangeError);
+  await assert.rejects(() => Gleed.open(PATH, { threads: 2, build: "simd" }), { name: "TypeError", message: /simd/ });
+});
+
+test("a program ends although a model with threads is open", () => {
+  const program = `import { Gleed } from "gleed";
+    const model = await Gleed.open(process.argv[1], { threads: 3 });
+    console.log((await (await model.session({ context: 64 })).tell("Once", { tokens: 3 }).read()).length > 0);`;
+  const { status, stdout } = spawnSync(process.execPath, ["--input-type=module", "-e", program, PATH], { timeout: 60000, encoding: "utf8" });
+  assert.deepEqual([status, stdout], [0, "true\n"]);
 });
 
 test("a program without promises works in steps", async () => {
@@ -237,4 +257,26 @@ test("what is closed gives its memory back to the system", async () => {
   await model.close();
   assert.throws(() => model.lib, { name: "GleedError", message: /closed/ });
   await model.close();
+});
+
+test("threads end with their model, and the memory that they share goes back", async () => {
+  // Node counts no memory that is shared; the system does.
+  const held = () => (gc(), gc(), process.memoryUsage().rss);
+  const open = async () => {
+    const model = await Gleed.open(PATH, { threads: 2 });
+    await (await model.session({ context: 512 })).tell(PROMPT, { tokens: 4 }).read();
+    return model;
+  };
+  const settle = () => new Promise((resolve) => setTimeout(resolve, 300));
+  for (let i = 0; i < 3; i++) await (await open()).close();
+  await settle();
+  const before = held();
+  for (let i = 0; i < 30; i++) await (await open()).close();
+  await settle();
+  const after = held();
+  assert.ok(after - before < 60e6, `${after - before} bytes more after 30 models of 6 MB`);
+  const models = [];
+  for (let i = 0; i < 12; i++) models.push(await open());
+  assert.ok(held() - after > 60e6, `the measure sees 12 models that are open: ${held() - after}`);
+  for (const model of models) await model.close();
 });

@@ -1,5 +1,5 @@
 // Tests of the page in headless Chromium: node --test page.test.mjs, with SITE (what demo/build.sh made), STORY (a file with the native
-// story) and CHROMIUM. SCREENSHOTS is a folder for pictures; without it none are made.
+// story), IDS (one with its tokens) and CHROMIUM. SCREENSHOTS is a folder for pictures; without it none are made.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -8,26 +8,35 @@ import { extname, join } from "node:path";
 import { after, before, test } from "node:test";
 import puppeteer from "puppeteer-core";
 
-const { SITE, STORY, CHROMIUM = "/usr/bin/chromium", SCREENSHOTS } = process.env;
+const { SITE, STORY, IDS, CHROMIUM = "/usr/bin/chromium", SCREENSHOTS } = process.env;
 const TYPES = { ".html": "text/html", ".css": "text/css", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm" };
 const PROMPT = "Once upon a time";
 const NATIVE = (await readFile(STORY, "utf8")).trimEnd();
+const NATIVE_IDS = (await readFile(IDS, "utf8")).trim().split(/\s+/).map(Number);
 const WAIT = { timeout: 60000 };
+
+/** What makes a page isolated from other origins. */
+const ISOLATED = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
 
 let [server, browser, page, url, downloads, requests] = [];
 
-before(async () => {
-  requests = [];
-  server = createServer(async (request, response) => {
+/** Serves the page, with headers more. Returns the server and its URL. */
+async function serve(more) {
+  const server = createServer(async (request, response) => {
     const path = request.url === "/" ? "/index.html" : request.url;
     requests.push(`${request.method} ${path}`);
     const file = await readFile(join(SITE, path)).catch(() => undefined);
     if (!file) return response.writeHead(404).end();
-    const headers = { "content-type": TYPES[extname(path)] ?? "application/octet-stream", "content-length": file.length, etag: '"1"' };
+    const headers = { "content-type": TYPES[extname(path)] ?? "application/octet-stream", "content-length": file.length, etag: '"1"', ...more };
     return response.writeHead(200, headers).end(request.method === "HEAD" ? undefined : file);
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  url = `http://127.0.0.1:${server.address().port}/`;
+  return [server, `http://127.0.0.1:${server.address().port}/`];
+}
+
+before(async () => {
+  requests = [];
+  [server, url] = await serve({});
   downloads = await mkdtemp(join(tmpdir(), "gleed-page-"));
   browser = await puppeteer.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
   page = await browser.newPage();
@@ -200,4 +209,37 @@ test("a phone shows everything without scrolling sideways", async () => {
   await page.setViewport({ width: 360, height: 740 });
   const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide <= seen, `${wide} pixels wide`);
+});
+
+test("an isolated page computes on all cores, with the native hash", async () => {
+  const [server, url] = await serve(ISOLATED);
+  const page = await browser.newPage();
+  try {
+    page.on("pageerror", (error) => assert.fail(error));
+    await page.goto(url);
+    const cores = await page.evaluate(() => (crossOriginIsolated ? Math.min(8, navigator.hardwareConcurrency) : 0));
+    assert.ok(cores > 0, "the page is isolated");
+    await page.waitForFunction((native) => document.querySelector(".card .text")?.textContent === native, WAIT, NATIVE);
+    await page.waitForFunction(() => /Equal/.test(document.querySelector("#hash-verdict").textContent), WAIT);
+    const said = await page.$eval("#model", (element) => element.textContent);
+    assert.match(said, cores > 1 ? new RegExp(`with SIMD and ${cores} threads`) : /with SIMD$/);
+    assert.equal(requests.includes("GET /dist/gleed-threads.wasm"), cores > 1);
+    // More threads than cores, a thread that is refused on the page itself, and nothing left after the end.
+    const [ids, refused, ended] = await page.evaluate(async () => {
+      const { Gleed } = await import("./dist/gleed.mjs");
+      const source = "gleed-tales-q8_0.gguf";
+      const model = await Gleed.open(source, { worker: true, threads: 5 });
+      const story = (await model.session({ context: 64 })).tell("Once upon a time", { tokens: 20 });
+      await story.read();
+      await model.close();
+      const error = await Gleed.open(source, { threads: 2 }).catch(({ message }) => message);
+      return [story.ids, error, await model.memory().catch(({ message }) => message)];
+    });
+    assert.deepEqual(ids, NATIVE_IDS.slice(0, 20));
+    assert.match(refused, /worker: true/);
+    assert.match(ended, /closed/);
+  } finally {
+    await page.close();
+    server.close();
+  }
 });
