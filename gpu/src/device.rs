@@ -13,6 +13,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytemuck::{cast_slice, cast_slice_mut};
+#[cfg(not(target_arch = "wasm32"))]
+use gleed::device::Choosing;
 use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView};
 
 use crate::catalog::Kernel;
@@ -37,7 +39,7 @@ pub struct GpuDevice<'g, 'm> {
     buffers: BTreeMap<Place, Buffer>,
     runs: Vec<Bound>,
     #[cfg(not(target_arch = "wasm32"))]
-    choice: Bound,
+    choices: [Bound; 2],
     rotary: Option<RotaryView<'m>>,
     frequencies: Vec<f64>,
     pools: Vec<Pool>,
@@ -103,7 +105,10 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
         let runs = bound.collect::<Result<_, _>>()?;
         #[cfg(not(target_arch = "wasm32"))]
-        let choice = bind(gpu, &buffers, plan.dispatches.len(), &plan.choice)?;
+        let choices = {
+            let (count, [largest, drawn]) = (plan.dispatches.len(), &plan.choices);
+            [bind(gpu, &buffers, count, largest)?, bind(gpu, &buffers, count + 1, drawn)?]
+        };
         let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
         if let Some(rotary) = &plan.rotary {
             rotary.frequencies(&mut frequencies);
@@ -114,7 +119,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             buffers,
             runs,
             #[cfg(not(target_arch = "wasm32"))]
-            choice,
+            choices,
             rotary: plan.rotary,
             frequencies,
             pools: plan.pools,
@@ -328,12 +333,19 @@ impl Device for GpuDevice<'_, '_> {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+    fn decode(
+        &mut self,
+        batch: &BatchView<'_>,
+        choosing: &Choosing,
+        ids: &mut [u32],
+    ) -> Result<bool, DeviceFault> {
         if ids.len() != batch.rows.len() || ids.is_empty() {
             return self.lost(Err(GpuError::Mismatch("chosen tokens")));
         }
-        let decoded = self.decode_rows(batch, ids.len());
-        self.lost(decoded)?;
+        let decoded = self.decode_rows(batch, choosing, ids.len());
+        if !self.lost(decoded)? {
+            return Ok(false);
+        }
         self.result()?;
         self.lost(self.results.read(self.flag_bytes(), cast_slice_mut(ids)))?;
         Ok(true)

@@ -1,6 +1,7 @@
 //! Parameters of kernels, as they lie in the device's memory. The first word is the zero of the barrier.
 
 use bytemuck::{Pod, Zeroable};
+use gleed::device::Draws;
 
 /// No offset: there is no such vector.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -173,7 +174,7 @@ pub(crate) struct Attend {
     pub(crate) shape: Shape,
 }
 
-/// `choose.wgsl`
+/// `choose.wgsl` and `draw.wgsl`
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Choose {
@@ -181,4 +182,45 @@ pub(crate) struct Choose {
     pub(crate) n: u32,
     pub(crate) angles: u32,
     pub(crate) unused: u32,
+}
+
+/// How a token is drawn, in `draw.wgsl`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Draw {
+    pub(crate) temperature: f32,
+    pub(crate) top_k: u32,
+    /// A part of 2^32.
+    pub(crate) top_p: u32,
+    pub(crate) min_p: f32,
+    pub(crate) state: [u32; 2],
+    /// Of `steps`.
+    pub(crate) steps: u32,
+    pub(crate) unused: u32,
+}
+
+/// What leaves tokens out before one is drawn.
+mod steps {
+    pub(super) const TOP_K: u32 = 1;
+    pub(super) const TOP_P: u32 = 2;
+    pub(super) const MIN_P: u32 = 4;
+}
+
+impl Draw {
+    /// That of so many tokens.
+    pub(crate) fn new(draws: &Draws, vocab: usize) -> Self {
+        let &Draws { temperature, top_k, top_p, min_p, state } = draws;
+        let step = |is: bool, bit: u32| if is { bit } else { 0 };
+        Self {
+            temperature,
+            top_k: u32::try_from(top_k).unwrap_or(u32::MAX),
+            top_p: (top_p * 4_294_967_296.0) as u32,
+            min_p,
+            state: [state as u32, (state >> 32) as u32],
+            steps: step((1..vocab).contains(&top_k), steps::TOP_K)
+                | step(top_p < 1.0, steps::TOP_P)
+                | step(min_p > 0.0, steps::MIN_P),
+            unused: 0,
+        }
+    }
 }

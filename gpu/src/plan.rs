@@ -8,7 +8,7 @@ use crate::error::GpuError;
 use crate::hardware::STAGING;
 use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
-use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
+use crate::params::{BATCH_HEAD, BATCH_ROW, Draw, SLOT};
 use crate::place::{Dispatch, Place, Shaped};
 use crate::pool::Pool;
 
@@ -26,8 +26,8 @@ pub struct PlannedBuffer {
 pub struct DevicePlan<'m> {
     pub(crate) places: Vec<(Place, u64)>,
     pub(crate) dispatches: Vec<Dispatch>,
-    /// The choice of a token, after all the others.
-    pub(crate) choice: Dispatch,
+    /// The choice of the largest logit, and that of a token that is drawn: one of them comes after all the others.
+    pub(crate) choices: [Dispatch; 2],
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
@@ -67,7 +67,7 @@ impl<'m> DevicePlan<'m> {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let choice = lowering.choice();
+        let choices = lowering.choices();
         let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
         let (rows, limit) = (plan.limits().rows, plan.limits());
         let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
@@ -76,7 +76,7 @@ impl<'m> DevicePlan<'m> {
             let rows = if place == Place::Logits { limit.logit_rows } else { rows };
             places.push((place, (rows * width * 4) as u64));
         }
-        places.push((Place::Chosen, 4 * rows as u64));
+        places.extend([(Place::Chosen, 4 * rows as u64), (Place::Draws, size_of::<Draw>() as u64)]);
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
@@ -86,13 +86,13 @@ impl<'m> DevicePlan<'m> {
         }
         let parts = pools.iter().flat_map(Pool::parts);
         places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
-        places.push((Place::Params, ((dispatches.len() + 1) * SLOT) as u64));
+        places.push((Place::Params, ((dispatches.len() + choices.len()) * SLOT) as u64));
         places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
         places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
         let planned = Self {
             places,
             dispatches,
-            choice,
+            choices,
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,

@@ -19,6 +19,7 @@ files!(
     "blocks.wgsl",
     "bytes.wgsl",
     "choose.wgsl",
+    "draw.wgsl",
     "embed.wgsl",
     "f16.wgsl",
     "f32.wgsl",
@@ -26,6 +27,7 @@ files!(
     "input.wgsl",
     "kv.wgsl",
     "linear.wgsl",
+    "next.wgsl",
     "num.wgsl",
     "outputs.wgsl",
     "q4_0.wgsl",
@@ -38,6 +40,7 @@ files!(
     "tile.wgsl",
     "tree.wgsl",
     "vector.wgsl",
+    "wide.wgsl",
 );
 
 /// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file; the names

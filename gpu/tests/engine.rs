@@ -7,7 +7,7 @@ use common::makers::random::Rng;
 use common::makers::synthetic::{Architecture, SyntheticModel};
 use gleed::kernels::Level;
 use gleed::num::Xxh64;
-use gleed::sample::argmax;
+use gleed::sample::{Sampler, SamplerParams, argmax};
 use gleed::tensor::Dtype;
 use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
@@ -231,6 +231,53 @@ fn chosen_tokens_are_those_of_the_cpu() {
         };
         let expected = on_cpu(&model, &limits(), host);
         assert!(on_gpu(gpu, &model, &limits(), host) == expected, "{architecture:?}");
+    }
+}
+
+/// Tokens that the device draws, in one call and without the host, are those of a sampler on the CPU; so are its generator's state
+/// afterwards, and keys and values.
+#[test]
+fn drawn_tokens_are_those_of_the_cpu() {
+    let Some(gpu) = common::gpu() else { return };
+    let bytes = model(Architecture::Qwen3, Dtype::Q8_0);
+    let model = Model::open(&bytes).unwrap();
+    let vocab = model.config().vocab;
+    let off = SamplerParams { temperature: 1.2, seed: 9, ..SamplerParams::default() };
+    for params in [
+        off,
+        SamplerParams { top_k: 30, ..off },
+        SamplerParams { temperature: 0.7, top_p: 0.8, min_p: 0.01, seed: 1 << 63, ..off },
+        SamplerParams { temperature: 0.0, ..off },
+        SamplerParams { repetition_penalty: 1.3, ..off },
+    ] {
+        let host = |together: bool| {
+            move |engine: &mut Engine<'_, '_>| {
+                let (mut sampler, mut scratch) = (Sampler::new(params).unwrap(), vec![0; vocab]);
+                let seq = engine.open().unwrap();
+                engine.prefill(seq, &Rng::new(3).tokens(29, vocab)).unwrap();
+                let (mut ids, mut next) = (vec![0; 40], 5);
+                // More tokens follow than a batch has rows; then one more, and some.
+                for part in [0..30, 30..31, 31..40] {
+                    let part = &mut ids[part];
+                    if together {
+                        engine.decode_sampled(seq, next, (&mut sampler, &mut scratch), part).unwrap();
+                    } else {
+                        let mut last = next;
+                        for id in part.iter_mut() {
+                            last = sampler.sample(engine.decode_step(seq, last).unwrap(), &mut scratch).unwrap().token;
+                            sampler.accept(last);
+                            *id = last;
+                        }
+                    }
+                    next = part[part.len() - 1];
+                }
+                let mut saved = vec![0; engine.snapshot_len(seq).unwrap()];
+                engine.snapshot(seq, &mut saved).unwrap();
+                (ids, sampler.state(), saved)
+            }
+        };
+        let expected = on_cpu(&model, &limits(), host(false));
+        assert!(on_gpu(gpu, &model, &limits(), host(true)) == expected, "{params:?}");
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn upload(
     }
     gpu.hardware.upload(of(Place::Vectors)?, 0, cast_slice(&plan.vectors)).await?;
     let params = of(Place::Params)?;
-    for (index, dispatch) in plan.dispatches.iter().chain([&plan.choice]).enumerate() {
+    for (index, dispatch) in plan.dispatches.iter().chain(&plan.choices).enumerate() {
         gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
     }
     Ok(())

@@ -226,13 +226,14 @@ impl<'m> Lowering<'m> {
         self.matrix(&view.matrix, Place::Logits, width, 0, params)
     }
 
-    /// The choice of the token with the largest logit, which is no step of the program.
-    pub(crate) fn choice(&mut self) -> Dispatch {
+    /// The choice of the token with the largest logit, and that of one that is drawn. Neither is a step of the program.
+    pub(crate) fn choices(&mut self) -> [Dispatch; 2] {
         self.widen(Place::Angles, 0);
         let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
         let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, unused: 0 };
-        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles];
-        self.dispatch(Kernel::Choose, &params, &buffers, Shaped::ByRow)
+        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles, Place::Draws];
+        [(Kernel::Choose, &buffers[..4]), (Kernel::Draw, &buffers[..])]
+            .map(|(kernel, buffers)| self.dispatch(kernel, &params, buffers, Shaped::ByRow))
     }
 
     /// A matrix, piece by piece.

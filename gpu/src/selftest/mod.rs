@@ -2,6 +2,7 @@
 //! extreme numbers, bit for bit.
 
 mod attention;
+mod choices;
 mod linear;
 mod random;
 mod rows;
@@ -93,7 +94,8 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
     let random = &mut Random::new(seed ^ Xxh64::hash(format!("{kernel:?}").as_bytes()));
     match kernel {
         Kernel::Input => rows::input(bench, random).await,
-        Kernel::Choose => rows::choose(bench, random).await,
+        Kernel::Choose => choices::choose(bench, random).await,
+        Kernel::Draw => choices::draw(bench, random).await,
         Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
         Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]).await,
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]).await,

@@ -1,4 +1,4 @@
-//! Norms, quantized activations, choices.
+//! Norms, quantized activations.
 
 use bytemuck::Zeroable;
 use gleed::kernels::{Level, Norm, NormKind};
@@ -10,7 +10,7 @@ use super::{Bench, Data, bits, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Branch, Choose, IN_PLACE, Input, NO_INPUT, NONE, norms};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
@@ -206,45 +206,4 @@ async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
         same("the norm of a branch", &got[1], &[7; 4])?;
     }
     Ok(())
-}
-
-pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    let n = 1000;
-    let mut logits: Vec<_> = (0..6).map(|_| random.moderate(n)).collect();
-    // The largest twice; zeros of both signs; the first; the last; all alike.
-    logits[1][700] = 5.0;
-    logits[1][300] = 5.0;
-    logits[2].fill(-1.0);
-    logits[2][256] = -0.0;
-    logits[2][257] = 0.0;
-    logits[3][0] = 9.0;
-    logits[4][n - 1] = 9.0;
-    logits[5].fill(-3.5);
-    for (case, logits) in logits.iter().enumerate() {
-        choose_case(bench, random, logits, case % 3).await?;
-    }
-    Ok(())
-}
-
-/// A choice after `done` of three rows.
-async fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
-    const WIDTH: usize = 300;
-    let token = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32;
-    let mut angles = bits(&random.moderate(3 * WIDTH));
-    let mut batch: Vec<u32> = (0..BATCH_HEAD + 3 * BATCH_ROW).map(|_| random.below(1000) as u32).collect();
-    (batch[4], batch[5]) = (done as u32, 3);
-    let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, unused: 0 };
-    let buffers = [Data::floats(logits), Data::back([7; 3]), Data::back(batch.clone()), Data::back(angles.clone())];
-    let got = bench.run(Kernel::Choose, &params, &buffers, grid::by_row(1)).await?;
-    let mut chosen = [7; 3];
-    chosen[done] = token;
-    same("the largest logit", &got[0], &chosen)?;
-    batch[4] += 1;
-    if done < 2 {
-        let position = batch[BATCH_HEAD + BATCH_ROW * (done + 1)];
-        (batch[3], batch[BATCH_HEAD], batch[BATCH_HEAD + 1]) = (position, position, token);
-        angles.copy_within((done + 1) * WIDTH..(done + 2) * WIDTH, 0);
-    }
-    same("the row after a choice", &got[1], &batch)?;
-    same("the row after a choice", &got[2], &angles)
 }
