@@ -251,7 +251,8 @@ fn tell(
         }
         if together > 0 && !story.ids.is_empty() {
             let most = together.min(room).min(ends.n - story.ids.len());
-            match tell_together((engine, sequence), &mut chooser, (next[0], most), ends, (&mut story, &start), output)? {
+            match tell_together((engine, sequence), &mut chooser, (next[0], most), ends, (&mut story, &start), output)?
+            {
                 Some(last) => next = vec![last],
                 None => break,
             }

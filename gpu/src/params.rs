@@ -9,6 +9,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) const SLOT: usize = 256;
 /// Words of a batch before its rows.
 pub(crate) const BATCH_HEAD: usize = 16;
+/// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
+pub(crate) const BATCH_PARALLEL: usize = 6;
 /// Words of a row of a batch: its position, its token, and where the tables of its sequence begin.
 pub(crate) const BATCH_ROW: usize = 4;
 
@@ -153,6 +155,26 @@ pub(crate) struct Store {
     pub(crate) clamp: u32,
     pub(crate) unused: u32,
     pub(crate) shape: Shape,
+    pub(crate) scores: Scores,
+}
+
+/// `chunk.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Scores {
+    pub(crate) scale: u32,
+    pub(crate) cap: u32,
+    pub(crate) window: u32,
+    pub(crate) sinks: u32,
+    pub(crate) reach: u32,
+    /// Where linear biases are among the vectors.
+    pub(crate) slopes: u32,
+    /// Where the buffer of heads has rotated queries, and sums of chunks.
+    pub(crate) queries: u32,
+    pub(crate) parts: u32,
+    /// The most chunks that a head of a row has there.
+    pub(crate) chunks: u32,
+    pub(crate) unused: [u32; 3],
 }
 
 /// `attend.wgsl`
@@ -160,18 +182,12 @@ pub(crate) struct Store {
 #[repr(C)]
 pub(crate) struct Attend {
     pub(crate) zero: u32,
-    pub(crate) scale: u32,
-    pub(crate) cap: u32,
-    pub(crate) window: u32,
-    pub(crate) sinks: u32,
-    pub(crate) reach: u32,
     pub(crate) out_stride: u32,
     pub(crate) largest: u32,
-    /// Where linear biases and the scores of sinks are among the vectors.
-    pub(crate) slopes: u32,
+    /// Where the scores of sinks are among the vectors.
     pub(crate) sink_scores: u32,
-    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
+    pub(crate) scores: Scores,
 }
 
 /// `choose.wgsl` and `draw.wgsl`

@@ -35,7 +35,7 @@ impl Place {
         match self {
             Self::Residual => "residual stream",
             Self::Input(_) => "inputs of matrices",
-            Self::Heads => "queries, keys and values",
+            Self::Heads => "queries, keys and values, and sums of chunks",
             Self::Attention => "results of attention",
             Self::FeedForward => "feed-forward activations",
             Self::Largest(_) => "largest activations",
@@ -80,6 +80,8 @@ pub(crate) enum Shaped {
     ByRow,
     /// A workgroup for each of so many heads.
     ByHead(usize),
+    /// The same, and one for each chunk of attention that is ready.
+    ByChunk(usize),
     /// A matrix.
     Matrix(Linear),
 }

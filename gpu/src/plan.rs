@@ -5,6 +5,7 @@ use gleed::{Model, Plan};
 
 use crate::adapter::Limits;
 use crate::error::GpuError;
+use crate::grid::CHUNK;
 use crate::hardware::STAGING;
 use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
@@ -38,6 +39,8 @@ pub struct DevicePlan<'m> {
     pub(crate) rows: usize,
     pub(crate) vocab: usize,
     pub(crate) logit_rows: usize,
+    /// Chunks of attention that can be added up in parallel.
+    pub(crate) chunks: usize,
 }
 
 impl<'m> DevicePlan<'m> {
@@ -52,7 +55,9 @@ impl<'m> DevicePlan<'m> {
         let foreign = |_| GpuError::Mismatch("the plan of another model");
         let mut widest = Widest::default();
         plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
-        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, widest);
+        let (rows, limit) = (plan.limits().rows, plan.limits());
+        let heads = widest.heads(rows, limit.context.saturating_sub(1) / CHUNK, limits.binding / 4);
+        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, (widest, heads));
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -69,12 +74,12 @@ impl<'m> DevicePlan<'m> {
         }
         let choices = lowering.choices();
         let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
-        let (rows, limit) = (plan.limits().rows, plan.limits());
         let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
         let mut places = Vec::new();
         for (&place, &width) in &widths {
             let rows = if place == Place::Logits { limit.logit_rows } else { rows };
-            places.push((place, (rows * width * 4) as u64));
+            let words = if place == Place::Heads { heads.words } else { rows * width };
+            places.push((place, 4 * words as u64));
         }
         places.extend([(Place::Chosen, 4 * rows as u64), (Place::Draws, size_of::<Draw>() as u64)]);
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
@@ -102,6 +107,7 @@ impl<'m> DevicePlan<'m> {
             rows,
             vocab,
             logit_rows: limit.logit_rows,
+            chunks: heads.chunks,
         };
         planned.check(limits)?;
         Ok(planned)
@@ -139,7 +145,7 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes)
             }
-            Shaped::ByRow | Shaped::ByHead(_) => 0,
+            Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
     }

@@ -19,6 +19,7 @@ files!(
     "blocks.wgsl",
     "bytes.wgsl",
     "choose.wgsl",
+    "chunk.wgsl",
     "draw.wgsl",
     "embed.wgsl",
     "f16.wgsl",

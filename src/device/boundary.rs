@@ -160,12 +160,7 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     /// [`DeviceFault`], of any of the rows: then none of them counts.
-    fn decode(
-        &mut self,
-        batch: &BatchView<'_>,
-        choosing: &Choosing,
-        ids: &mut [u32],
-    ) -> Result<bool, DeviceFault> {
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         let _ = (batch, choosing, ids);
         Ok(false)
     }

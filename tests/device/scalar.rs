@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::task::Poll;
 
 use gleed::device::{
-    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView, RotaryView,
-    Row,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView,
+    RotaryView, Row,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
@@ -349,12 +349,7 @@ impl Device for ScalarDevice<'_> {
         Poll::Ready(self.fault.map_or(Ok(()), Err))
     }
 
-    fn decode(
-        &mut self,
-        batch: &BatchView<'_>,
-        choosing: &Choosing,
-        ids: &mut [u32],
-    ) -> Result<bool, DeviceFault> {
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         assert_eq!((batch.rows.len(), batch.finished, batch.logits), (ids.len(), 1, 1));
         if !self.chooses {
             return Ok(false);

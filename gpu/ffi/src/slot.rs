@@ -89,12 +89,7 @@ impl Device for Port {
         self.polled(|device| device.wait())
     }
 
-    fn decode(
-        &mut self,
-        batch: &BatchView<'_>,
-        choosing: &Choosing,
-        ids: &mut [u32],
-    ) -> Result<bool, DeviceFault> {
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         self.with(|device| device.decode(batch, choosing, ids))
     }
 

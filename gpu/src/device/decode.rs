@@ -29,13 +29,16 @@ impl GpuDevice<'_, '_> {
         };
         self.set_batch(batch)?;
         self.counts = [1; 3];
-        let first = batch.rows.first().map_or(0, |row| row.position);
-        self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&[1, 1, 1, first, 0, rows as u32]))?;
-        let one = || self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(|run| run.of(1));
+        let position = batch.rows.first().map_or(0, |row| row.position);
+        self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&[1, 1, 1, position, 0, rows as u32, 1]))?;
+        let one = |row: usize| {
+            let chunks = self.chunks(1, position as usize + row);
+            self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks))
+        };
         let most = (DISPATCHES / (self.runs.len() + 1)).max(1);
         let (mut encoding, mut submits) = (self.encoding, self.submits);
         for first in (0..rows).step_by(most) {
-            let runs = (first..rows.min(first + most)).flat_map(|_| one());
+            let runs = (first..rows.min(first + most)).flat_map(one);
             let after = if first + most < rows { Vec::new() } else { self.results_of(Place::Chosen, rows)? };
             encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
             submits += 1;

@@ -19,7 +19,7 @@ use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, form_number};
-pub(crate) use input::Widest;
+pub(crate) use input::{HeadsLayout, Widest};
 
 /// What is known of a program so far.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub(crate) struct Lowering<'m> {
     hidden: usize,
     angles: usize,
     heads: Option<NormRotateView<'m>>,
+    layout: HeadsLayout,
     /// Words of a row of the largest magnitudes.
     largest: Widest,
     /// The activations that the next matrices read; none where these were quantized.
@@ -50,7 +51,12 @@ fn refused<T>(what: &'static str) -> Result<T, GpuError> {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(arena: Arena<'m>, pools: Vec<Pool>, layers: usize, largest: Widest) -> Self {
+    pub(crate) fn new(
+        arena: Arena<'m>,
+        pools: Vec<Pool>,
+        layers: usize,
+        (largest, layout): (Widest, HeadsLayout),
+    ) -> Self {
         Self {
             dispatches: Vec::new(),
             arena,
@@ -61,6 +67,7 @@ impl<'m> Lowering<'m> {
             hidden: 0,
             angles: 0,
             heads: None,
+            layout,
             largest,
             raw: None,
             branch: None,

@@ -6,6 +6,7 @@ mod choices;
 mod linear;
 mod random;
 mod rows;
+mod world;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,9 +22,9 @@ use crate::hardware::now;
 use crate::params::SLOT;
 use random::Random;
 
-pub(crate) use attention::{ELEMENTS, attend_params};
 pub(crate) use linear::ACTIVATIONS;
 pub(crate) use rows::{form_number, norms_number};
+pub(crate) use world::{ELEMENTS, scores};
 
 /// Runs the kernels of a catalog and compares what they give with the scalar code.
 ///
