@@ -388,7 +388,7 @@ impl Bound {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
             Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
-            Shaped::Matrix(params) => grid::linear(*kernel, params, rows),
+            Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),
         };
         Some((run, grid))
     }

@@ -33,6 +33,10 @@ pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     } else {
         params.segments.iter().map(|segment| segment.outputs).sum::<u32>().div_ceil(kernel.slots())
     };
-    let rows = if matches!(kernel, Kernel::Tile(_)) { rows.div_ceil(16) } else { rows };
+    let rows = if matches!(kernel, Kernel::Tile(_)) {
+        rows.div_ceil(16)
+    } else {
+        rows * (params.experts.used as usize).max(1)
+    };
     [outputs, rows as u32, 1]
 }

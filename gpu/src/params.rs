@@ -45,12 +45,11 @@ pub(crate) struct Input {
     pub(crate) epsilon: f32,
     /// The word that says that a value is not finite.
     pub(crate) flag: u32,
-    /// The norm of a branch, which is added before.
+    /// What is added before.
     pub(crate) branch: Branch,
     /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
     pub(crate) largest: [u32; 2],
     pub(crate) bias: u32,
-    pub(crate) unused: u32,
 }
 
 /// How a row is normed; 0 for not.
@@ -59,14 +58,17 @@ pub(crate) mod norms {
     pub(crate) const LAYER: u32 = 2;
 }
 
-/// The norm of a branch, if there is one.
+/// What is added to the residual stream before it is normed: 0 for nothing, 1 for the norm of a branch, 2 for what experts gave.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Branch {
     pub(crate) adds: u32,
+    /// Where the weights of the norm are among the vectors, or those of experts in the buffer of the branch.
     pub(crate) weight: u32,
     pub(crate) epsilon: f32,
     pub(crate) factor: u32,
+    /// Experts of a row.
+    pub(crate) used: u32,
 }
 
 /// The form of an input that is only the sum of a branch and the residual stream.
@@ -82,6 +84,22 @@ pub(crate) struct Segment {
     pub(crate) outputs: u32,
     pub(crate) y_at: u32,
     pub(crate) bias: u32,
+}
+
+/// The matrices of some experts; all 0 for a matrix that every row goes through.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Experts {
+    /// Experts of a row.
+    pub(crate) used: u32,
+    /// The first one whose matrix is there, and how many are.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Bytes and rows from one to the next.
+    pub(crate) bytes: u32,
+    pub(crate) rows: u32,
+    /// Words of the largest magnitudes of one.
+    pub(crate) largest: u32,
 }
 
 /// `linear.wgsl`
@@ -103,7 +121,8 @@ pub(crate) struct Linear {
     pub(crate) raw: u32,
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
-    pub(crate) unused: [u32; 3],
+    pub(crate) experts: Experts,
+    pub(crate) unused: u32,
     pub(crate) segments: [Segment; 3],
 }
 
@@ -188,6 +207,25 @@ pub(crate) struct Attend {
     pub(crate) sink_scores: u32,
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
+}
+
+/// `route.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Route {
+    pub(crate) zero: u32,
+    pub(crate) experts: u32,
+    pub(crate) used: u32,
+    /// The number of `RouterScores`.
+    pub(crate) scores: u32,
+    pub(crate) normalized: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) scale: f32,
+    pub(crate) logit_scale: f32,
+    pub(crate) biases: u32,
+    pub(crate) scales: u32,
+    pub(crate) weights: u32,
+    pub(crate) flag: u32,
 }
 
 /// `choose.wgsl` and `draw.wgsl`

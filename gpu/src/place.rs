@@ -16,6 +16,8 @@ pub(crate) enum Place {
     FeedForward,
     Largest(Activations),
     Branch,
+    Router,
+    Choices,
     Angles,
     Logits,
     Chosen,
@@ -39,7 +41,9 @@ impl Place {
             Self::Attention => "results of attention",
             Self::FeedForward => "feed-forward activations",
             Self::Largest(_) => "largest activations",
-            Self::Branch => "branch",
+            Self::Branch => "branch, and what experts give",
+            Self::Router => "logits of experts",
+            Self::Choices => "chosen experts",
             Self::Angles => "cosines and sines",
             Self::Logits => "logits",
             Self::Chosen => "chosen tokens",
@@ -84,6 +88,8 @@ pub(crate) enum Shaped {
     ByChunk(usize),
     /// A matrix.
     Matrix(Linear),
+    /// Matrices of experts.
+    Experts(Linear),
 }
 
 /// A dispatch of a program: parameters, buffers, rows.

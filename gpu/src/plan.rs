@@ -145,7 +145,12 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes)
             }
-            Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) => 0,
+            // Those of other buffers are of the same pairs.
+            Shaped::Experts(params) if params.experts.first == 0 => {
+                let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
+                outputs * u64::from(params.row_bytes) * u64::from(params.experts.used)
+            }
+            Shaped::Experts(_) | Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
     }

@@ -15,6 +15,7 @@ macro_rules! files {
 files!(
     "activations.wgsl",
     "attend.wgsl",
+    "best.wgsl",
     "bf16.wgsl",
     "blocks.wgsl",
     "bytes.wgsl",
@@ -36,6 +37,7 @@ files!(
     "q6_k.wgsl",
     "q8.wgsl",
     "q8_0.wgsl",
+    "route.wgsl",
     "store.wgsl",
     "sums.wgsl",
     "tile.wgsl",

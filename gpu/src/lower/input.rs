@@ -21,11 +21,14 @@ pub(crate) struct Widest {
     /// Sums of a chunk of all heads.
     pub(super) part: usize,
     feed_forward: usize,
+    /// Experts of a row.
+    used: usize,
 }
 
 /// The buffer of heads: queries, keys and values of the rows of a batch come first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadsLayout {
+    pub(super) rows: usize,
     pub(super) queries: usize,
     pub(super) parts: usize,
     pub(crate) chunks: usize,
@@ -42,6 +45,11 @@ impl Widest {
                 self.part = self.part.max(view.heads * (view.head_dim + 2));
             }
             OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
+            OpView::Choose(view) => self.used = view.used,
+            OpView::ExpertGateUp(view) => {
+                let width = view.up.count.next_multiple_of(32) * self.used;
+                self.feed_forward = self.feed_forward.max(width);
+            }
             _ => {}
         }
     }
@@ -54,7 +62,7 @@ impl Widest {
         let chunk = PARALLEL_ROWS.min(rows) * self.part;
         let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(parts);
         let chunks = room.checked_div(chunk).unwrap_or(0).min(chunks);
-        HeadsLayout { queries, parts, chunks, words: parts + chunks * chunk }
+        HeadsLayout { rows, queries, parts, chunks, words: parts + chunks * chunk }
     }
 
     /// Words of a row of largest magnitudes, of 32 elements each.
@@ -126,7 +134,8 @@ impl<'m> Lowering<'m> {
                 self.add_sinks(sinks)?;
                 Some(Activations::Attention)
             }
-            _ => return refused("experts"),
+            ActivationSource::Experts => Some(Activations::FeedForward),
+            _ => return refused("an expert that every row goes through"),
         };
         self.add_branch();
         Ok(())

@@ -1,5 +1,6 @@
 //! A model's program as dispatches.
 
+mod experts;
 mod heads;
 mod input;
 
@@ -35,11 +36,13 @@ pub(crate) struct Lowering<'m> {
     angles: usize,
     heads: Option<NormRotateView<'m>>,
     layout: HeadsLayout,
+    /// Experts of a row of the layer.
+    used: usize,
     /// Words of a row of the largest magnitudes.
     largest: Widest,
     /// The activations that the next matrices read; none where these were quantized.
     raw: Option<Activations>,
-    /// A branch whose norm is still to be added to the residual stream of these rows.
+    /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
     rows: Rows,
@@ -68,6 +71,7 @@ impl<'m> Lowering<'m> {
             angles: 0,
             heads: None,
             layout,
+            used: 0,
             largest,
             raw: None,
             branch: None,
@@ -108,13 +112,19 @@ impl<'m> Lowering<'m> {
             OpView::Project(view) => self.project(&view.matrix, view.to),
             OpView::AddNormed(view) => {
                 let (weight, epsilon) = (self.rms_weight(&view.norm)?, view.norm.epsilon);
-                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale) };
+                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale), used: 0 };
                 self.branch = Some((branch, self.rows));
                 Ok(())
             }
             OpView::GateUp(view) => self.gate_up(view),
             OpView::Head(view) => self.head(view),
-            OpView::Route(_) => refused("experts"),
+            OpView::Route(view) => self.route(view),
+            OpView::Choose(view) => self.choose(view),
+            // The input stays, and pairs of rows and experts are computed in their own order.
+            OpView::GroupRows | OpView::Gather => Ok(()),
+            OpView::ExpertGateUp(view) => self.expert_gate_up(view),
+            OpView::ExpertDown(view) => self.expert_down(view),
+            OpView::AddExperts(view) => self.add_experts(view),
             OpView::Other(name) => refused(name),
             _ => refused("an operation"),
         }
@@ -276,6 +286,7 @@ impl<'m> Lowering<'m> {
     ) -> Result<(), GpuError> {
         let (weights, cols) = (known(weights.dtype())?, weights.cols());
         // A gate writes activations, and reads none that are not quantized.
+        let is_shared = params.experts.used == 0;
         let activations = match params.mode {
             mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
             mode::GATE | mode::ACTIVATE => Activations::FeedForward,
@@ -297,8 +308,12 @@ impl<'m> Lowering<'m> {
             ..params
         };
         let largest = Place::Largest(activations);
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch, largest];
-        self.emit(Kernel::Vector(weights), &params, &buffers, Shaped::Matrix(params));
+        let (rows, shaped) = match is_shared {
+            true => (Place::Batch, Shaped::Matrix(params)),
+            false => (Place::Choices, Shaped::Experts(params)),
+        };
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
+        self.emit(Kernel::Vector(weights), &params, &buffers, shaped);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Norms, quantized activations.
 
 use bytemuck::Zeroable;
-use gleed::kernels::{Level, Norm, NormKind};
+use gleed::kernels::{Combine, Level, Norm, NormKind};
 use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
 
@@ -36,6 +36,7 @@ pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     }
     layer_norms(bench, random).await?;
     add_normed(bench, random).await?;
+    add_experts(bench, random).await?;
     not_finite(bench, random).await
 }
 
@@ -115,7 +116,6 @@ async fn input_case(
         branch: branch.map_or(Branch::zeroed(), |factor| params_of(factor, NONE)),
         largest: [2, 3],
         bias: NONE,
-        unused: 0,
     };
     let buffers = [
         Data::back(bits(&rows.concat())),
@@ -150,7 +150,7 @@ async fn input_case(
 
 /// A branch that is added times a factor; 0 stands for none.
 fn params_of(factor: f32, weight: u32) -> Branch {
-    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits() }
+    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits(), used: 0 }
 }
 
 fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
@@ -178,6 +178,36 @@ async fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
             [Data::floats(&row), unused(), unused(), Data::read([0; 72]), Data::back([0; 4]), unused(), unused()];
         let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(1)).await?;
         same("the check for numbers that are not finite", &got[0][..1], &[1])?;
+    }
+    Ok(())
+}
+
+/// What experts gave, times its weights, in the order of their choice.
+async fn add_experts(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    for (used, factor) in [(1, 0.0), (4, 0.37), (3, 0.0)] {
+        let (n, rows) = (288, 2);
+        let (mut x, results) = (random.row(rows * n), random.row(rows * used * n));
+        let weights: Vec<f32> = (0..rows * used).map(|_| random.uniform().abs()).collect();
+        let (weight, factor_bits) = ((rows * used * n) as u32, f32::to_bits(factor));
+        let branch = Branch { adds: 2, weight, epsilon: 0.0, factor: factor_bits, used: used as u32 };
+        let params = Input { n: n as u32, form: NO_INPUT, branch, ..Input::zeroed() };
+        let unused = || Data::read([0; 4]);
+        let buffers = [
+            Data::back(bits(&x)),
+            Data::floats(&[&results[..], &weights].concat()),
+            unused(),
+            unused(),
+            unused(),
+            unused(),
+            unused(),
+        ];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(rows)).await?;
+        for (pair, result) in results.chunks(n).enumerate() {
+            let weight = if factor == 0.0 { weights[pair] } else { settle(weights[pair] * factor) };
+            let row = &mut x[pair / used * n..][..n];
+            Level::SCALAR.combine(Combine::AddScaled(settle(weight)), row, result);
+        }
+        same_settled("what experts give", &got[0], &bits(&x))?;
     }
     Ok(())
 }
