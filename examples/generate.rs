@@ -123,7 +123,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         strings: &args.stop,
         n: args.n,
         context: if endless { usize::MAX } else { context },
-        together: if plan.is_for_device() && args.chooses_nothing(file.is_demo()) { TOGETHER } else { 0 },
+        together: if plan.is_for_device() && args.leaves_choices() { TOGETHER } else { 0 },
     };
     let sequence = engine.open()?;
     args.lora.apply(&mut engine, sequence, &adapters)?;
@@ -251,7 +251,8 @@ fn tell(
         }
         if together > 0 && !story.ids.is_empty() {
             let most = together.min(room).min(ends.n - story.ids.len());
-            match tell_together((engine, sequence), next[0], most, ends, (&mut story, &start), output)? {
+            match tell_together((engine, sequence), &mut chooser, (next[0], most), ends, (&mut story, &start), output)?
+            {
                 Some(last) => next = vec![last],
                 None => break,
             }
@@ -361,15 +362,15 @@ fn tell_guessed(
 /// Adds at most `most` tokens that a device chooses after `token`. Returns the last one; `None`: the story has ended.
 fn tell_together(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
-    token: u32,
-    most: usize,
+    Chooser { sampler, scratch, .. }: &mut Chooser<'_, '_, '_>,
+    (token, most): (u32, usize),
     ends: &Ends<'_, '_, '_>,
     (story, start): (&mut Story, &Instant),
     output: &mut Output<'_, '_, '_>,
 ) -> Result<Option<u32>> {
     let before = start.elapsed().as_secs_f64() * 1000.0;
     let mut ids = vec![0; most];
-    engine.decode_greedy(sequence, token, &mut ids)?;
+    engine.decode_sampled(sequence, token, (sampler, scratch), &mut ids)?;
     let each = (start.elapsed().as_secs_f64() * 1000.0 - before) / most as f64;
     for (&token, count) in ids.iter().zip(1..) {
         story.forward(each);

@@ -215,6 +215,19 @@ gleed_status gleed_gpu_decode_greedy(gleed_engine *engine, gleed_seq seq, uint32
                                      gleed_error *error);
 
 /*
+ * gleed_gpu_decode_greedy with tokens that `sampler` chooses and accepts, one after the other: the ids, and the sampler afterwards,
+ * are those of gleed_decode_step, gleed_sample and gleed_sampler_accept again and again. A GPU draws them itself where the sampler
+ * has neither penalties nor biases; otherwise the logits of each token are read back.
+ *   Memory   Keeps nothing.
+ *   Time     That of `count` calls of gleed_decode_step and gleed_sample.
+ *   Threads  One at a time per engine, and per sampler.
+ *   Errors   As gleed_decode_step, and as gleed_sample.
+ *   After    The sequence has the tokens that it had, the sampler is as before, and nothing is written.
+ */
+gleed_status gleed_gpu_decode_sampled(gleed_engine *engine, gleed_seq seq, uint32_t token, gleed_sampler *sampler,
+                                      uint32_t *ids, size_t count, gleed_error *error);
+
+/*
  * Opens a sequence of `engine` with the finished tokens of the sequence `seq` of `lost`, another engine of the same model, and
  * queues them: gleed_step computes their keys and values again, with the same bits. So a program goes on where a GPU was lost,
  * on the CPU or on another GPU. *copy receives the sequence.

@@ -198,11 +198,9 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
-    /// Whether the most probable token is taken each time, whatever came before.
-    pub fn is_greedy(&self, demo: bool) -> bool {
-        let SamplerParams { temperature, repetition_penalty, frequency_penalty, presence_penalty, .. } =
-            self.params(demo);
-        [temperature, repetition_penalty, frequency_penalty, presence_penalty] == [0.0, 1.0, 0.0, 0.0]
+    /// Whether a choice is the same whatever came before.
+    fn has_no_penalties(&self) -> bool {
+        [self.repetition_penalty, self.frequency_penalty, self.presence_penalty] == [1.0, 0.0, 0.0]
     }
 
     pub fn params(&self, demo: bool) -> SamplerParams {
@@ -334,9 +332,9 @@ pub struct GenerateArgs {
 }
 
 impl GenerateArgs {
-    /// Whether tokens are those with the largest logits, and nobody wants to know more: then a GPU can choose them.
-    pub fn chooses_nothing(&self, demo: bool) -> bool {
-        !self.verbose && self.sample.is_greedy(demo)
+    /// Whether a GPU can choose the tokens: nobody wants to know more of them, and no penalties look at those before.
+    pub fn leaves_choices(&self) -> bool {
+        !self.verbose && self.sample.has_no_penalties()
     }
 
     /// What ends the text. Without a vocabulary there is no text.

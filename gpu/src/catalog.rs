@@ -27,8 +27,12 @@ pub enum Kernel {
     Store,
     /// Attention.
     Attend,
+    /// Which experts a row goes through.
+    Route,
     /// The largest logit, whose token is that of the next row.
     Choose,
+    /// A token that is drawn by its logits, likewise.
+    Draw,
 }
 
 /// The element type of a matrix that runs on a GPU.
@@ -98,7 +102,7 @@ impl Weights {
 impl Kernel {
     /// All kernels.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Choose];
+        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Route, Self::Choose, Self::Draw];
         for weights in Weights::ALL {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -122,7 +126,9 @@ impl Kernel {
             Self::Input => composed("input.wgsl", &[]),
             Self::Store => composed("store.wgsl", &[]),
             Self::Attend => composed("attend.wgsl", &[]),
+            Self::Route => composed("route.wgsl", &[]),
             Self::Choose => composed("choose.wgsl", &[]),
+            Self::Draw => composed("draw.wgsl", &[]),
         }
     }
 

@@ -13,16 +13,18 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytemuck::{cast_slice, cast_slice_mut};
+#[cfg(not(target_arch = "wasm32"))]
+use gleed::device::Choosing;
 use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView};
 
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
-use crate::grid::{self, TILE_ROWS};
+use crate::grid::{self, CHUNK, PARALLEL_ROWS, TILE_ROWS};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::hardware::now;
 use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
-use crate::params::{BATCH_HEAD, BATCH_ROW};
+use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW};
 use crate::place::{Place, Shaped};
 use crate::plan::DevicePlan;
 use crate::pool::Pool;
@@ -37,7 +39,7 @@ pub struct GpuDevice<'g, 'm> {
     buffers: BTreeMap<Place, Buffer>,
     runs: Vec<Bound>,
     #[cfg(not(target_arch = "wasm32"))]
-    choice: Bound,
+    choices: [Bound; 2],
     rotary: Option<RotaryView<'m>>,
     frequencies: Vec<f64>,
     pools: Vec<Pool>,
@@ -45,8 +47,12 @@ pub struct GpuDevice<'g, 'm> {
     layers: usize,
     rows: usize,
     vocab: usize,
+    /// Chunks of attention that can be added up in parallel.
+    chunks: usize,
     /// Rows of the batch: all, finished, with logits.
     counts: [usize; 3],
+    /// The largest position of the batch.
+    last: usize,
     /// Whether the last step was submitted.
     is_whole: bool,
     /// Words that go to the device with a batch.
@@ -103,7 +109,10 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
         let runs = bound.collect::<Result<_, _>>()?;
         #[cfg(not(target_arch = "wasm32"))]
-        let choice = bind(gpu, &buffers, plan.dispatches.len(), &plan.choice)?;
+        let choices = {
+            let (count, [largest, drawn]) = (plan.dispatches.len(), &plan.choices);
+            [bind(gpu, &buffers, count, largest)?, bind(gpu, &buffers, count + 1, drawn)?]
+        };
         let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
         if let Some(rotary) = &plan.rotary {
             rotary.frequencies(&mut frequencies);
@@ -114,7 +123,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             buffers,
             runs,
             #[cfg(not(target_arch = "wasm32"))]
-            choice,
+            choices,
             rotary: plan.rotary,
             frequencies,
             pools: plan.pools,
@@ -122,7 +131,9 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             layers: plan.layers,
             rows: plan.rows,
             vocab: plan.vocab,
+            chunks: plan.chunks,
             counts: [0; 3],
+            last: 0,
             is_whole: false,
             words: Vec::new(),
             angles: Vec::new(),
@@ -216,6 +227,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             *word = count as u32;
         }
         words[3] = batch.rows.iter().map(|row| row.position).max().unwrap_or(0);
+        words[BATCH_PARALLEL] = u32::from(batch.rows.len() <= PARALLEL_ROWS);
+        self.last = words[3] as usize;
         for row in batch.rows {
             let entries =
                 |group: usize| self.pools.get(group).map_or(0, |pool| row.slot() * pool.layout.entries) as u32;
@@ -240,6 +253,11 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.gpu.hardware.write(self.buffer(Place::Angles)?, 0, cast_slice(&self.angles))
     }
 
+    /// Chunks of attention that end before a position, as far as they are added up in parallel where there are few rows.
+    fn chunks(&self, rows: usize, position: usize) -> usize {
+        if rows <= PARALLEL_ROWS { (position / CHUNK).min(self.chunks) } else { 0 }
+    }
+
     /// How many of these steps one submit takes.
     fn taken(&self, steps: &Range<usize>) -> usize {
         let most = (DISPATCHES * 8 / self.counts[0].max(8)).max(16);
@@ -250,8 +268,9 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     fn submit_steps(&mut self, steps: Range<usize>) -> Result<usize, GpuError> {
         let taken = self.taken(&steps);
         let steps = steps.start..steps.start + taken;
-        let counts = self.counts;
-        let runs = self.runs.iter().filter(|run| steps.contains(&run.step)).filter_map(|run| run.of(counts[run.rows]));
+        let (counts, chunks) = (self.counts, self.chunks(self.counts[0], self.last));
+        let runs = self.runs.iter().filter(|run| steps.contains(&run.step));
+        let runs = runs.filter_map(|run| run.of(counts[run.rows], chunks));
         let is_whole = steps.end >= self.steps;
         let after = if is_whole { self.results_of(Place::Logits, counts[2] * self.vocab)? } else { Vec::new() };
         self.encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
@@ -328,12 +347,14 @@ impl Device for GpuDevice<'_, '_> {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         if ids.len() != batch.rows.len() || ids.is_empty() {
             return self.lost(Err(GpuError::Mismatch("chosen tokens")));
         }
-        let decoded = self.decode_rows(batch, ids.len());
-        self.lost(decoded)?;
+        let decoded = self.decode_rows(batch, choosing, ids.len());
+        if !self.lost(decoded)? {
+            return Ok(false);
+        }
         self.result()?;
         self.lost(self.results.read(self.flag_bytes(), cast_slice_mut(ids)))?;
         Ok(true)
@@ -357,8 +378,8 @@ impl Device for GpuDevice<'_, '_> {
 }
 
 impl Bound {
-    /// What to run on so many rows; nothing for none.
-    fn of(&self, rows: usize) -> Option<(&Run, [u32; 3])> {
+    /// What to run on so many rows, of which a head has so many chunks that are ready; nothing for none.
+    fn of(&self, rows: usize, chunks: usize) -> Option<(&Run, [u32; 3])> {
         if rows == 0 {
             return None;
         }
@@ -366,7 +387,8 @@ impl Bound {
         let grid = match &self.shaped {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
-            Shaped::Matrix(params) => grid::linear(*kernel, params, rows),
+            Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
+            Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),
         };
         Some((run, grid))
     }

@@ -16,6 +16,16 @@ pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
     [rows as u32, heads as u32, 1]
 }
 
+/// Positions of a chunk of attention.
+pub(crate) const CHUNK: usize = 256;
+/// The most rows of a batch for which chunks of attention are added up in parallel: with more there is enough to do anyway.
+pub(crate) const PARALLEL_ROWS: usize = 8;
+
+/// As [`by_head`], and one more for each chunk of a row and head.
+pub(crate) fn by_chunk(rows: usize, heads: usize, chunks: usize) -> [u32; 3] {
+    [rows as u32, heads as u32, 1 + chunks as u32]
+}
+
 /// Outputs by rows.
 pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     let outputs = if params.mode == mode::GATE {
@@ -23,6 +33,10 @@ pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     } else {
         params.segments.iter().map(|segment| segment.outputs).sum::<u32>().div_ceil(kernel.slots())
     };
-    let rows = if matches!(kernel, Kernel::Tile(_)) { rows.div_ceil(16) } else { rows };
+    let rows = if matches!(kernel, Kernel::Tile(_)) {
+        rows.div_ceil(16)
+    } else {
+        rows * (params.experts.used as usize).max(1)
+    };
     [outputs, rows as u32, 1]
 }

@@ -53,8 +53,18 @@ impl<'m> Arena<'m> {
         if bytes > self.most || rows > PIECE_ROWS {
             return None;
         }
-        let buffer = self.room(bytes);
-        Some((buffer, matrices.iter().map(|matrix| self.append(buffer, matrix.bytes())).collect()))
+        Some(self.beside(matrices))
+    }
+
+    /// Places matrices that fit in a buffer together side by side in one: where each of them begins.
+    pub(crate) fn beside(&mut self, matrices: &[TensorView<'m>]) -> (Id, Vec<u64>) {
+        let buffer = self.room(matrices.iter().map(|matrix| padded(matrix.bytes())).sum());
+        (buffer, matrices.iter().map(|matrix| self.append(buffer, matrix.bytes())).collect())
+    }
+
+    /// How many times so many bytes fit in a buffer, in few pieces.
+    pub(crate) fn fitting(&self, bytes: usize) -> usize {
+        (self.most as usize - 16).checked_div(bytes).unwrap_or(0)
     }
 
     /// Rows of two such matrices that fit in a buffer together.

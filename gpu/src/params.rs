@@ -1,6 +1,7 @@
 //! Parameters of kernels, as they lie in the device's memory. The first word is the zero of the barrier.
 
 use bytemuck::{Pod, Zeroable};
+use gleed::device::Draws;
 
 /// No offset: there is no such vector.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -8,6 +9,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub(crate) const SLOT: usize = 256;
 /// Words of a batch before its rows.
 pub(crate) const BATCH_HEAD: usize = 16;
+/// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
+pub(crate) const BATCH_PARALLEL: usize = 6;
 /// Words of a row of a batch: its position, its token, and where the tables of its sequence begin.
 pub(crate) const BATCH_ROW: usize = 4;
 
@@ -42,12 +45,11 @@ pub(crate) struct Input {
     pub(crate) epsilon: f32,
     /// The word that says that a value is not finite.
     pub(crate) flag: u32,
-    /// The norm of a branch, which is added before.
+    /// What is added before.
     pub(crate) branch: Branch,
     /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
     pub(crate) largest: [u32; 2],
     pub(crate) bias: u32,
-    pub(crate) unused: u32,
 }
 
 /// How a row is normed; 0 for not.
@@ -56,14 +58,17 @@ pub(crate) mod norms {
     pub(crate) const LAYER: u32 = 2;
 }
 
-/// The norm of a branch, if there is one.
+/// What is added to the residual stream before it is normed: 0 for nothing, 1 for the norm of a branch, 2 for what experts gave.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Branch {
     pub(crate) adds: u32,
+    /// Where the weights of the norm are among the vectors, or those of experts in the buffer of the branch.
     pub(crate) weight: u32,
     pub(crate) epsilon: f32,
     pub(crate) factor: u32,
+    /// Experts of a row.
+    pub(crate) used: u32,
 }
 
 /// The form of an input that is only the sum of a branch and the residual stream.
@@ -79,6 +84,22 @@ pub(crate) struct Segment {
     pub(crate) outputs: u32,
     pub(crate) y_at: u32,
     pub(crate) bias: u32,
+}
+
+/// The matrices of some experts; all 0 for a matrix that every row goes through.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Experts {
+    /// Experts of a row.
+    pub(crate) used: u32,
+    /// The first one whose matrix is there, and how many are.
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Bytes and rows from one to the next.
+    pub(crate) bytes: u32,
+    pub(crate) rows: u32,
+    /// Words of the largest magnitudes of one.
+    pub(crate) largest: u32,
 }
 
 /// `linear.wgsl`
@@ -100,7 +121,8 @@ pub(crate) struct Linear {
     pub(crate) raw: u32,
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
-    pub(crate) unused: [u32; 3],
+    pub(crate) experts: Experts,
+    pub(crate) unused: u32,
     pub(crate) segments: [Segment; 3],
 }
 
@@ -152,6 +174,26 @@ pub(crate) struct Store {
     pub(crate) clamp: u32,
     pub(crate) unused: u32,
     pub(crate) shape: Shape,
+    pub(crate) scores: Scores,
+}
+
+/// `chunk.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Scores {
+    pub(crate) scale: u32,
+    pub(crate) cap: u32,
+    pub(crate) window: u32,
+    pub(crate) sinks: u32,
+    pub(crate) reach: u32,
+    /// Where linear biases are among the vectors.
+    pub(crate) slopes: u32,
+    /// Where the buffer of heads has rotated queries, and sums of chunks.
+    pub(crate) queries: u32,
+    pub(crate) parts: u32,
+    /// The most chunks that a head of a row has there.
+    pub(crate) chunks: u32,
+    pub(crate) unused: [u32; 3],
 }
 
 /// `attend.wgsl`
@@ -159,21 +201,34 @@ pub(crate) struct Store {
 #[repr(C)]
 pub(crate) struct Attend {
     pub(crate) zero: u32,
-    pub(crate) scale: u32,
-    pub(crate) cap: u32,
-    pub(crate) window: u32,
-    pub(crate) sinks: u32,
-    pub(crate) reach: u32,
     pub(crate) out_stride: u32,
     pub(crate) largest: u32,
-    /// Where linear biases and the scores of sinks are among the vectors.
-    pub(crate) slopes: u32,
+    /// Where the scores of sinks are among the vectors.
     pub(crate) sink_scores: u32,
-    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
+    pub(crate) scores: Scores,
 }
 
-/// `choose.wgsl`
+/// `route.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Route {
+    pub(crate) zero: u32,
+    pub(crate) experts: u32,
+    pub(crate) used: u32,
+    /// The number of `RouterScores`.
+    pub(crate) scores: u32,
+    pub(crate) normalized: u32,
+    pub(crate) epsilon: f32,
+    pub(crate) scale: f32,
+    pub(crate) logit_scale: f32,
+    pub(crate) biases: u32,
+    pub(crate) scales: u32,
+    pub(crate) weights: u32,
+    pub(crate) flag: u32,
+}
+
+/// `choose.wgsl` and `draw.wgsl`
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Choose {
@@ -181,4 +236,45 @@ pub(crate) struct Choose {
     pub(crate) n: u32,
     pub(crate) angles: u32,
     pub(crate) unused: u32,
+}
+
+/// How a token is drawn, in `draw.wgsl`.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Draw {
+    pub(crate) temperature: f32,
+    pub(crate) top_k: u32,
+    /// A part of 2^32.
+    pub(crate) top_p: u32,
+    pub(crate) min_p: f32,
+    pub(crate) state: [u32; 2],
+    /// Of `steps`.
+    pub(crate) steps: u32,
+    pub(crate) unused: u32,
+}
+
+/// What leaves tokens out before one is drawn.
+mod steps {
+    pub(super) const TOP_K: u32 = 1;
+    pub(super) const TOP_P: u32 = 2;
+    pub(super) const MIN_P: u32 = 4;
+}
+
+impl Draw {
+    /// That of so many tokens.
+    pub(crate) fn new(draws: &Draws, vocab: usize) -> Self {
+        let &Draws { temperature, top_k, top_p, min_p, state } = draws;
+        let step = |is: bool, bit: u32| if is { bit } else { 0 };
+        Self {
+            temperature,
+            top_k: u32::try_from(top_k).unwrap_or(u32::MAX),
+            top_p: (top_p * 4_294_967_296.0) as u32,
+            min_p,
+            state: [state as u32, (state >> 32) as u32],
+            steps: step((1..vocab).contains(&top_k), steps::TOP_K)
+                | step(top_p < 1.0, steps::TOP_P)
+                | step(min_p > 0.0, steps::MIN_P),
+            unused: 0,
+        }
+    }
 }

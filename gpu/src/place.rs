@@ -16,9 +16,12 @@ pub(crate) enum Place {
     FeedForward,
     Largest(Activations),
     Branch,
+    Router,
+    Choices,
     Angles,
     Logits,
     Chosen,
+    Draws,
     Batch,
     Flags,
     Vectors,
@@ -34,14 +37,17 @@ impl Place {
         match self {
             Self::Residual => "residual stream",
             Self::Input(_) => "inputs of matrices",
-            Self::Heads => "queries, keys and values",
+            Self::Heads => "queries, keys and values, and sums of chunks",
             Self::Attention => "results of attention",
             Self::FeedForward => "feed-forward activations",
             Self::Largest(_) => "largest activations",
-            Self::Branch => "branch",
+            Self::Branch => "branch, and what experts give",
+            Self::Router => "logits of experts",
+            Self::Choices => "chosen experts",
             Self::Angles => "cosines and sines",
             Self::Logits => "logits",
             Self::Chosen => "chosen tokens",
+            Self::Draws => "how tokens are drawn",
             Self::Batch => "rows of a batch",
             Self::Flags => "flags",
             Self::Vectors => "weights of norms, and biases",
@@ -78,8 +84,12 @@ pub(crate) enum Shaped {
     ByRow,
     /// A workgroup for each of so many heads.
     ByHead(usize),
+    /// The same, and one for each chunk of attention that is ready.
+    ByChunk(usize),
     /// A matrix.
     Matrix(Linear),
+    /// Matrices of experts.
+    Experts(Linear),
 }
 
 /// A dispatch of a program: parameters, buffers, rows.

@@ -5,10 +5,11 @@ use gleed::{Model, Plan};
 
 use crate::adapter::Limits;
 use crate::error::GpuError;
+use crate::grid::CHUNK;
 use crate::hardware::STAGING;
 use crate::lower::{Lowering, Widest};
 use crate::memory::{Arena, Upload};
-use crate::params::{BATCH_HEAD, BATCH_ROW, SLOT};
+use crate::params::{BATCH_HEAD, BATCH_ROW, Draw, SLOT};
 use crate::place::{Dispatch, Place, Shaped};
 use crate::pool::Pool;
 
@@ -26,8 +27,8 @@ pub struct PlannedBuffer {
 pub struct DevicePlan<'m> {
     pub(crate) places: Vec<(Place, u64)>,
     pub(crate) dispatches: Vec<Dispatch>,
-    /// The choice of a token, after all the others.
-    pub(crate) choice: Dispatch,
+    /// The choice of the largest logit, and that of a token that is drawn: one of them comes after all the others.
+    pub(crate) choices: [Dispatch; 2],
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
@@ -38,6 +39,8 @@ pub struct DevicePlan<'m> {
     pub(crate) rows: usize,
     pub(crate) vocab: usize,
     pub(crate) logit_rows: usize,
+    /// Chunks of attention that can be added up in parallel.
+    pub(crate) chunks: usize,
 }
 
 impl<'m> DevicePlan<'m> {
@@ -52,7 +55,9 @@ impl<'m> DevicePlan<'m> {
         let foreign = |_| GpuError::Mismatch("the plan of another model");
         let mut widest = Widest::default();
         plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
-        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, widest);
+        let (rows, limit) = (plan.limits().rows, plan.limits());
+        let heads = widest.heads(rows, limit.context.saturating_sub(1) / CHUNK, limits.binding / 4);
+        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, (widest, heads));
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -67,16 +72,16 @@ impl<'m> DevicePlan<'m> {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let choice = lowering.choice();
+        let choices = lowering.choices();
         let Lowering { dispatches, arena, vectors, widths, .. } = lowering;
-        let (rows, limit) = (plan.limits().rows, plan.limits());
         let vocab = widths.get(&Place::Logits).copied().unwrap_or(0);
         let mut places = Vec::new();
         for (&place, &width) in &widths {
             let rows = if place == Place::Logits { limit.logit_rows } else { rows };
-            places.push((place, (rows * width * 4) as u64));
+            let words = if place == Place::Heads { heads.words } else { rows * width };
+            places.push((place, 4 * words as u64));
         }
-        places.push((Place::Chosen, 4 * rows as u64));
+        places.extend([(Place::Chosen, 4 * rows as u64), (Place::Draws, size_of::<Draw>() as u64)]);
         places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
@@ -86,13 +91,13 @@ impl<'m> DevicePlan<'m> {
         }
         let parts = pools.iter().flat_map(Pool::parts);
         places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
-        places.push((Place::Params, ((dispatches.len() + 1) * SLOT) as u64));
+        places.push((Place::Params, ((dispatches.len() + choices.len()) * SLOT) as u64));
         places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
         places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
         let planned = Self {
             places,
             dispatches,
-            choice,
+            choices,
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,
@@ -102,6 +107,7 @@ impl<'m> DevicePlan<'m> {
             rows,
             vocab,
             logit_rows: limit.logit_rows,
+            chunks: heads.chunks,
         };
         planned.check(limits)?;
         Ok(planned)
@@ -139,7 +145,12 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes)
             }
-            Shaped::ByRow | Shaped::ByHead(_) => 0,
+            // Those of other buffers are of the same pairs.
+            Shaped::Experts(params) if params.experts.first == 0 => {
+                let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
+                outputs * u64::from(params.row_bytes) * u64::from(params.experts.used)
+            }
+            Shaped::Experts(_) | Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
     }

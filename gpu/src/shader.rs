@@ -15,10 +15,13 @@ macro_rules! files {
 files!(
     "activations.wgsl",
     "attend.wgsl",
+    "best.wgsl",
     "bf16.wgsl",
     "blocks.wgsl",
     "bytes.wgsl",
     "choose.wgsl",
+    "chunk.wgsl",
+    "draw.wgsl",
     "embed.wgsl",
     "f16.wgsl",
     "f32.wgsl",
@@ -26,6 +29,7 @@ files!(
     "input.wgsl",
     "kv.wgsl",
     "linear.wgsl",
+    "next.wgsl",
     "num.wgsl",
     "outputs.wgsl",
     "q4_0.wgsl",
@@ -33,11 +37,13 @@ files!(
     "q6_k.wgsl",
     "q8.wgsl",
     "q8_0.wgsl",
+    "route.wgsl",
     "store.wgsl",
     "sums.wgsl",
     "tile.wgsl",
     "tree.wgsl",
     "vector.wgsl",
+    "wide.wgsl",
 );
 
 /// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file; the names

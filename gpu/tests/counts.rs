@@ -7,6 +7,7 @@ use std::time::Duration;
 use common::makers::Memory;
 use common::makers::random::Rng;
 use common::makers::synthetic::{Architecture, SyntheticModel};
+use gleed::sample::{Sampler, SamplerParams};
 use gleed::tensor::Dtype;
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
@@ -53,8 +54,12 @@ fn a_step_is_one_submit_and_makes_no_buffer() {
     took("a token beside a fork", 1);
     engine.decode_greedy(seq, 5, &mut [0; 24]).unwrap();
     took("24 tokens that the device chooses", 1);
+    let (mut sampler, mut scratch) =
+        (Sampler::new(SamplerParams { temperature: 1.0, top_p: 0.9, ..SamplerParams::default() }).unwrap(), [0; 320]);
+    engine.decode_sampled(seq, 5, (&mut sampler, &mut scratch), &mut [0; 24]).unwrap();
+    took("24 tokens that the device draws", 1);
     drop(engine);
-    let encoded = 1 + 3 + 2 + 24;
+    let encoded = 1 + 3 + 2 + 48;
     println!("encoding: {:?} for a token of {} dispatches", device.encoding() / encoded, 1 + 2 * 8 + 2);
     assert!(device.encoding() / encoded < Duration::from_millis(20));
 }

@@ -72,6 +72,12 @@ fn broken_kernels_are_found() {
             "attention",
         ),
         (Kernel::Attend, "let factor = exp_of(sub(peak, sink));", "let factor = number(0x3f800000u);", "attention"),
+        (Kernel::Draw, "before + mass.low < before", "before > 0xffffffffu", "a token that is drawn"),
+        (Kernel::Draw, "a.logit == b.logit && a.id > b.id", "false", "a token that is drawn"),
+        (Kernel::Draw, "product(SUMS[0], D.top_p)", "product(SUMS[0], D.top_p / 2u)", "a token that is drawn"),
+        (Kernel::Draw, "0xbf58476du", "0xbf58476cu", "a token that is drawn"),
+        (Kernel::Draw, "D.top_k, 0u", "D.top_k + 1u, 0u", "a token that is drawn"),
+        (Kernel::Draw, "< D.min_p", "<= D.min_p", "a token that is drawn"),
         (Kernel::Choose, "TOKEN[other] < TOKEN[invocation]", "TOKEN[other] > TOKEN[invocation]", "the largest logit"),
     ] {
         assert_eq!(with(&hardware, kernel, from, to), Err(GpuError::Unfit { operation: name }), "{kernel:?}: {to}");

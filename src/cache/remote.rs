@@ -8,7 +8,7 @@ use super::error::CacheError;
 use super::group::Group;
 use super::kv_cache::KvCache;
 use super::sequence::SeqId;
-use crate::device::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, Tables};
+use crate::device::{BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, Tables};
 
 /// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
 const PIECE: usize = 256;
@@ -61,12 +61,13 @@ impl<'a> KvCache<'a> {
         &mut self,
         seq: SeqId,
         rows: &[Row],
+        choosing: &Choosing,
         ids: &mut [u32],
     ) -> Result<bool, E> {
         let (slots, in_batch) = (self.sequences.len(), |slot| slot == seq.slot());
         let tables = RemoteTables { groups: &self.groups, in_batch: &in_batch, slots };
         let device = self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
-        Ok(device.decode(&BatchView { rows, finished: 1, logits: 1, tables: &tables }, ids)?)
+        Ok(device.decode(&BatchView { rows, finished: 1, logits: 1, tables: &tables }, choosing, ids)?)
     }
 
     /// Whether keys and values are in this machine's memory.

@@ -6,6 +6,8 @@ use core::task::Poll;
 
 use bytemuck::{Pod, Zeroable};
 
+use super::choosing::Choosing;
+
 /// A row of a batch: a token at a position of a sequence.
 ///
 /// [Example](crate::device#a-device).
@@ -152,14 +154,14 @@ pub trait Device: Send + Sync {
 
     /// Decodes tokens without the host, and waits for them: a batch of one row after the other, each with all steps of the
     /// program. The rows are of one sequence, at successive positions; the token of the first one is known, and each of the
-    /// others has the token with the largest logit of the row before it, of equal ones the lowest. `ids` are these tokens, and
+    /// others has the token that is chosen by the logits of the row before it, as `choosing` says. `ids` are these tokens, and
     /// behind them that of the last row: as many as rows. Returns false where the device cannot do that: then nothing has
     /// happened, and the engine begins batches of a row each.
     ///
     /// # Errors
     /// [`DeviceFault`], of any of the rows: then none of them counts.
-    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
-        let _ = (batch, ids);
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+        let _ = (batch, choosing, ids);
         Ok(false)
     }
 

@@ -139,6 +139,7 @@
 //! ```
 
 mod boundary;
+mod choosing;
 mod experts;
 mod layout;
 mod rotary;
@@ -146,6 +147,7 @@ mod view;
 
 pub(crate) use boundary::{Attached, Tables};
 pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row};
+pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 pub use layout::KvLayout;
 pub use rotary::{RotarySet, RotaryView};

@@ -53,11 +53,11 @@
 mod adapters;
 mod batch;
 mod checkpoint;
+mod chosen;
 mod device;
 mod error;
 mod fingerprint;
 mod given;
-mod greedy;
 mod hidden;
 mod metrics;
 mod plan;
@@ -68,6 +68,7 @@ mod snapshot;
 mod step;
 mod whole;
 
+pub use chosen::DecodeError;
 pub use error::{EngineError, StreamError};
 pub use plan::{Limits, Plan, PlanError};
 pub use progress::Progress;

@@ -70,6 +70,10 @@ impl Biases {
         Ok(())
     }
 
+    pub(super) fn are_none(&self) -> bool {
+        self.count == 0
+    }
+
     /// The biases, and the tokens before theirs.
     fn parts(&self) -> (&[Bias], &[u32]) {
         (self.biases.get(..self.count).unwrap_or_default(), self.before.get(..self.used).unwrap_or_default())

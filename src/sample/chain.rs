@@ -148,6 +148,22 @@ impl Sampler {
         self.rng = SplitMix64(state);
     }
 
+    /// Returns the parameters and the state of the generator where a choice depends on nothing else but the logits: without
+    /// penalties and biases.
+    pub(crate) fn without_text(&self) -> Option<(SamplerParams, u64)> {
+        (penalty::are_off(&self.params) && self.biases.are_none()).then_some((self.params, self.rng.0))
+    }
+
+    /// Notes tokens that were chosen elsewhere, as [`Sampler::sample`] and [`Sampler::accept`] do.
+    pub(crate) fn took(&mut self, tokens: &[u32]) {
+        for &token in tokens {
+            if self.params.temperature != 0.0 {
+                self.rng.next24();
+            }
+            self.accept(token);
+        }
+    }
+
     /// Returns a token that is chosen by `logits`, which has one element for each id. `scratch` needs no initial
     /// contents, and its contents afterwards have no meaning.
     ///

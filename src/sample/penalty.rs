@@ -35,6 +35,11 @@ impl History {
     }
 }
 
+/// Whether no logit is lowered.
+pub(super) fn are_off(params: &SamplerParams) -> bool {
+    (params.repetition_penalty, params.frequency_penalty, params.presence_penalty) == (1.0, 0.0, 0.0)
+}
+
 /// Lowers the logit of each token that occurs n > 0 times among the last `penalty_window`: it is
 /// divided by the repetition penalty where it is positive and multiplied by it where not (Keskar et
 /// al., "CTRL", 2019, section 4.1), then less n · frequency penalty, then less the presence penalty.
@@ -44,7 +49,7 @@ pub(super) fn apply(
     params: &SamplerParams,
 ) -> Result<(), SampleError> {
     let SamplerParams { repetition_penalty, frequency_penalty, presence_penalty, penalty_window, .. } = *params;
-    if (repetition_penalty, frequency_penalty, presence_penalty) == (1.0, 0.0, 0.0) {
+    if are_off(params) {
         return Ok(());
     }
     for (i, token) in history.newest(penalty_window).enumerate() {

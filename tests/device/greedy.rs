@@ -1,7 +1,8 @@
 //! Tokens that are chosen one after the other, by the host or by a device that can do that.
 
+use gleed::engine::DecodeError;
 use gleed::num::Xxh64;
-use gleed::sample::argmax;
+use gleed::sample::{SampleError, Sampler, SamplerParams, argmax};
 use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId, Window};
 
 use crate::common::Memory;
@@ -70,6 +71,77 @@ fn together_is_the_same_as_one_by_one() {
             assert_eq!(alone, together, "{name}");
         }
     }
+}
+
+/// Tokens that a sampler draws, all at once or each alone, and the sampler afterwards.
+fn draw(engine: &mut Engine<'_, '_>, params: SamplerParams, together: bool) -> Log {
+    let vocab = engine.model().config().vocab;
+    let (mut sampler, mut scratch) = (Sampler::new(params).unwrap(), vec![0; vocab]);
+    let seq = engine.open().unwrap();
+    engine.prefill(seq, &Rng::new(7).tokens(21, vocab)).unwrap();
+    let (mut next, mut log) = (5, Vec::new());
+    for count in [1, 23, 9] {
+        let mut ids = vec![0; count];
+        if together {
+            engine.decode_sampled(seq, next, (&mut sampler, &mut scratch), &mut ids).unwrap();
+        } else {
+            let mut last = next;
+            for id in &mut ids {
+                last = sampler.sample(engine.decode_step(seq, last).unwrap(), &mut scratch).unwrap().token;
+                sampler.accept(last);
+                *id = last;
+            }
+        }
+        next = ids[count - 1];
+        log.push((seq, count, Xxh64::hash(bytemuck::cast_slice(&ids))));
+        log.push((seq, 0, sampler.state()));
+    }
+    log.push((seq, 0, hash(engine.decode_step(seq, next).unwrap())));
+    log
+}
+
+#[test]
+fn draws_together_are_those_of_the_sampler() {
+    let off = SamplerParams { temperature: 1.2, seed: 9, ..SamplerParams::default() };
+    let file = SyntheticModel::llama().bytes();
+    let model = Model::open(&file).unwrap();
+    for params in [
+        off,
+        SamplerParams { top_k: 30, top_p: 0.9, min_p: 0.01, ..off },
+        SamplerParams { temperature: 0.0, ..off },
+        // Those a device leaves to the sampler.
+        SamplerParams { repetition_penalty: 1.3, ..off },
+        SamplerParams { temperature: 0.0, frequency_penalty: 0.5, ..off },
+    ] {
+        let alone = same(&model, &limits(), &DEVICES[..1], &|engine| draw(engine, params, false));
+        let together = same(&model, &limits(), &CHOOSERS, &|engine| draw(engine, params, true));
+        assert_eq!(alone, together, "{params:?}");
+    }
+}
+
+/// A sampler that cannot choose is as it was, and so is the sequence.
+#[test]
+fn samplers_that_fail_change_nothing() {
+    let file = SyntheticModel::llama().bytes();
+    let model = Model::open(&file).unwrap();
+    same(&model, &limits(), &CHOOSERS, &|engine| {
+        let vocab = engine.model().config().vocab;
+        let mut sampler = Sampler::new(SamplerParams { temperature: 1.0, ..SamplerParams::default() }).unwrap();
+        let (seq, mut ids) = (engine.open().unwrap(), [0; 9]);
+        let mut scratch = vec![0; vocab];
+        let short = engine.decode_sampled(seq, 5, (&mut sampler, &mut scratch[1..]), &mut ids);
+        let (needed, given) = (vocab, vocab - 1);
+        assert_eq!(short, Err(DecodeError::Sample(SampleError::ScratchTooSmall { needed, given })));
+        // The bias comes into play behind the third token that is drawn.
+        let mut copy = sampler.clone();
+        engine.decode_sampled(seq, 5, (&mut copy, &mut scratch), &mut ids).unwrap();
+        engine.reset(seq).unwrap();
+        sampler.add_bias(&[ids[2], vocab as u32], 1.0).unwrap();
+        let unknown = engine.decode_sampled(seq, 5, (&mut sampler, &mut scratch), &mut ids);
+        assert!(matches!(unknown, Err(DecodeError::Sample(SampleError::UnknownToken { .. }))), "{unknown:?}");
+        assert_eq!((engine.seq_len(seq), sampler.state()), (Ok(0), 0));
+        vec![(seq, 0, 0)]
+    });
 }
 
 /// What fails changes nothing.

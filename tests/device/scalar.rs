@@ -8,14 +8,15 @@ use std::ops::Range;
 use std::task::Poll;
 
 use gleed::device::{
-    ActivationSource, BatchView, BlockPart, BranchEnd, Device, DeviceFault, KvLayout, OpView, RotaryView, Row,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView,
+    RotaryView, Row,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
 use gleed::num::{settle, sigmoid};
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::dequantize;
-use gleed::sample::argmax;
+use gleed::sample::{Sampler, SamplerParams, argmax};
 use gleed::{Model, Plan};
 
 use crate::math::{LEVEL, add_scaled, finish_heads, float, gate_up, is_quantizable, multiply, norm_rotate};
@@ -348,13 +349,23 @@ impl Device for ScalarDevice<'_> {
         Poll::Ready(self.fault.map_or(Ok(()), Err))
     }
 
-    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         assert_eq!((batch.rows.len(), batch.finished, batch.logits), (ids.len(), 1, 1));
         if !self.chooses {
             return Ok(false);
         }
         self.begin(batch)?;
         let mut token = batch.rows[0].token;
+        let mut sampler = match *choosing {
+            Choosing::Drawn(Draws { temperature, top_k, top_p, min_p, state }) => {
+                assert!(temperature > 0.0);
+                let params = SamplerParams { temperature, top_k, top_p, min_p, ..SamplerParams::default() };
+                let mut sampler = Sampler::new(params).unwrap();
+                sampler.set_state(state);
+                Some(sampler)
+            }
+            _ => None,
+        };
         for (row, id) in batch.rows.iter().zip(ids) {
             let mut row = *row;
             row.token = token;
@@ -365,7 +376,11 @@ impl Device for ScalarDevice<'_> {
                 self.work();
             }
             self.fault.map_or(Ok(()), Err)?;
-            token = argmax(&self.buffers[0].logits).unwrap();
+            let logits = &self.buffers[0].logits;
+            token = match &mut sampler {
+                Some(sampler) => sampler.sample(logits, &mut vec![0; logits.len()]).unwrap().token,
+                None => argmax(logits).unwrap(),
+            };
             *id = token;
         }
         Ok(true)

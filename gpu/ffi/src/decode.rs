@@ -1,11 +1,13 @@
 //! Tokens that a device chooses, and sequences whose device is lost.
 
 use gleed::SeqId;
+use gleed::engine::DecodeError;
+use gleed::sample::scratch_len;
 use gleed_ffi::boundary;
 use gleed_ffi::error::{Failure, gleed_error};
 use gleed_ffi::object::Object;
 use gleed_ffi::ptr::{out, slice_mut, unread};
-use gleed_ffi::{gleed_engine, gleed_seq};
+use gleed_ffi::{gleed_engine, gleed_sampler, gleed_seq};
 
 use crate::status;
 
@@ -35,6 +37,47 @@ pub unsafe extern "C" fn gleed_gpu_decode_greedy(
         let ids = unsafe { slice_mut("ids", ids, count) }?;
         let mut chosen = vec![0; ids.len()];
         engine.decode_greedy(seq, token, &mut chosen)?;
+        ids.copy_from_slice(&chosen);
+        Ok(status::OK)
+    })
+}
+
+/// Computes tokens that a sampler chooses, one after the other.
+///
+/// # Safety
+/// As `include/gleed_gpu.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_gpu_decode_sampled(
+    engine: *mut gleed_engine,
+    seq: gleed_seq,
+    token: u32,
+    sampler: *mut gleed_sampler,
+    ids: *mut u32,
+    count: usize,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, lengths and the tags and addresses of both objects are checked here. gleed_gpu.h demands the
+        // rest: nothing but this call uses `engine` and `sampler`, and `count` ids fit at `ids`.
+        let (mut engine, mut sampler, given) = unsafe {
+            (
+                Object::get_mut("engine", engine)?,
+                Object::get_mut("sampler", sampler)?,
+                unread("ids", ids.cast_const(), count)?,
+            )
+        };
+        let seq = SeqId::from_bits(seq);
+        // A count that no sequence has is not believed.
+        given.read_if(|count| engine.can_prefill(seq, count).map_err(Failure::from))?;
+        // SAFETY: as in `gleed_gpu_decode_greedy`.
+        let ids = unsafe { slice_mut("ids", ids, count) }?;
+        let (mut chosen, mut scratch) = (vec![0; ids.len()], vec![0; scratch_len(engine.model().config().vocab)]);
+        match engine.decode_sampled(seq, token, (&mut sampler, &mut scratch), &mut chosen) {
+            Ok(()) => {}
+            Err(DecodeError::Engine(error)) => return Err(error.into()),
+            Err(DecodeError::Sample(error)) => return Err(error.into()),
+            Err(_) => return Err(Failure::new(status::E_INTERNAL, format_args!("an unknown error of a choice"))),
+        }
         ids.copy_from_slice(&chosen);
         Ok(status::OK)
     })

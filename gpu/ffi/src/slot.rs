@@ -6,7 +6,7 @@ use core::task::Poll;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::gleed_gpu::GpuDevice;
-use gleed::device::{BatchView, BlockPart, Device, DeviceFault};
+use gleed::device::{BatchView, BlockPart, Choosing, Device, DeviceFault};
 use gleed_ffi::object::{Object, Opaque};
 
 use crate::opened::Opened;
@@ -89,8 +89,8 @@ impl Device for Port {
         self.polled(|device| device.wait())
     }
 
-    fn decode(&mut self, batch: &BatchView<'_>, ids: &mut [u32]) -> Result<bool, DeviceFault> {
-        self.with(|device| device.decode(batch, ids))
+    fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
+        self.with(|device| device.decode(batch, choosing, ids))
     }
 
     fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault> {

@@ -10,7 +10,7 @@ use crate::error::GpuError;
 use crate::gpu::Gpu;
 use crate::hardware::Buffer;
 use crate::params::SLOT;
-use crate::place::{Dispatch, Place, rows_number};
+use crate::place::{Dispatch, Place, Shaped, rows_number};
 use crate::plan::DevicePlan;
 
 pub(super) async fn upload(
@@ -31,7 +31,7 @@ pub(super) async fn upload(
     }
     gpu.hardware.upload(of(Place::Vectors)?, 0, cast_slice(&plan.vectors)).await?;
     let params = of(Place::Params)?;
-    for (index, dispatch) in plan.dispatches.iter().chain([&plan.choice]).enumerate() {
+    for (index, dispatch) in plan.dispatches.iter().chain(&plan.choices).enumerate() {
         gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
     }
     Ok(())
@@ -49,7 +49,10 @@ pub(super) fn bind(
     let params = (of(Place::Params)?, (index * SLOT) as u64, SLOT as u64);
     let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
     let many = match dispatch.kernel {
-        Kernel::Vector(weights) if !weights.is_float() => Some(bound(Kernel::Tile(weights))?),
+        // Rows of experts have different matrices.
+        Kernel::Vector(weights) if !weights.is_float() && !matches!(dispatch.shaped, Shaped::Experts(_)) => {
+            Some(bound(Kernel::Tile(weights))?)
+        }
         _ => None,
     };
     Ok(Bound {

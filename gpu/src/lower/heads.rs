@@ -1,14 +1,15 @@
 //! Norms and rotation of heads, keys and values, attention.
 
+use bytemuck::{Pod, Zeroable};
 use gleed::device::{AttendView, HeadNormView, NormRotateView, StoreView};
 use gleed::nn::RopePairs;
 
 use super::{Lowering, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::params::{Attend, NONE, Shape, Store};
+use crate::params::{Attend, NONE, Scores, Shape, Store};
 use crate::place::{Activations, Place, Shaped};
-use crate::selftest::{ELEMENTS, attend_params};
+use crate::selftest::{ELEMENTS, scores};
 
 impl<'m> Lowering<'m> {
     pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
@@ -33,10 +34,12 @@ impl<'m> Lowering<'m> {
             clamp: if heads.clamp > 0.0 { heads.clamp.to_bits() } else { 0 },
             unused: 0,
             shape,
+            // Attention says them.
+            scores: Scores::zeroed(),
         };
         let buffers =
             [Place::Batch, Place::Table(to.group), Place::Heads, Place::Angles, Place::Vectors, pool, Place::Flags];
-        self.emit(Kernel::Store, &params, &buffers, Shaped::ByHead(heads.heads + 2 * heads.kv_heads));
+        self.emit(Kernel::Store, &params, &buffers, Shaped::ByChunk(heads.heads + 2 * heads.kv_heads));
         Ok(())
     }
 
@@ -50,11 +53,21 @@ impl<'m> Lowering<'m> {
         self.widen(Place::Attention, width);
         let (shape, pool) = self.shape(view.from.group, view.from.layer, view.heads, view.kv_heads, view.head_dim)?;
         let (group, activations) = (view.from.group, Activations::Attention);
+        let scores = Scores {
+            slopes: self.vectors.add(&slopes).unwrap_or(NONE),
+            queries: self.layout.queries as u32,
+            parts: self.layout.parts as u32,
+            chunks: self.layout.chunks as u32,
+            ..scores(view.visibility, view.scale, view.soft_cap)
+        };
+        self.patch(Kernel::Store, "attention without keys", |store| Store { shape, scores, ..store })?;
         let params = Attend {
+            zero: 0,
             out_stride: width as u32,
             largest: self.largest.words(activations) as u32,
-            slopes: self.vectors.add(&slopes).unwrap_or(NONE),
-            ..attend_params(shape, view.visibility, view.scale, view.soft_cap)
+            sink_scores: NONE,
+            shape,
+            scores,
         };
         let buffers = [
             Place::Batch,
@@ -72,11 +85,21 @@ impl<'m> Lowering<'m> {
     /// Scores of sinks, `[heads]`, join the attention before.
     pub(super) fn add_sinks(&mut self, sinks: &[u8]) -> Result<(), GpuError> {
         let Some(at) = self.vectors.add(sinks) else { return Ok(()) };
-        let attend = self.dispatches.iter_mut().rfind(|dispatch| dispatch.kernel == Kernel::Attend);
-        let Some(slot) = attend.and_then(|dispatch| dispatch.params.get_mut(..size_of::<Attend>())) else {
-            return refused("sink scores without attention");
+        self.patch(Kernel::Attend, "sink scores without attention", |attend| Attend { sink_scores: at, ..attend })
+    }
+
+    /// Changes the parameters of the last dispatch of a kernel.
+    fn patch<T: Pod>(
+        &mut self,
+        kernel: Kernel,
+        what: &'static str,
+        change: impl FnOnce(T) -> T,
+    ) -> Result<(), GpuError> {
+        let last = self.dispatches.iter_mut().rfind(|dispatch| dispatch.kernel == kernel);
+        let Some(slot) = last.and_then(|dispatch| dispatch.params.get_mut(..size_of::<T>())) else {
+            return refused(what);
         };
-        let params = Attend { sink_scores: at, ..bytemuck::pod_read_unaligned(slot) };
+        let params = change(bytemuck::pod_read_unaligned(slot));
         slot.copy_from_slice(bytemuck::bytes_of(&params));
         Ok(())
     }
@@ -103,7 +126,7 @@ impl<'m> Lowering<'m> {
             heads: heads as u32,
             kv_heads: kv_heads as u32,
             dim: dim as u32,
-            qkv_stride: self.widths.get(&Place::Heads).copied().unwrap_or(0) as u32,
+            qkv_stride: self.largest.heads as u32,
             layer: (layer - part.first) as u32,
             layers: part.layers as u32,
             group: group as u32,

@@ -7,6 +7,7 @@ use gleed::kernels::Norm;
 use super::{Lowering, refused, words_of};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
+use crate::grid::PARALLEL_ROWS;
 use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{form_number, norms_number};
@@ -14,18 +15,54 @@ use crate::selftest::{form_number, norms_number};
 /// The most elements of a row of activations that are quantized where they are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Widest {
+    /// Queries, keys and values.
+    pub(super) heads: usize,
     attention: usize,
+    /// Sums of a chunk of all heads.
+    pub(super) part: usize,
     feed_forward: usize,
+    /// Experts of a row.
+    used: usize,
+}
+
+/// The buffer of heads: queries, keys and values of the rows of a batch come first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadsLayout {
+    pub(super) rows: usize,
+    pub(super) queries: usize,
+    pub(super) parts: usize,
+    pub(crate) chunks: usize,
+    pub(crate) words: usize,
 }
 
 impl Widest {
     /// Notes those of an operation.
     pub(crate) fn see(&mut self, operation: &OpView<'_>) {
         match operation {
-            OpView::Attend(view) => self.attention = self.attention.max(view.heads * view.head_dim),
+            OpView::Qkv(view) => self.heads = self.heads.max(view.width),
+            OpView::Attend(view) => {
+                self.attention = self.attention.max(view.heads * view.head_dim);
+                self.part = self.part.max(view.heads * (view.head_dim + 2));
+            }
             OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
+            OpView::Choose(view) => self.used = view.used,
+            OpView::ExpertGateUp(view) => {
+                let width = view.up.count.next_multiple_of(32) * self.used;
+                self.feed_forward = self.feed_forward.max(width);
+            }
             _ => {}
         }
+    }
+
+    /// Words of the buffer of heads for batches of so many rows: where the rotated queries begin, where the sums of chunks do, and
+    /// how many chunks a head of a row can have there, of the `chunks` that a sequence has, in so many words at most.
+    pub(crate) fn heads(&self, rows: usize, chunks: usize, most: u64) -> HeadsLayout {
+        let queries = rows * self.heads;
+        let parts = queries + rows * self.attention;
+        let chunk = PARALLEL_ROWS.min(rows) * self.part;
+        let room = usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(parts);
+        let chunks = room.checked_div(chunk).unwrap_or(0).min(chunks);
+        HeadsLayout { rows, queries, parts, chunks, words: parts + chunks * chunk }
     }
 
     /// Words of a row of largest magnitudes, of 32 elements each.
@@ -97,7 +134,8 @@ impl<'m> Lowering<'m> {
                 self.add_sinks(sinks)?;
                 Some(Activations::Attention)
             }
-            _ => return refused("experts"),
+            ActivationSource::Experts => Some(Activations::FeedForward),
+            _ => return refused("an expert that every row goes through"),
         };
         self.add_branch();
         Ok(())

@@ -1,5 +1,6 @@
 //! A model's program as dispatches.
 
+mod experts;
 mod heads;
 mod input;
 
@@ -19,7 +20,7 @@ use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, form_number};
-pub(crate) use input::Widest;
+pub(crate) use input::{HeadsLayout, Widest};
 
 /// What is known of a program so far.
 #[derive(Debug)]
@@ -34,11 +35,14 @@ pub(crate) struct Lowering<'m> {
     hidden: usize,
     angles: usize,
     heads: Option<NormRotateView<'m>>,
+    layout: HeadsLayout,
+    /// Experts of a row of the layer.
+    used: usize,
     /// Words of a row of the largest magnitudes.
     largest: Widest,
     /// The activations that the next matrices read; none where these were quantized.
     raw: Option<Activations>,
-    /// A branch whose norm is still to be added to the residual stream of these rows.
+    /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
     rows: Rows,
@@ -50,7 +54,12 @@ fn refused<T>(what: &'static str) -> Result<T, GpuError> {
 }
 
 impl<'m> Lowering<'m> {
-    pub(crate) fn new(arena: Arena<'m>, pools: Vec<Pool>, layers: usize, largest: Widest) -> Self {
+    pub(crate) fn new(
+        arena: Arena<'m>,
+        pools: Vec<Pool>,
+        layers: usize,
+        (largest, layout): (Widest, HeadsLayout),
+    ) -> Self {
         Self {
             dispatches: Vec::new(),
             arena,
@@ -61,6 +70,8 @@ impl<'m> Lowering<'m> {
             hidden: 0,
             angles: 0,
             heads: None,
+            layout,
+            used: 0,
             largest,
             raw: None,
             branch: None,
@@ -101,13 +112,19 @@ impl<'m> Lowering<'m> {
             OpView::Project(view) => self.project(&view.matrix, view.to),
             OpView::AddNormed(view) => {
                 let (weight, epsilon) = (self.rms_weight(&view.norm)?, view.norm.epsilon);
-                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale) };
+                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale), used: 0 };
                 self.branch = Some((branch, self.rows));
                 Ok(())
             }
             OpView::GateUp(view) => self.gate_up(view),
             OpView::Head(view) => self.head(view),
-            OpView::Route(_) => refused("experts"),
+            OpView::Route(view) => self.route(view),
+            OpView::Choose(view) => self.choose(view),
+            // The input stays, and pairs of rows and experts are computed in their own order.
+            OpView::GroupRows | OpView::Gather => Ok(()),
+            OpView::ExpertGateUp(view) => self.expert_gate_up(view),
+            OpView::ExpertDown(view) => self.expert_down(view),
+            OpView::AddExperts(view) => self.add_experts(view),
             OpView::Other(name) => refused(name),
             _ => refused("an operation"),
         }
@@ -226,13 +243,14 @@ impl<'m> Lowering<'m> {
         self.matrix(&view.matrix, Place::Logits, width, 0, params)
     }
 
-    /// The choice of the token with the largest logit, which is no step of the program.
-    pub(crate) fn choice(&mut self) -> Dispatch {
+    /// The choice of the token with the largest logit, and that of one that is drawn. Neither is a step of the program.
+    pub(crate) fn choices(&mut self) -> [Dispatch; 2] {
         self.widen(Place::Angles, 0);
         let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
         let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, unused: 0 };
-        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles];
-        self.dispatch(Kernel::Choose, &params, &buffers, Shaped::ByRow)
+        let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles, Place::Draws];
+        [(Kernel::Choose, &buffers[..4]), (Kernel::Draw, &buffers[..])]
+            .map(|(kernel, buffers)| self.dispatch(kernel, &params, buffers, Shaped::ByRow))
     }
 
     /// A matrix, piece by piece.
@@ -268,6 +286,7 @@ impl<'m> Lowering<'m> {
     ) -> Result<(), GpuError> {
         let (weights, cols) = (known(weights.dtype())?, weights.cols());
         // A gate writes activations, and reads none that are not quantized.
+        let is_shared = params.experts.used == 0;
         let activations = match params.mode {
             mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
             mode::GATE | mode::ACTIVATE => Activations::FeedForward,
@@ -289,8 +308,12 @@ impl<'m> Lowering<'m> {
             ..params
         };
         let largest = Place::Largest(activations);
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, Place::Batch, largest];
-        self.emit(Kernel::Vector(weights), &params, &buffers, Shaped::Matrix(params));
+        let (rows, shaped) = match is_shared {
+            true => (Place::Batch, Shaped::Matrix(params)),
+            false => (Place::Choices, Shaped::Experts(params)),
+        };
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
+        self.emit(Kernel::Vector(weights), &params, &buffers, shaped);
         Ok(())
     }
 

@@ -94,23 +94,23 @@ fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
 
 /// A matrix of three in a row, and its rows of activations.
 #[derive(Clone)]
-struct Case {
-    weights: Weights,
-    cols: usize,
+pub(super) struct Case {
+    pub(super) weights: Weights,
+    pub(super) cols: usize,
     outputs: [usize; 3],
     at: usize,
     matrix: Vec<u8>,
-    vector: Vec<f32>,
+    pub(super) vector: Vec<f32>,
     rows: usize,
     /// Activations as floats, and as the matrix reads them.
-    floats: Vec<f32>,
+    pub(super) floats: Vec<f32>,
     inputs: Vec<u32>,
     /// Of each row, all outputs.
-    dots: Vec<Vec<f32>>,
+    pub(super) dots: Vec<Vec<f32>>,
 }
 
 impl Case {
-    fn new(random: &mut Random, weights: Weights, cols: usize, outputs: [usize; 3], rows: usize) -> Self {
+    pub(super) fn new(random: &mut Random, weights: Weights, cols: usize, outputs: [usize; 3], rows: usize) -> Self {
         let all = outputs.iter().sum();
         let matrix = random.weights(weights, all, cols);
         let (form, bytes) = (weights.form(), weights.dtype().row_bytes(cols).unwrap_or(1));
@@ -130,7 +130,7 @@ impl Case {
         Self { weights, cols, outputs, at, matrix, vector: random.moderate(all), rows, floats, inputs, dots }
     }
 
-    fn params(&self, mode: u32) -> Linear {
+    pub(super) fn params(&self, mode: u32) -> Linear {
         let mut segments = [Segment::zeroed(); 3];
         let (mut before, bytes) = (0, self.weights.dtype().row_bytes(self.cols).unwrap_or(0));
         for (segment, outputs) in segments.iter_mut().zip(self.outputs) {
@@ -160,20 +160,34 @@ impl Case {
         params: &Linear,
         y: &[f32],
     ) -> Result<[Vec<u32>; 3], GpuError> {
-        let (inputs, magnitudes) = match params.raw {
-            0 => (self.inputs.clone(), vec![0; self.rows * params.largest as usize]),
-            _ => (bits(&self.floats), largest(&bits(&self.floats))),
+        let magnitudes = match params.raw {
+            0 => vec![0; self.rows * params.largest as usize],
+            _ => largest(&bits(&self.floats)),
         };
+        let grid = grid::linear(kernel, params, self.rows);
+        self.run_with(bench, (kernel, grid), params, y, (vec![self.rows as u32; 16], magnitudes)).await
+    }
+
+    /// With rows of a batch, or choices of experts, and the largest magnitudes.
+    pub(super) async fn run_with(
+        &self,
+        bench: &Bench<'_>,
+        (kernel, grid): (Kernel, [u32; 3]),
+        params: &Linear,
+        y: &[f32],
+        (rows, magnitudes): (Vec<u32>, Vec<u32>),
+    ) -> Result<[Vec<u32>; 3], GpuError> {
+        let inputs = if params.raw == 0 { self.inputs.clone() } else { bits(&self.floats) };
         let buffers = [
             Data::read(words_of(self.at, &self.matrix)),
             Data::read(inputs),
             Data::back(bits(y)),
             Data::floats(&self.vector),
             Data::back([0; 4]),
-            Data::read([self.rows as u32; 16]),
+            Data::read(rows),
             Data::back(magnitudes),
         ];
-        let got = bench.run(kernel, params, &buffers, grid::linear(kernel, params, self.rows)).await?;
+        let got = bench.run(kernel, params, &buffers, grid).await?;
         <[Vec<u32>; 3]>::try_from(got).map_err(|_| GpuError::Mismatch("the results of a kernel"))
     }
 }
@@ -308,7 +322,7 @@ async fn activations(
     same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }
 
-fn name(weights: Weights) -> &'static str {
+pub(super) fn name(weights: Weights) -> &'static str {
     match weights {
         Weights::F32 => "products of F32",
         Weights::F16 => "products of F16",

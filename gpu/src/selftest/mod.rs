@@ -2,9 +2,12 @@
 //! extreme numbers, bit for bit.
 
 mod attention;
+mod choices;
+mod experts;
 mod linear;
 mod random;
 mod rows;
+mod world;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,9 +23,10 @@ use crate::hardware::now;
 use crate::params::SLOT;
 use random::Random;
 
-pub(crate) use attention::{ELEMENTS, attend_params};
+pub(crate) use experts::{MOST_EXPERTS, scores_number};
 pub(crate) use linear::ACTIVATIONS;
 pub(crate) use rows::{form_number, norms_number};
+pub(crate) use world::{ELEMENTS, scores};
 
 /// Runs the kernels of a catalog and compares what they give with the scalar code.
 ///
@@ -93,9 +97,14 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
     let random = &mut Random::new(seed ^ Xxh64::hash(format!("{kernel:?}").as_bytes()));
     match kernel {
         Kernel::Input => rows::input(bench, random).await,
-        Kernel::Choose => rows::choose(bench, random).await,
+        Kernel::Route => experts::route(bench, random).await,
+        Kernel::Choose => choices::choose(bench, random).await,
+        Kernel::Draw => choices::draw(bench, random).await,
         Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
-        Kernel::Vector(weights) => linear::products(bench, kernel, weights, random, &[1, 2, 8]).await,
+        Kernel::Vector(weights) => {
+            linear::products(bench, kernel, weights, random, &[1, 2, 8]).await?;
+            experts::products(bench, weights, random).await
+        }
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]).await,
         Kernel::Store => attention::store(bench, random).await,
         Kernel::Attend => attention::attend(bench, random).await,

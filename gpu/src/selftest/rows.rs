@@ -1,7 +1,7 @@
-//! Norms, quantized activations, choices.
+//! Norms, quantized activations.
 
 use bytemuck::Zeroable;
-use gleed::kernels::{Level, Norm, NormKind};
+use gleed::kernels::{Combine, Level, Norm, NormKind};
 use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
 
@@ -10,7 +10,7 @@ use super::{Bench, Data, bits, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Branch, Choose, IN_PLACE, Input, NO_INPUT, NONE, norms};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
@@ -36,6 +36,7 @@ pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     }
     layer_norms(bench, random).await?;
     add_normed(bench, random).await?;
+    add_experts(bench, random).await?;
     not_finite(bench, random).await
 }
 
@@ -115,7 +116,6 @@ async fn input_case(
         branch: branch.map_or(Branch::zeroed(), |factor| params_of(factor, NONE)),
         largest: [2, 3],
         bias: NONE,
-        unused: 0,
     };
     let buffers = [
         Data::back(bits(&rows.concat())),
@@ -150,7 +150,7 @@ async fn input_case(
 
 /// A branch that is added times a factor; 0 stands for none.
 fn params_of(factor: f32, weight: u32) -> Branch {
-    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits() }
+    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits(), used: 0 }
 }
 
 fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
@@ -182,6 +182,36 @@ async fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
     Ok(())
 }
 
+/// What experts gave, times its weights, in the order of their choice.
+async fn add_experts(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    for (used, factor) in [(1, 0.0), (4, 0.37), (3, 0.0)] {
+        let (n, rows) = (288, 2);
+        let (mut x, results) = (random.row(rows * n), random.row(rows * used * n));
+        let weights: Vec<f32> = (0..rows * used).map(|_| random.uniform().abs()).collect();
+        let (weight, factor_bits) = ((rows * used * n) as u32, f32::to_bits(factor));
+        let branch = Branch { adds: 2, weight, epsilon: 0.0, factor: factor_bits, used: used as u32 };
+        let params = Input { n: n as u32, form: NO_INPUT, branch, ..Input::zeroed() };
+        let unused = || Data::read([0; 4]);
+        let buffers = [
+            Data::back(bits(&x)),
+            Data::floats(&[&results[..], &weights].concat()),
+            unused(),
+            unused(),
+            unused(),
+            unused(),
+            unused(),
+        ];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(rows)).await?;
+        for (pair, result) in results.chunks(n).enumerate() {
+            let weight = if factor == 0.0 { weights[pair] } else { settle(weights[pair] * factor) };
+            let row = &mut x[pair / used * n..][..n];
+            Level::SCALAR.combine(Combine::AddScaled(settle(weight)), row, result);
+        }
+        same_settled("what experts give", &got[0], &bits(&x))?;
+    }
+    Ok(())
+}
+
 /// A branch that becomes no input.
 async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for factor in [0.0, 0.37] {
@@ -206,45 +236,4 @@ async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
         same("the norm of a branch", &got[1], &[7; 4])?;
     }
     Ok(())
-}
-
-pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    let n = 1000;
-    let mut logits: Vec<_> = (0..6).map(|_| random.moderate(n)).collect();
-    // The largest twice; zeros of both signs; the first; the last; all alike.
-    logits[1][700] = 5.0;
-    logits[1][300] = 5.0;
-    logits[2].fill(-1.0);
-    logits[2][256] = -0.0;
-    logits[2][257] = 0.0;
-    logits[3][0] = 9.0;
-    logits[4][n - 1] = 9.0;
-    logits[5].fill(-3.5);
-    for (case, logits) in logits.iter().enumerate() {
-        choose_case(bench, random, logits, case % 3).await?;
-    }
-    Ok(())
-}
-
-/// A choice after `done` of three rows.
-async fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
-    const WIDTH: usize = 300;
-    let token = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32;
-    let mut angles = bits(&random.moderate(3 * WIDTH));
-    let mut batch: Vec<u32> = (0..BATCH_HEAD + 3 * BATCH_ROW).map(|_| random.below(1000) as u32).collect();
-    (batch[4], batch[5]) = (done as u32, 3);
-    let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, unused: 0 };
-    let buffers = [Data::floats(logits), Data::back([7; 3]), Data::back(batch.clone()), Data::back(angles.clone())];
-    let got = bench.run(Kernel::Choose, &params, &buffers, grid::by_row(1)).await?;
-    let mut chosen = [7; 3];
-    chosen[done] = token;
-    same("the largest logit", &got[0], &chosen)?;
-    batch[4] += 1;
-    if done < 2 {
-        let position = batch[BATCH_HEAD + BATCH_ROW * (done + 1)];
-        (batch[3], batch[BATCH_HEAD], batch[BATCH_HEAD + 1]) = (position, position, token);
-        angles.copy_within((done + 1) * WIDTH..(done + 2) * WIDTH, 0);
-    }
-    same("the row after a choice", &got[1], &batch)?;
-    same("the row after a choice", &got[2], &angles)
 }

@@ -9,7 +9,7 @@ const SLOTS = 4u;
 var<workgroup> LANES: array<f32, 64>;
 
 fn input(row: u32, i: u32) -> f32 {
-    let x = number(X[row * P.x_stride + i]);
+    let x = number(X[input_of(row) * P.x_stride + i]);
     if (P.raw == 0u) { return x; }
     return activation(x);
 }
@@ -20,9 +20,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let lane = invocation % 16u;
     let at = place(group.x, slot, SLOTS);
     let row = group.y;
+    if (!find_expert(row)) { return; }
     var acc = number(0u);
     if (at.inside) {
-        let w0 = P.segments[at.segment].at + at.output * P.row_bytes;
+        let w0 = weights_at(at.segment, at.output);
         for (var i = lane; i < P.cols; i += 16u) {
             acc = add(acc, mul(weight(w0, i), input(row, i)));
         }

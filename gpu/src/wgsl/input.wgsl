@@ -1,14 +1,14 @@
 //!include num.wgsl
 //!include sums.wgsl
 //!include q8.wgsl
-// A row of the residual stream, to which the norm of a branch is added before, in the format that matrices read, normed or not.
+// A row of the residual stream, to which the norm of a branch, or what experts gave, is added before, in the format that matrices read, normed or not.
 // One workgroup per row. It also clears the row's largest magnitudes of the two kinds of activations that come later.
 
 struct Params {
     zero: u32, n: u32, out_stride: u32, norms: u32,
     weight: u32, form: u32, epsilon: f32, flag: u32,
     adds: u32, branch_weight: u32, branch_epsilon: f32, factor: u32,
-    attention: u32, feed_forward: u32, bias: u32, unused_0: u32,
+    used: u32, attention: u32, feed_forward: u32, bias: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read_write> X: array<f32>;
@@ -22,6 +22,10 @@ struct Params {
 // Norms.
 const NO_NORM = 0u;
 const LAYER_NORM = 2u; // by mean and standard deviation
+
+// What is added before.
+const ADDS_NORM = 1u;
+const ADDS_EXPERTS = 2u;
 
 const F32 = 0u;
 const SHORT = 1u;
@@ -48,6 +52,21 @@ fn add_branch(invocation: u32) {
         X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
     }
     IN_BRANCH = false;
+    storageBarrier();
+}
+
+// What the experts of a row gave, in the order of their choice, each times its weight: these are among BRANCH, too.
+fn add_experts(invocation: u32) {
+    for (var i = invocation; i < P.n; i += 64u) {
+        var sum = X[ROW * P.n + i];
+        for (var k = 0u; k < P.used; k++) {
+            let pair = ROW * P.used + k;
+            var weight = BRANCH[P.branch_weight + pair];
+            if (P.factor != 0u) { weight = settle(mul(weight, number(P.factor))); }
+            sum = add(sum, settle(mul(BRANCH[pair * P.n + i], weight)));
+        }
+        X[ROW * P.n + i] = sum;
+    }
     storageBarrier();
 }
 
@@ -99,7 +118,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     ROW = group.x;
     for (var i = invocation; i < P.attention; i += 64u) { ATTENTION[ROW * P.attention + i] = 0u; }
     for (var i = invocation; i < P.feed_forward; i += 64u) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
-    if (P.adds != 0u) { add_branch(invocation); }
+    if (P.adds == ADDS_NORM) { add_branch(invocation); }
+    if (P.adds == ADDS_EXPERTS) { add_experts(invocation); }
     if (P.form == NOTHING) { return; }
     if (P.norms != NO_NORM) { norm(P.n, P.norms == LAYER_NORM, P.epsilon, invocation); }
     if (P.form == IN_PLACE) {

@@ -5,7 +5,8 @@ struct Params {
     zero: u32, cols: u32, x_stride: u32, y_stride: u32,
     mode: u32, activation: u32, count: u32, row_bytes: u32,
     factor: u32, cap: u32, flag: u32, raw: u32,
-    largest: u32, unused_0: u32, unused_1: u32, unused_2: u32,
+    largest: u32, used: u32, first_expert: u32, experts: u32,
+    expert_bytes: u32, expert_rows: u32, expert_largest: u32, unused_0: u32,
     segments: array<Segment, 3>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -14,6 +15,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> Y: array<f32>;
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
+// The rows of a batch; with experts, those that each row goes through: P.used of them.
 @group(0) @binding(6) var<storage, read> B: array<u32>;
 // The largest magnitudes of 32 activations each, P.largest words of a row: of what is written where there are activation functions,
 // of the floats in X where P.raw is 1.
@@ -25,6 +27,33 @@ const GATE = 2u; // the first segment is the gate, the second what it is multipl
 const LOGITS = 3u;
 const ACTIVATE = 4u;
 const NO_BIAS = 0xffffffffu;
+
+// Of the matrices of experts in W, that of this workgroup.
+var<private> EXPERT: u32;
+
+// With experts, rows of outputs are pairs: of a row, and one of its experts. Returns whether the matrix is in W.
+fn find_expert(pair: u32) -> bool {
+    EXPERT = 0u;
+    if (P.used == 0u) { return true; }
+    EXPERT = B[pair] - P.first_expert;
+    return EXPERT < P.experts;
+}
+
+// The row of activations that a row of outputs has: pairs have one each where they have been through a gate.
+fn input_of(row: u32) -> u32 {
+    if (P.used == 0u || P.raw != 0u) { return row; }
+    return row / P.used;
+}
+
+// Where the largest magnitudes of a row of outputs, or of activations as floats, begin.
+fn largest_of(row: u32) -> u32 {
+    if (P.used == 0u) { return row * P.largest; }
+    return row / P.used * P.largest + row % P.used * P.expert_largest;
+}
+
+fn weights_at(segment: u32, output: u32) -> u32 {
+    return P.segments[segment].at + EXPERT * P.expert_bytes + output * P.row_bytes;
+}
 
 struct Place { segment: u32, output: u32, inside: bool }
 
@@ -47,14 +76,14 @@ fn place(workgroup: u32, slot: u32, slots: u32) -> Place {
 fn biased(at: Place, acc: f32) -> f32 {
     let bias = P.segments[at.segment].bias;
     if (bias == NO_BIAS) { return acc; }
-    return add(acc, settle(V[bias + at.output]));
+    return add(acc, settle(V[bias + (P.first_expert + EXPERT) * P.expert_rows + at.output]));
 }
 
 // An activation, which the next matrix reads.
 fn put(row: u32, at: Place, x: f32) {
     let column = P.segments[at.segment].y_at + at.output;
     Y[row * P.y_stride + column] = x;
-    atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(x));
+    atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(x));
 }
 
 // An output of modes without gates.

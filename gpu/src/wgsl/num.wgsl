@@ -153,6 +153,12 @@ fn exp_from(x: f32, least: u32) -> f32 {
 fn exp_of(x: f32) -> f32 { return exp_from(x, 0x42ae0000u); } // -87
 fn weight_of(x: f32) -> f32 { return exp_from(x, 0x41dc0000u); } // -27.5
 
+// +0 below -80.
+fn sigmoid(x: f32) -> f32 {
+    let y = div(number(0x3f800000u), add(number(0x3f800000u), exp_of(neg(x))));
+    return number(select(bitcast<u32>(y), 0u, less(x, number(0xc2a00000u))));
+}
+
 fn silu(x: f32) -> f32 { return div(x, add(number(0x3f800000u), exp_of(neg(x)))); }
 
 fn gelu_tanh(x: f32) -> f32 {

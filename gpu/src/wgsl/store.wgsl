@@ -1,13 +1,14 @@
 //!include num.wgsl
 //!include sums.wgsl
-//!include kv.wgsl
-// Norms and rotates a head of queries, keys or values of a row. Queries stay; keys and values go to the pool.
+//!include chunk.wgsl
+// Norms and rotates a head of queries, keys or values of a row. Queries go behind all heads; keys and values go to the pool. Beside
+// that, for each chunk of positions that is ready, attention of a head of queries over it.
 
 struct Params {
     zero: u32, q_norm: u32, k_norm: u32, turned: u32,
     halves: u32, rotation_stride: u32, rotation_at: u32, epsilon: f32,
     norms: u32, flag: u32, clamp: u32, unused_0: u32,
-    shape: Shape,
+    shape: Shape, scores: Scores,
 }
 @group(0) @binding(3) var<storage, read_write> QKV: array<f32>;
 @group(0) @binding(4) var<storage, read> ROTATIONS: array<f32>;
@@ -19,7 +20,11 @@ const NORMS_Q = 1u;
 const NORMS_K = 2u;
 const AFTER_ROTATION = 4u;
 
-var<workgroup> HEAD: array<f32, 512>;
+const THREADS = 256u;
+
+var<workgroup> HEAD: array<f32, 256>;
+
+fn pool_word(at: u32) -> u32 { return atomicLoad(&POOL[at]); }
 
 fn element(i: u32) -> f32 { return HEAD[i]; }
 
@@ -47,7 +52,7 @@ fn put_nibble(word: u32, half: u32, bits: u32) {
 }
 
 fn store_floats(invocation: u32, word: u32, slot: u32, is_value: bool) {
-    for (var i = invocation; i < P.shape.dim; i += 64u) {
+    for (var i = invocation; i < P.shape.dim; i += THREADS) {
         let x = settle(HEAD[i]);
         atomicStore(&POOL[word + index(i, slot, is_value)], bitcast<u32>(x));
         if (!is_finite(x)) { atomicMax(&FLAG[P.flag], 1u); }
@@ -55,7 +60,7 @@ fn store_floats(invocation: u32, word: u32, slot: u32, is_value: bool) {
 }
 
 fn store_halves(invocation: u32, word: u32, slot: u32, is_value: bool) {
-    for (var i = invocation; i < P.shape.dim; i += 64u) {
+    for (var i = invocation; i < P.shape.dim; i += THREADS) {
         put_half(word, index(i, slot, is_value), f32_to_f16(settle(HEAD[i])));
     }
 }
@@ -91,7 +96,7 @@ fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool, element_ty
 fn rotate(invocation: u32, row: u32) {
     let half = P.turned / 2u;
     let table = row * P.rotation_stride + P.rotation_at;
-    for (var i = invocation; i < half; i += 64u) {
+    for (var i = invocation; i < half; i += THREADS) {
         let a = select(2u * i, i, P.halves != 0u);
         let b = select(2u * i + 1u, i + half, P.halves != 0u);
         let cosine = ROTATIONS[table + i];
@@ -117,27 +122,45 @@ fn norm_head(invocation: u32, is_query: bool, norms: bool) {
     norm(P.shape.dim, false, P.epsilon, invocation);
     if (norms) {
         let weight = select(P.k_norm, P.q_norm, is_query);
-        for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = normed(i, false, weight, NONE); }
+        for (var i = invocation; i < P.shape.dim; i += THREADS) { HEAD[i] = normed(i, false, weight, NONE); }
     }
     workgroupBarrier();
 }
 
-@compute @workgroup_size(64)
+// The sums of a chunk, for the query in HEAD.
+fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
+    if (invocation < P.shape.dim) { put_query(invocation, HEAD[invocation]); }
+    let sums = attended(row, head, chunk, invocation);
+    let at = part_at(row, head, chunk);
+    if (invocation == 0u) {
+        QKV[at] = sums.peak;
+        QKV[at + 1u] = sums.total;
+    }
+    if (invocation < P.shape.dim) { QKV[at + 2u + invocation] = settle(sums.value); }
+}
+
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     let row = group.x;
     let head = group.y;
     let is_query = head < P.shape.heads;
     let is_value = head >= P.shape.heads + P.shape.kv_heads;
+    // Workgroups behind the first layer have a chunk each.
+    if (group.z > 0u && (!is_query || group.z > ready(row))) { return; }
     let base = row * P.shape.qkv_stride + head * P.shape.dim;
-    for (var i = invocation; i < P.shape.dim; i += 64u) { HEAD[i] = clamped(QKV[base + i]); }
+    for (var i = invocation; i < P.shape.dim; i += THREADS) { HEAD[i] = clamped(QKV[base + i]); }
     workgroupBarrier();
     let norms = !is_value && (P.norms & select(NORMS_K, NORMS_Q, is_query)) != 0u;
     if (P.norms != 0u && P.norms < AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
     if (!is_value) { rotate(invocation, row); }
     workgroupBarrier();
     if (P.norms > AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
+    if (group.z > 0u) {
+        store_chunk(row, head, group.z - 1u, invocation);
+        return;
+    }
     if (is_query) {
-        for (var i = invocation; i < P.shape.dim; i += 64u) { QKV[base + i] = HEAD[i]; }
+        for (var i = invocation; i < P.shape.dim; i += THREADS) { QKV[query_at(row, head) + i] = HEAD[i]; }
         return;
     }
     let position = position_of(row);

@@ -59,8 +59,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let lane = invocation % 8u;
     let at = place(group.x, slot, SLOTS);
     let row = group.y;
+    if (!find_expert(row)) { return; }
     let blocks = P.cols / (32u * SUBS);
-    let w0 = P.segments[at.segment].at + at.output * P.row_bytes;
+    let w0 = weights_at(at.segment, at.output);
     var acc = number(0u);
     for (var first = 0u; first < blocks; first += PART) {
         let count = min(PART, blocks - first);

@@ -48,6 +48,7 @@ inline i32 dot4I8Packed(u32 a, u32 b) {
 inline void atomicMax(u32 *at, u32 x) { *at = max(*at, x); }
 inline void atomicAnd(u32 *at, u32 x) { *at &= x; }
 inline void atomicOr(u32 *at, u32 x) { *at |= x; }
+inline u32 atomicAdd(u32 *at, u32 x) { *at += x; return *at - x; }
 inline void atomicStore(u32 *at, u32 x) { *at = x; }
 inline u32 atomicLoad(const u32 *at) { return *at; }
 

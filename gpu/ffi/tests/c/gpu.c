@@ -157,6 +157,26 @@ static gleed_engine *on_gpu(gleed_gpu *gpu, const gleed_model *model, const glee
 
 static const uint32_t PROMPT[] = {1, 414, 435, 261, 385};
 
+/* Ten tokens that a sampler draws, and the state of its generator. */
+static uint64_t draw(gleed_engine *engine, gleed_seq seq, uint32_t token, uint32_t *ids)
+{
+    gleed_sampler_params params;
+    gleed_sampler *sampler = NULL;
+    size_t size, align;
+    uint64_t state;
+    memset(&params, 0, sizeof params);
+    params.struct_size = sizeof params;
+    params.temperature = 0.9f;
+    params.top_k = 50;
+    params.top_p = 0.95f;
+    params.seed = 7;
+    DO(gleed_sampler_size(&size, &align, &error));
+    DO(gleed_sampler_init(&params, aligned(size, align), size, &sampler, &error));
+    DO(gleed_gpu_decode_sampled(engine, seq, token, sampler, ids, 10, &error));
+    DO(gleed_sampler_state(sampler, &state, &error));
+    return state;
+}
+
 /* A prompt, tokens by their logits, tokens of one call: all logits and ids, and a snapshot. */
 static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
 {
@@ -165,6 +185,7 @@ static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
     uint32_t ids[2][40];
     uint8_t *saved[2];
     size_t len[2], bytes[2], step, i;
+    uint64_t states[2];
     gleed_seq restored;
     engines[0] = here;
     engines[1] = there;
@@ -178,12 +199,13 @@ static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
             DO(gleed_decode_step(engines[i], seqs[i], (uint32_t)(300 + step), &logits[i], &len[i], &error));
     }
     for (i = 0; i < 2; i++) {
-        DO(gleed_gpu_decode_greedy(engines[i], seqs[i], 261, ids[i], 40, &error));
+        DO(gleed_gpu_decode_greedy(engines[i], seqs[i], 261, ids[i], 30, &error));
+        states[i] = draw(engines[i], seqs[i], ids[i][29], ids[i] + 30);
         DO(gleed_snapshot_size(engines[i], seqs[i], NULL, &bytes[i], &error));
         CHECK((saved[i] = malloc(bytes[i])) != NULL);
         DO(gleed_snapshot(engines[i], seqs[i], NULL, saved[i], bytes[i], &len[i], &error));
     }
-    CHECK(memcmp(ids[0], ids[1], sizeof ids[0]) == 0 && bytes[0] == bytes[1] && memcmp(saved[0], saved[1], bytes[0]) == 0);
+    CHECK(states[0] == states[1] && memcmp(ids[0], ids[1], sizeof ids[0]) == 0 && bytes[0] == bytes[1] && memcmp(saved[0], saved[1], bytes[0]) == 0);
     /* What one side saved, the other restores. */
     for (i = 0; i < 2; i++) {
         DO(gleed_restore(engines[i], NULL, saved[1 - i], bytes[0], &restored, &error));
@@ -205,6 +227,8 @@ static void wrong_calls(gleed_engine *engine, gleed_seq seq, const gleed_gpu_mod
     CHECK(gleed_gpu_decode_greedy(engine, seq, 1, ids, SIZE_MAX / 64, &error) == GLEED_E_CONTEXT);
     CHECK(gleed_gpu_decode_greedy(engine, seq, UINT32_MAX, ids, 4, &error) == GLEED_E_TOKEN);
     CHECK(gleed_gpu_decode_greedy(engine, seq + 5, 1, ids, 4, &error) == GLEED_E_SEQUENCE);
+    CHECK(gleed_gpu_decode_sampled(engine, seq, 1, NULL, ids, 4, &error) == GLEED_E_NULL);
+    CHECK(gleed_gpu_decode_sampled(engine, seq, 1, (gleed_sampler *)engine, ids, 4, &error) == GLEED_E_OBJECT);
     CHECK(ids[0] == 9 && ids[3] == 9);
     CHECK(gleed_gpu_replay(engine, engine, seq, &copy, &error) == GLEED_E_REENTRANT && copy == 77);
     CHECK(gleed_gpu_replay(engine, NULL, seq, &copy, &error) == GLEED_E_NULL);

@@ -1,0 +1,142 @@
+//! Experts: which ones a row goes through, their matrices, their sum.
+
+use bytemuck::Zeroable;
+use gleed::device::{AddExpertsView, BranchEnd, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
+
+use super::{Lowering, factor, refused};
+use crate::catalog::Kernel;
+use crate::error::GpuError;
+use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, mode};
+use crate::place::{Place, Shaped};
+use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
+
+/// The most workgroups in a direction.
+const WORKGROUPS: usize = 65_535;
+
+impl<'m> Lowering<'m> {
+    pub(super) fn route(&mut self, view: &RouteView<'m>) -> Result<(), GpuError> {
+        if view.shared_gate.is_some() {
+            return refused("an expert that every row goes through");
+        }
+        let experts = view.router.weights.rows();
+        self.widen(Place::Router, experts);
+        self.matrix(&view.router, Place::Router, experts, 0, Linear { mode: mode::SET, ..Linear::zeroed() })
+    }
+
+    pub(super) fn choose(&mut self, view: &ChooseView<'m>) -> Result<(), GpuError> {
+        let experts = self.widths.get(&Place::Router).copied().unwrap_or(0);
+        if experts > MOST_EXPERTS || view.used > experts || self.layout.rows * view.used > WORKGROUPS {
+            return refused("so many experts");
+        }
+        self.used = view.used;
+        self.widen(Place::Choices, view.used);
+        // What each of them gives, and behind all of that their weights.
+        self.widen(Place::Branch, view.used * (self.hidden + 1));
+        let routing = view.routing;
+        let params = Route {
+            zero: 0,
+            experts: experts as u32,
+            used: view.used as u32,
+            scores: scores_number(routing.scores),
+            normalized: u32::from(routing.normalized),
+            epsilon: routing.epsilon,
+            scale: routing.scale,
+            logit_scale: routing.logit_scale,
+            biases: self.vectors.add(view.biases).unwrap_or(NONE),
+            scales: self.vectors.add(view.scales).unwrap_or(NONE),
+            weights: self.expert_weights(),
+            flag: self.flag,
+        };
+        let buffers = [Place::Router, Place::Choices, Place::Branch, Place::Vectors, Place::Flags];
+        self.emit(Kernel::Route, &params, &buffers, Shaped::ByRow);
+        Ok(())
+    }
+
+    /// Where the weights of experts begin in the buffer of the branch.
+    fn expert_weights(&self) -> u32 {
+        (self.layout.rows * self.used * self.hidden) as u32
+    }
+
+    pub(super) fn expert_gate_up(&mut self, view: &ExpertGateUpView<'m>) -> Result<(), GpuError> {
+        let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
+            return refused("an activation function");
+        };
+        if view.gate.all.weights.dtype() != view.up.all.weights.dtype() || view.gate.rows != view.up.rows {
+            return refused("gates of another element type");
+        }
+        let width = view.up.count;
+        self.widen(Place::FeedForward, self.used * width);
+        let how = Linear { mode: mode::GATE, activation: activation as u32, ..Linear::zeroed() };
+        self.experts(&[view.gate, view.up], Place::FeedForward, width, width, how)
+    }
+
+    pub(super) fn expert_down(&mut self, view: &ExpertsView<'m>) -> Result<(), GpuError> {
+        let inputs = view.all.weights.cols();
+        let how = Linear { mode: mode::SET, ..Linear::zeroed() };
+        self.experts(&[*view], Place::Branch, self.hidden, inputs, how)
+    }
+
+    /// Matrices of experts, as many experts at a time as a buffer holds. `activations` are the elements of what is gated, or was.
+    fn experts(
+        &mut self,
+        parts: &[ExpertsView<'m>],
+        to: Place,
+        stride: usize,
+        activations: usize,
+        how: Linear,
+    ) -> Result<(), GpuError> {
+        let Some(part) = parts.first() else { return Ok(()) };
+        let (weights, rows) = (part.all.weights, part.rows);
+        // Gates and what they gate can be rows of one tensor.
+        let is_fused = parts.iter().all(|other| other.all.weights.bytes().as_ptr() == weights.bytes().as_ptr());
+        let tensors: Vec<_> =
+            if is_fused { vec![weights] } else { parts.iter().map(|part| part.all.weights).collect() };
+        let row_bytes = weights.bytes().len().checked_div(weights.rows()).unwrap_or(0);
+        let biases: Vec<_> = parts.iter().map(|part| self.vectors.add(part.all.bias)).collect();
+        let experts = weights.rows().checked_div(rows).unwrap_or(0);
+        let most = self.arena.fitting(rows * row_bytes * tensors.len()).min(experts.max(1));
+        if most == 0 {
+            return refused("an expert that is larger than a buffer");
+        }
+        for first in (0..experts).step_by(most) {
+            let count = most.min(experts - first);
+            let slices = tensors.iter().map(|tensor| tensor.slice_rows(first * rows, count * rows));
+            let slices: Vec<_> = slices.collect::<Option<_>>().ok_or(GpuError::Mismatch("rows of a matrix"))?;
+            let (buffer, starts) = self.arena.beside(&slices);
+            let mut params = Linear {
+                experts: Experts {
+                    used: self.used as u32,
+                    first: first as u32,
+                    count: count as u32,
+                    bytes: (rows * row_bytes) as u32,
+                    rows: rows as u32,
+                    largest: activations.div_ceil(32) as u32,
+                },
+                ..how
+            };
+            for (index, (part, segment)) in parts.iter().zip(&mut params.segments).enumerate() {
+                let start = starts.get(index).or(starts.first()).copied().unwrap_or(0);
+                let bias = biases.get(index).copied().flatten();
+                *segment = Segment {
+                    at: (start as usize + part.first * row_bytes) as u32,
+                    outputs: part.count as u32,
+                    y_at: 0,
+                    bias: bias.map_or(NONE, |bias| bias + part.first as u32),
+                };
+            }
+            self.linear(weights, buffer, to, stride, params)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_experts(&mut self, view: &AddExpertsView<'m>) -> Result<(), GpuError> {
+        let BranchEnd::Residual { scale } = view.to else { return refused("experts beside a branch") };
+        if view.norm.is_some() {
+            return refused("the norm of what experts give");
+        }
+        let (weight, used) = (self.expert_weights(), self.used as u32);
+        self.branch = Some((Branch { adds: 2, weight, epsilon: 0.0, factor: factor(scale), used }, self.rows));
+        self.raw = None;
+        Ok(())
+    }
+}

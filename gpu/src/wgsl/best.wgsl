@@ -1,0 +1,22 @@
+// The largest of numbers in ORDER, of equal ones that with the lowest TOKEN, by 256 invocations.
+
+var<workgroup> ORDER: array<i32, 256>;
+var<workgroup> TOKEN: array<u32, 256>;
+
+// It is in the first place afterwards. All invocations call it.
+fn find_best(invocation: u32) {
+    workgroupBarrier();
+    for (var half = 128u; half > 0u; half >>= 1u) {
+        if (invocation < half) {
+            let other = invocation + half;
+            let wins = ORDER[other] > ORDER[invocation]
+                || (ORDER[other] == ORDER[invocation] && TOKEN[other] < TOKEN[invocation]);
+            if (wins) { ORDER[invocation] = ORDER[other]; TOKEN[invocation] = TOKEN[other]; }
+        }
+        workgroupBarrier();
+    }
+}
+
+// The number of a token that is none.
+const NO_TOKEN = 0xffffffffu;
+const LEAST = -2147483647;

@@ -1,0 +1,109 @@
+//!include num.wgsl
+//!include best.wgsl
+// Which experts a row goes through, and the weights of their results, from the logits of the router. One workgroup per row.
+
+struct Params {
+    zero: u32, experts: u32, used: u32, scores: u32,
+    normalized: u32, epsilon: u32, scale: u32, logit_scale: u32,
+    biases: u32, scales: u32, weights: u32, flag: u32,
+}
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> X: array<f32>;
+// `used` of a row.
+@group(0) @binding(2) var<storage, read_write> CHOICES: array<u32>;
+// From P.weights on, the weights of these.
+@group(0) @binding(3) var<storage, read_write> RESULTS: array<f32>;
+// Biases of the choice and scales of weights, of an expert each; P says where they begin, NONE where there are none.
+@group(0) @binding(4) var<storage, read> V: array<f32>;
+@group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
+
+// What becomes of the logits.
+const SOFTMAX_OF_CHOSEN = 0u;
+const SOFTMAX = 1u;
+const NONE = 0xffffffffu;
+
+var<workgroup> SCORES: array<f32, 512>;
+var<workgroup> TAKEN: array<u32, 512>;
+var<workgroup> WEIGHTS: array<f32, 512>;
+
+fn softmax_of_scores() {
+    var most = number(0xff800000u);
+    for (var i = 0u; i < P.experts; i++) { if (greater(SCORES[i], most)) { most = SCORES[i]; } }
+    var sum = number(0u);
+    for (var i = 0u; i < P.experts; i++) {
+        SCORES[i] = exp_of(sub(SCORES[i], most));
+        sum = add(sum, SCORES[i]);
+    }
+    for (var i = 0u; i < P.experts; i++) { SCORES[i] = settle(div(SCORES[i], sum)); }
+}
+
+fn softmax_of_weights() {
+    var most = number(0xff800000u);
+    for (var i = 0u; i < P.used; i++) { if (greater(WEIGHTS[i], most)) { most = WEIGHTS[i]; } }
+    var sum = number(0u);
+    for (var i = 0u; i < P.used; i++) {
+        WEIGHTS[i] = exp_of(sub(WEIGHTS[i], most));
+        sum = add(sum, WEIGHTS[i]);
+    }
+    for (var i = 0u; i < P.used; i++) { WEIGHTS[i] = settle(div(WEIGHTS[i], sum)); }
+}
+
+fn score(row: u32, invocation: u32) {
+    for (var i = invocation; i < P.experts; i += 256u) {
+        let x = X[row * P.experts + i];
+        if (is_nan(x)) { atomicMax(&FLAG[P.flag], 1u); }
+        let scaled = settle(mul(x, number(P.logit_scale)));
+        if (P.scores > SOFTMAX) { SCORES[i] = sigmoid(scaled); } else { SCORES[i] = scaled; }
+        TAKEN[i] = 0u;
+    }
+    workgroupBarrier();
+    if (P.scores == SOFTMAX && invocation == 0u) { softmax_of_scores(); }
+    workgroupBarrier();
+}
+
+fn rank(expert: u32) -> i32 {
+    if (P.biases == NONE) { return order(SCORES[expert]); }
+    return order(add(SCORES[expert], settle(V[P.biases + expert])));
+}
+
+// The expert at a place of the choice, in descending order.
+fn choose(row: u32, place: u32, invocation: u32) {
+    var best = LEAST;
+    var token = NO_TOKEN;
+    for (var i = invocation; i < P.experts; i += 256u) {
+        if (TAKEN[i] == 0u && rank(i) > best) { best = rank(i); token = i; }
+    }
+    ORDER[invocation] = best;
+    TOKEN[invocation] = token;
+    find_best(invocation);
+    if (invocation == 0u) {
+        let expert = min(TOKEN[0], P.experts - 1u);
+        TAKEN[expert] = 1u;
+        WEIGHTS[place] = SCORES[expert];
+        CHOICES[row * P.used + place] = expert;
+    }
+    workgroupBarrier();
+}
+
+fn weigh(row: u32) {
+    if (P.scores == SOFTMAX_OF_CHOSEN) { softmax_of_weights(); }
+    if (P.normalized != 0u) {
+        var sum = number(0u);
+        for (var i = 0u; i < P.used; i++) { sum = add(sum, WEIGHTS[i]); }
+        sum = add(sum, number(P.epsilon));
+        for (var i = 0u; i < P.used; i++) { WEIGHTS[i] = div(WEIGHTS[i], sum); }
+    }
+    for (var i = 0u; i < P.used; i++) {
+        var weight = settle(mul(WEIGHTS[i], number(P.scale)));
+        if (P.scales != NONE) { weight = settle(mul(weight, settle(V[P.scales + CHOICES[row * P.used + i]]))); }
+        RESULTS[P.weights + row * P.used + i] = weight;
+    }
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    let row = group.x;
+    score(row, invocation);
+    for (var place = 0u; place < P.used; place++) { choose(row, place, invocation); }
+    if (invocation == 0u) { weigh(row); }
+}
