@@ -126,7 +126,11 @@ runs_a_second() {
     gguf) echo 28000 ;;
     calls) echo 11000 ;;
     adapter) echo 4100 ;;
+    template) echo 4700 ;;
     model) echo 2900 ;;
+    schema) echo 700 ;;
+    grammar) echo 440 ;;
+    engine) echo 380 ;;
     snapshot) echo 375 ;;
     turns) echo 280 ;;
     tokenizer) echo 80 ;;
