@@ -120,13 +120,19 @@ fixed() {
     done
 }
 
-# How many runs of a target took a second of processor time (Zen 5).
+# How many runs of a target took about a second of processor time.
 runs_a_second() {
     case $1 in
     gguf) echo 28000 ;;
     calls) echo 11000 ;;
     adapter) echo 4100 ;;
+    template) echo 4700 ;;
     model) echo 2900 ;;
+    safetensors) echo 1600 ;;
+    convert) echo 1900 ;;
+    schema) echo 700 ;;
+    grammar) echo 440 ;;
+    engine) echo 380 ;;
     snapshot) echo 375 ;;
     turns) echo 280 ;;
     tokenizer) echo 80 ;;
