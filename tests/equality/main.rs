@@ -37,7 +37,8 @@ fn models() -> Vec<SyntheticModel> {
         SyntheticModel { head_dim: 10, layers: 1, ..small(SyntheticModel::of(Architecture::FalconH1)) },
         SyntheticModel { head_dim: 10, layers: 3, ..small(SyntheticModel::of(Architecture::Gemma4)) }
             .with("attention.sliding_window", 200u32),
-        SyntheticModel { head_dim: 10, ..small(SyntheticModel::of(Architecture::NemotronH)) },
+        // Two layers with attention, so that each of two groups has one.
+        SyntheticModel { head_dim: 10, layers: 6, ..small(SyntheticModel::of(Architecture::NemotronH)) },
         SyntheticModel { head_dim: 10, layers: 2, ..small(SyntheticModel::of(Architecture::Qwen35Moe)) },
         SyntheticModel { head_dim: 10, layers: 2, ..small(SyntheticModel::of(Architecture::GptOss)) }
             .with("attention.sliding_window", 200u32),
