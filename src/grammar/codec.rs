@@ -143,8 +143,9 @@ pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32
     // None of the characters between is a surrogate.
     let (from, to) = if low < 0xD800 { (from, to.min(0xD7FF)) } else { (from.max(0xE000), to) };
     let chars = high.saturating_sub(low).saturating_add(1);
-    let (below, above) = (low.saturating_sub(from) / chars, to.saturating_sub(high) / chars);
-    let [below, above] = [below, above].map(|bytes| u8::try_from(bytes).unwrap_or(u8::MAX));
+    let bytes = |chars_between: u32| chars_between.checked_div(chars).and_then(|bytes| u8::try_from(bytes).ok());
+    let [below, above] =
+        [low.saturating_sub(from), to.saturating_sub(high)].map(|chars| bytes(chars).unwrap_or(u8::MAX));
     [first.max(byte.saturating_sub(below)), last.min(byte.saturating_add(above))]
 }
 
@@ -164,7 +165,7 @@ pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
     };
     // With the bytes of surrogates not all continuations make a character.
     let is_whole = |value: u32| !(0xD800..0xE000).contains(&(value << bits | ((1 << bits) - 1)));
-    let value = first.max(least).div_ceil(1 << bits);
+    let value = first.max(least).saturating_add((1 << bits) - 1) >> bits;
     let found = of(value).filter(|_| is_whole(value) && of(partial & 0xFF_FFFF) == Some(partial));
     found.filter(|_| is_whole(partial & 0xFF_FFFF)).unwrap_or(partial)
 }
