@@ -245,13 +245,14 @@ export class Gleed {
 
 /** Returns the build that computes, and on how many threads. Threads that nobody asked for are left out where their module is not there. */
 async function choose(build, threads) {
-  const count = threads === undefined ? (build && build !== "threads") || !hasSimd() ? 1 : usualThreads() : checkThreads(threads);
-  if (count > 1 && build !== undefined && build !== "threads") throw new TypeError(`the build '${build}' has one thread`);
+  const isFree = (build === undefined || build === "threads") && hasSimd();
+  const count = threads === undefined ? (isFree ? usualThreads() : 1) : checkThreads(threads);
   if (count === 1) return { ...(await compile(build)), count };
+  if (build !== undefined && build !== "threads") throw new TypeError(`the build '${build}' has one thread`);
   try {
     return { ...(await compile("threads")), count };
   } catch (error) {
-    if (threads !== undefined || build !== undefined) throw error;
+    if (threads !== undefined || build !== undefined || !(error instanceof GleedError)) throw error;
     return { ...(await compile()), count: 1 };
   }
 }

@@ -20,13 +20,13 @@ const ISOLATED = { "cross-origin-opener-policy": "same-origin", "cross-origin-em
 
 let [server, browser, page, url, downloads, requests] = [];
 
-/** Serves the page, with headers more. Returns the server and its URL. */
-async function serve(more) {
+/** Serves the page, with headers more, and without a file. Returns the server and its URL. */
+async function serve(more, without) {
   const server = createServer(async (request, response) => {
     const path = request.url === "/" ? "/index.html" : request.url;
     requests.push(`${request.method} ${path}`);
     const file = await readFile(join(SITE, path)).catch(() => undefined);
-    if (!file) return response.writeHead(404).end();
+    if (!file || path === without) return response.writeHead(404).end();
     const headers = { "content-type": TYPES[extname(path)] ?? "application/octet-stream", "content-length": file.length, etag: '"1"', ...more };
     return response.writeHead(200, headers).end(request.method === "HEAD" ? undefined : file);
   });
@@ -238,6 +238,24 @@ test("an isolated page computes on all cores, with the native hash", async () =>
     assert.deepEqual(ids, NATIVE_IDS.slice(0, 20));
     assert.match(refused, /worker: true/);
     assert.match(ended, /closed/);
+  } finally {
+    await page.close();
+    server.close();
+  }
+});
+
+test("an isolated page whose server lacks the module with threads computes on one", async () => {
+  const [server, url] = await serve(ISOLATED, "/dist/gleed-threads.wasm");
+  const page = await browser.newPage();
+  try {
+    await page.goto(url);
+    await page.waitForFunction((native) => document.querySelector(".card .text")?.textContent === native, WAIT, NATIVE);
+    assert.match(await page.$eval("#model", (element) => element.textContent), /with SIMD$/);
+    const refused = await page.evaluate(async () => {
+      const { Gleed } = await import("./dist/gleed.mjs");
+      return Gleed.open("gleed-tales-q8_0.gguf", { worker: true, threads: 2 }).then(() => "opened", ({ message }) => message);
+    });
+    assert.match(refused, /gleed-threads.wasm is not there/);
   } finally {
     await page.close();
     server.close();

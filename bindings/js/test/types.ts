@@ -6,6 +6,7 @@ const model: Model = await Gleed.open(new URL("https://example.com/model.gguf"),
   signal: new AbortController().signal,
   build: hasSimd() ? "simd" : "plain",
   worker: true,
+  threads: 2,
 });
 const session: Session = await model.session({ context: 512, sequences: 2, temperature: 0.5, seed: 5n, keep: { last: 1 } });
 const story: Stream = session.tell("Once", { tokens: 5, stop: ["."] });
@@ -19,7 +20,7 @@ try {
 } catch (error) {
   if (error instanceof GleedError) console.log(error.status + error.needed + error.given + error.at);
 }
-console.log((await model.memoryPlan({ rows: 8 })).sections[0]?.bytes, (await pool.metrics()).decode_tokens, model.info.turns?.length);
+console.log((await model.memoryPlan({ rows: 8 })).sections[0]?.bytes, (await pool.metrics()).decode_tokens, model.info.turns?.length, model.info.threads);
 console.log(await cachedModels(), await forgetModel("model.gguf"), new Xxh64().hex());
 // @ts-expect-error
 await model.session({ contxt: 5 });
