@@ -78,6 +78,7 @@ const ALL: &[Thinking] = &[
         turns: &["spark2.5"],
         on: Some((&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>")], true)),
         off: Some(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>")]),
+        around: Some((&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|>")], &[F("<think>")], &[F("</think>")])),
         ..ALWAYS
     },
     // The reply is opened without a thought; what turns it on stands in the system turn.

@@ -74,12 +74,12 @@ fn what_a_gpu_does_not_have_is_refused() {
     let auto = with(&["--device", "auto", "--backend", absent]);
     assert!(auto.err.contains("device: the CPU (there is no"), "{}", auto.err);
     assert_eq!(auto.ok(), with(&[]).ok());
-    let file = scratch("experts.gguf");
-    std::fs::write(&file, SyntheticModel::of(Architecture::Qwen3Moe).bytes()).unwrap();
-    let out = scratch("experts.bin");
+    let file = scratch("xielu.gguf");
+    std::fs::write(&file, SyntheticModel::of(Architecture::Apertus).bytes()).unwrap();
+    let out = scratch("xielu.bin");
     let args = ["--ids", "1,2,3", "--model", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
     if let Some(result) = on_gpu("logits", &args, "") {
-        assert!(result.err.contains("this does not run on a GPU: experts"), "{}", result.err);
+        assert!(result.err.contains("this does not run on a GPU: xIELU"), "{}", result.err);
         assert_eq!(result.code, Some(1));
     }
 }

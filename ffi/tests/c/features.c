@@ -578,7 +578,7 @@ static void turns(void)
     DO(gleed_turns_named("zebra", 5, &format, &error));
     CHECK(format == GLEED_NO_TURNS);
     EXPECT(GLEED_E_VALUE, gleed_turns_describe(format, &info, &error));
-    CHECK(error.given == GLEED_NO_TURNS && error.needed == 52);
+    CHECK(error.given == GLEED_NO_TURNS && error.needed == 53);
     for (i = 0; gleed_turns_describe((uint32_t)i, &info, &error) == GLEED_OK; i++) {
         DO(gleed_turns_named(info.name, strlen(info.name), &format, &error));
         CHECK(format == i);
@@ -631,7 +631,7 @@ static void turns(void)
 #define ENCODE(format, after, flags) \
     gleed_turns_encode(tokenizer, format, after, messages, 2, flags, scratch, 4000, again, 64, &first, &error)
     first = 77;
-    EXPECT(GLEED_E_VALUE, ENCODE(53, GLEED_AFTER_NOTHING, 0));
+    EXPECT(GLEED_E_VALUE, ENCODE(54, GLEED_AFTER_NOTHING, 0));
     EXPECT(GLEED_E_VALUE, ENCODE(number, 5, 0));
     CHECK(error.needed == GLEED_AFTER_REPLY && error.given == 5);
     EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 4));
