@@ -55,7 +55,7 @@ fn broken_kernels_are_found() {
         (Kernel::Attend, "LARGEST[row * P.largest + column / 32u]", "LARGEST[column / 32u]", "the largest activations"),
         (
             Kernel::Vector(q4k),
-            "LARGEST[row * P.largest + column / 32u]",
+            "LARGEST[largest_of(row) + column / 32u]",
             "LARGEST[column / 32u]",
             "the largest activations",
         ),
@@ -74,6 +74,7 @@ fn broken_kernels_are_found() {
         (Kernel::Attend, "let factor = exp_of(sub(peak, sink));", "let factor = number(0x3f800000u);", "attention"),
         (Kernel::Draw, "before + mass.low < before", "before > 0xffffffffu", "a token that is drawn"),
         (Kernel::Draw, "a.logit == b.logit && a.id > b.id", "false", "a token that is drawn"),
+        (Kernel::Draw, "share.low != 0u", "false", "a token that is drawn"),
         (Kernel::Draw, "product(SUMS[0], D.top_p)", "product(SUMS[0], D.top_p / 2u)", "a token that is drawn"),
         (Kernel::Draw, "0xbf58476du", "0xbf58476cu", "a token that is drawn"),
         (Kernel::Draw, "D.top_k, 0u", "D.top_k + 1u, 0u", "a token that is drawn"),

@@ -44,6 +44,8 @@ pub(super) async fn draw(bench: &Bench<'_>, random: &mut Random) -> Result<(), G
         SamplerParams { temperature: 1.3, top_k: 999, ..off },
         SamplerParams { temperature: 0.01, top_p: 0.999_999_9, ..off },
         SamplerParams { temperature: 1e30, top_p: 0.5, ..off },
+        SamplerParams { temperature: 1e30, top_p: ALMOST_ALL, ..off },
+        SamplerParams { temperature: 40.0, top_p: ALMOST_ALL, ..off },
         SamplerParams { temperature: 1e-30, ..off },
         SamplerParams { top_p: 0.0, ..off },
         SamplerParams { min_p: 1.0, ..off },
@@ -57,15 +59,21 @@ pub(super) async fn draw(bench: &Bench<'_>, random: &mut Random) -> Result<(), G
     Ok(())
 }
 
+/// The largest f32 below 1: 2^32 - 256 of 2^32.
+const ALMOST_ALL: f32 = 1.0 - f32::EPSILON / 2.0;
+
 /// Moderate logits; few that count; all alike; equal ones across what is kept, zeros of both signs; the largest that there are;
-/// fewer than a workgroup has invocations.
-fn logits_to_draw(random: &mut Random) -> [Vec<f32>; 6] {
+/// fewer than a workgroup has invocations; one with a mass of 2^32 and 257 with a mass of 1. Of the last ones [`ALMOST_ALL`] is a little more
+/// than the first one has, by less than a mass of 1: so a share that is not rounded up keeps a token less.
+fn logits_to_draw(random: &mut Random) -> [Vec<f32>; 7] {
     let mut steep = random.moderate(1000);
     steep.iter_mut().for_each(|x| *x *= 20.0);
     let mut equal: Vec<f32> = random.moderate(1500).into_iter().map(f32::round).collect();
     equal.iter_mut().step_by(7).for_each(|x| *x = -0.0);
     let extreme = random.moderate(1000).into_iter().map(|x| if x > 0.0 { f32::MAX } else { f32::MIN }).collect();
-    [random.moderate(1000), steep, vec![-2.5; 700], equal, extreme, random.moderate(5)]
+    let mut rounded = vec![-22.0; 258];
+    rounded[0] = 0.0;
+    [random.moderate(1000), steep, vec![-2.5; 700], equal, extreme, random.moderate(5), rounded]
 }
 
 /// A token that is drawn after `done` of three rows.
