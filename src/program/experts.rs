@@ -32,6 +32,7 @@ pub(crate) const EXPERTS: &[Step] = layer![CHOOSE, CHOSEN];
 pub(crate) const SHARED_EXPERTS: &[Step] = layer![CHOOSE, SHARED, CHOSEN];
 
 /// The same with a norm at both ends.
+#[allow(dead_code)] // By architectures that may be left out.
 pub(crate) const SHARED_EXPERTS_BOTH_NORMS: &[Step] = layer![
     &[finished(norm(Role::FfnNorm, Input::FeedForward))],
     CHOOSE,

@@ -4,6 +4,7 @@
 //! the same rounded values.
 
 #[cfg(feature = "experts")]
+#[allow(unused_imports)] // By architectures that may be left out.
 pub(crate) use super::experts::{
     CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, EXPERTS, GATHER, GROUP_ROWS, ROUTE, SHARED_EXPERTS,
     SHARED_EXPERTS_BOTH_NORMS,
@@ -135,8 +136,6 @@ pub(crate) const FEED_FORWARD: &[Step] =
 pub(crate) const EXPERTS: &[Step] = &[];
 #[cfg(not(feature = "experts"))]
 pub(crate) const SHARED_EXPERTS: &[Step] = &[];
-#[cfg(not(feature = "experts"))]
-pub(crate) const SHARED_EXPERTS_BOTH_NORMS: &[Step] = &[];
 
 /// A norm before each branch: Llama and most others.
 pub(crate) const PRE_NORM_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, FEED_FORWARD];
