@@ -35,8 +35,10 @@ var<private> EXPERT: u32;
 fn find_expert(pair: u32) -> bool {
     EXPERT = 0u;
     if (P.used == 0u) { return true; }
-    EXPERT = B[pair] - P.first_expert;
-    return EXPERT < P.experts;
+    // Not EXPERT itself: what a private variable holds counts as different in each invocation, and there are barriers behind a return.
+    let expert = B[pair] - P.first_expert;
+    EXPERT = expert;
+    return expert < P.experts;
 }
 
 // The row of activations that a row of outputs has: pairs have one each where they have been through a gate.
