@@ -11,7 +11,7 @@ import { text } from "node:stream/consumers";
 const { SITE, HASH, PROFILE, CHROMIUM } = process.env;
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
 /** Seconds that the page may take. */
-const PATIENCE = 300;
+const PATIENCE = 900;
 
 const server = createServer(async (request, response) => {
   const { pathname } = new URL(request.url, "http://localhost");
