@@ -10,6 +10,7 @@ pub(super) const LLAMA3: TurnFormat = TurnFormat {
     name: "llama3",
     signs: Signs {
         tokens: &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        none: &["tools", "functions"],
         ..signs(&["<|start_header_id|>", "<|end_header_id|>"])
     },
     start: &[Bos],
@@ -176,7 +177,18 @@ pub(super) const GRANITE: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// Granite 3.1 to 3.3. There is no clock here: the default message is without its line about today's date.
+/// Granite 3.3, likewise.
+pub(super) const GRANITE_3_3: TurnFormat = TurnFormat {
+    name: "granite3.3",
+    signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024. Today's Date: "]),
+    system: system_or(
+        GRANITE.system.turn,
+        "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. You are a helpful AI assistant.",
+    ),
+    ..GRANITE
+};
+
+/// Granite 3.1 and 3.2. There is no clock here: the default message is without its line about today's date.
 pub(super) const GRANITE_3_1: TurnFormat = TurnFormat {
     name: "granite3.1",
     signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024."]),
