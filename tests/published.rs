@@ -62,6 +62,8 @@ const fn plain(template: &'static str, turns: &'static str, different: &'static 
 
 /// All others are not known: they need the feature `jinja`.
 const KNOWN: &[Known] = &[
+    // The template has a system message with today's date, and is told to think in the turn after it.
+    plain("Apertus-8B-Instruct", "apertus", &["user", "no system", "end"]),
     // The template writes a thought in another way, and looks at the wrong neighbours of results.
     but("Bielik-11B-v3.0-Instruct", "bielik", "bielik", &["thought", "results", "after"]),
     plain("ByteDance-Seed-OSS", "seed-oss", &[]),

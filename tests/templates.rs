@@ -70,6 +70,7 @@ fn formats_are_checked_against_templates() {
         "granite3.3",
         "mistral-v7-tekken",
         "harmony",
+        "apertus",
     ];
     for (name, source) in templates.all() {
         let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();

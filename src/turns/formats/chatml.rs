@@ -22,6 +22,14 @@ pub(super) const CHATML: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
+/// The same after BOS: InternLM 2 and 2.5, Bielik 2 and others.
+pub(super) const CHATML_BOS: TurnFormat = TurnFormat {
+    name: "chatml-bos",
+    signs: Signs { none: CHATML.signs.none, ..signs(&["<|im_start|>", "bos_token"]) },
+    start: &[Bos],
+    ..CHATML
+};
+
 pub(super) const QWEN2: TurnFormat = TurnFormat {
     name: "qwen2",
     signs: signs(&["<|im_start|>", "system\\nYou are a helpful assistant."]),

@@ -351,6 +351,34 @@ SMOLLM3 = """{# defaults #}
 
 SMOLLM3_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves thoroughly exploring questions through a systematic thinking process before providing the final precise and accurate solutions. This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, backtracking, and iteration to develop well-considered thinking process. Please structure your response into two main sections: Thought and Solution using the specified format: <think> Thought section </think> Solution section. In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various attempts, explorations, and reflections from the Thought section, systematically present the final solution that you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed to reach the conclusion."
 
+APERTUS = """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|system_start|>' + messages[0]['content'] }}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {{- '<|system_start|>You are Apertus, a helpful assistant created by the SwissAI initiative.\\nKnowledge cutoff: 2024-04\\nCurrent date: ' + strftime_now('%Y-%m-%d') }}
+    {%- set rest = messages %}
+{%- endif %}
+{{- '<|system_end|><|developer_start|>Deliberation: ' + ('enabled' if enable_thinking is defined and enable_thinking else 'disabled') }}
+{{- '\\nTool Capabilities: disabled<|developer_end|>' }}
+{%- set ns = namespace(open=false) %}
+{%- for message in rest %}
+    {%- if ns.open %}
+        {{- '<|assistant_end|>' }}
+        {%- set ns.open = false %}
+    {%- endif %}
+    {%- if message['role'] == 'assistant' %}
+        {{- '<|assistant_start|>' + message['content'] }}
+        {%- set ns.open = true %}
+    {%- elif message['role'] == 'user' %}
+        {{- '<|user_start|>' + message['content'] + '<|user_end|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- ('<|assistant_end|>' if ns.open else '') + '<|assistant_start|>' }}
+{%- endif %}
+"""
+
 BIELIK = """{{ bos_token }}
 {%- if messages[0]['role'] == 'system' %}
     {%- set system_message = messages[0]['content'] %}
@@ -1039,6 +1067,8 @@ TEMPLATES = {
     "mimo": with_default("You are MiMo, an AI assistant developed by Xiaomi."),
     "hermes": "{{ bos_token }}" + IM.replace("{DEFAULT}", "{% if loop.first and tools %}{{ 'You are a function calling AI model.' }}{% endif %}"),
     "bielik": BIELIK,
+    "chatml-bos": "{{ bos_token }}" + IM.replace("{DEFAULT}", ""),
+    "apertus": APERTUS,
     "minicpm5": "{{- bos_token }}" + QWEN3.replace("XML tags:", "XML tags, and <param name= in calls:"),
     "phi4": "{% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'assistant') %}{{'<|im_start|>assistant<|im_sep|>' + message['content'] + '<|im_end|>'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
     "llama2": "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
