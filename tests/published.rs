@@ -2,7 +2,7 @@
 //! writes. The templates are those of the folder that `GLEED_TEMPLATES` names; hashes of them and of what Python renders are in
 //! `tests/data/templates/published.json`, which `published.py` has made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use gleed::host::{ChatTemplate, RenderOptions};
@@ -155,7 +155,7 @@ fn data() -> Option<(PathBuf, Value)> {
 }
 
 /// Name, source and hashes of each template.
-fn templates<'d>(folder: &PathBuf, data: &'d Value) -> Vec<(&'d str, String, Vec<Option<&'d str>>)> {
+fn templates<'d>(folder: &Path, data: &'d Value) -> Vec<(&'d str, String, Vec<Option<&'d str>>)> {
     let templates = data["templates"].as_object().unwrap().iter().map(|(name, of)| {
         let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
         assert_eq!(hash(&source), of["source"].as_str().unwrap(), "{name} is another version");

@@ -127,8 +127,11 @@ pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
     .into()
 }
 
+/// The name of a test, and the test.
+type Kind = (&'static str, fn(&Value) -> bool);
+
 /// The tests of kinds of values that are not those of Python, by name.
-pub(super) fn kinds() -> [(&'static str, fn(&Value) -> bool); 3] {
+pub(super) fn kinds() -> [Kind; 3] {
     use ValueKind::{Bool, Map, None, Seq, String, Undefined};
     [
         ("iterable", |value| value.kind() != None && value.try_iter().is_ok()),
