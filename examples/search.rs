@@ -8,7 +8,7 @@
 //! Each line becomes a vector once; `--index` keeps the vectors for the next time. Queries are arguments, or lines of standard
 //! input. Any model will do, but those that were made for it are far better: the demo model is not one of them.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -113,7 +113,10 @@ fn search(args: &Args) -> Result<ExitCode> {
     let texts: Vec<String> = lines.iter().map(|(_, line)| format!("{}{line}", args.line_prefix)).collect();
     let key = key(&model, pooling, args, &texts);
     let width = model.config().embedding_len(pooling).unwrap_or(0);
-    let known = args.index.as_deref().and_then(|path| read_index(path, key, [texts.len(), width]));
+    let known = match args.index.as_deref() {
+        Some(path) => read_index(path, key, [texts.len(), width])?,
+        None => None,
+    };
     let index = match known {
         Some(index) => index,
         None => {
@@ -170,16 +173,20 @@ fn key(model: &Model<'_>, pooling: Pooling, args: &Args, texts: &[String]) -> u6
     hash.finish()
 }
 
-/// The vectors in a file, if they belong to this key.
-fn read_index(path: &Path, key: u64, [lines, width]: [usize; 2]) -> Option<Vec<Vec<f32>>> {
-    let bytes = std::fs::read(path).ok()?;
-    let floats = bytes.strip_prefix(MAGIC)?.strip_prefix(&key.to_le_bytes())?;
-    let (floats, []) = floats.as_chunks::<4>() else { return None };
+/// The vectors in a file, if they belong to this key. A file that is no index is refused: it would be written over.
+fn read_index(path: &Path, key: u64, [lines, width]: [usize; 2]) -> Result<Option<Vec<Vec<f32>>>> {
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+    };
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        return Err(format!("{}: it is no index, and would be written over", path.display()).into());
+    };
+    let Some((floats, [])) = rest.strip_prefix(&key.to_le_bytes()).map(<[u8]>::as_chunks::<4>) else { return Ok(None) };
     let floats: Vec<f32> = floats.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
-    if floats.len() != lines * width {
-        return None;
-    }
-    Some(floats.chunks(width.max(1)).map(<[f32]>::to_vec).collect())
+    let is_whole = floats.len() == lines * width;
+    Ok(is_whole.then(|| floats.chunks(width.max(1)).map(<[f32]>::to_vec).collect()))
 }
 
 fn write_index(path: &Path, key: u64, index: &[Vec<f32>]) -> Result<()> {

@@ -61,8 +61,17 @@ fn long_conversations_are_within_the_bounds() {
 fn formats_are_checked_against_templates() {
     let templates = Templates::read();
     // Where the two part ways in an ordinary conversation.
-    let different =
-        ["smollm3", "mistral-v3", "mistral-v3-tekken", "llama3.2", "granite3.1", "mistral-v7-tekken", "harmony"];
+    let different = [
+        "smollm3",
+        "mistral-v3",
+        "mistral-v3-tekken",
+        "llama3.2",
+        "granite3.1",
+        "granite3.3",
+        "mistral-v7-tekken",
+        "harmony",
+        "apertus",
+    ];
     for (name, source) in templates.all() {
         let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
         let Some(format) = TurnFormat::of_template(&source) else { continue };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Templates, their turn format and their tool format.
 const FAMILIES: [(&str, &str, &str); 6] = [
     ("nemotron3", "nemotron3", "nemotron3"),
-    ("smollm3", "chatml", "smollm3"),
+    ("smollm3", "smollm3", "smollm3"),
     ("deepseek-v3", "deepseek-v3", "deepseek-r1"),
     ("deepseek-v3", "deepseek-r1", "deepseek-r1"),
     ("deepseek-v3.1", "deepseek-v3.1", "deepseek-v3.1"),
@@ -186,7 +186,7 @@ fn tools_are_offered_as_templates_ask() {
             assert_eq!(TurnFormat::of_template(&source), Some(turns), "{template}");
         }
     }
-    // ChatML without the sign of SmolLM3 is that of Hermes.
+    // Models whose template says nothing of tools are offered them as Hermes is.
     let chatml = TurnFormat::named("chatml").unwrap();
     assert_eq!(ToolFormat::of(chatml, Some("<|im_start|>")).map(ToolFormat::name), Some("hermes"));
 }

@@ -204,11 +204,21 @@ impl TurnFormat {
         }
     }
 
-    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source: a
-    /// template that was changed in other places is taken for the original.
+    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source. A template that
+    /// begins with BOS where the format does not, or the other way round, or that has thoughts of which the format knows nothing,
+    /// is not the format's. A template that was changed in other places is taken for the original.
     pub fn of_template(template: &str) -> Option<&'static Self> {
         let has = |part: &&str| find_last(template, part).is_some();
-        Self::ALL.iter().find(|format| format.signs.all.iter().all(has) && !format.signs.none.iter().any(has))
+        // Some templates set it themselves, to a name that the format has.
+        let has_bos = has(&"bos_token") && !has(&"set bos_token");
+        let has_thoughts = has(&"</think>");
+        Self::ALL.iter().find(|format| {
+            let signs = &format.signs;
+            signs.all.iter().all(has)
+                && !signs.none.iter().any(has)
+                && has_bos == format.writes_bos()
+                && (!has_thoughts || Thinking::of(format).is_some())
+        })
     }
 
     /// Returns the format with this name.

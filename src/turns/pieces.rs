@@ -39,6 +39,10 @@ pub(super) enum Trim {
     Ends,
     /// Leaves out white space at the end.
     End,
+    /// Leaves out white space at the beginning.
+    Start,
+    /// Leaves out line ends at the beginning.
+    Lines,
     /// Leaves out what a model thought before it answered, up to `</think>`.
     Thought,
     /// Leaves out what a model thought, up to `</think>`, and the line ends after it.
@@ -62,6 +66,8 @@ impl Trim {
             Self::Nothing => text,
             Self::Ends => text.trim_matches(is_space),
             Self::End => text.trim_end_matches(is_space),
+            Self::Start => text.trim_start_matches(is_space),
+            Self::Lines => text.trim_start_matches('\n'),
             Self::Thought => answer().unwrap_or(text),
             Self::ThoughtAndLines => answer().map_or(text, |text| text.trim_start_matches('\n')),
             Self::ThoughtAndEnds => Self::Ends.apply(answer().unwrap_or(text)),
@@ -296,6 +302,7 @@ mod tests {
         assert_eq!(Trim::Nothing.apply(text), text);
         assert_eq!(Trim::Ends.apply(text), "a");
         assert_eq!(Trim::End.apply(text), "\u{1c}\u{85} a");
+        assert_eq!((Trim::Start.apply(text), Trim::Lines.apply("\n\n a")), ("a \u{3000}\n", " a"));
         let text = "<think>\nno</think>yes</think>\n\n1\n";
         assert_eq!(Trim::Thought.apply(text), "\n\n1\n");
         assert_eq!(Trim::ThoughtAndLines.apply(text), "1\n");

@@ -39,6 +39,11 @@ const ALL: &[Thinking] = &[
         around: LINES,
         ..ALWAYS
     },
+    // The model itself decides whether it thinks, unless it is told not to.
+    Thinking { turns: &["minicpm5"], off: QWEN3_5.off, around: LINES, ..ALWAYS },
+    // What turns these on or off stands in the system turn.
+    Thinking { turns: &["smollm3"], ..ALWAYS },
+    Thinking { turns: &["bielik", "granite3.3"], is_on: false, ..ALWAYS },
     Thinking { turns: &["qwen3.5"], ..QWEN3_5 },
     Thinking { turns: &["qwen3.5-small"], is_on: false, ..QWEN3_5 },
     Thinking {

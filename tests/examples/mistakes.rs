@@ -42,6 +42,13 @@ fn bad_requests() {
     refused("logits", &["--ids", "", "--out", "x"], "--ids has no token");
     refused("logits", &["--ids", "1", "--out", "/nowhere/at/all"], "/nowhere/at/all: ");
     refused("logits", &["--ids", &vec!["5"; 513].join(","), "--out", "x"], "513");
+    let (lines, index) = (scratch_with("lines.txt", b"one\ntwo\n"), scratch_with("no.index", b"one\ntwo\n"));
+    refused(
+        "search",
+        &["--text", &lines, "--index", &index, "one"],
+        "no.index: it is no index, and would be written over",
+    );
+    assert_eq!(std::fs::read(&index).unwrap(), b"one\ntwo\n");
     refused("tokenize", &["--batch"], "line 1: ");
     refused("tokenize", &["--decode"], "\"[\" is no token id");
     refused("inspect", &["--sequences", "0"], "sequences is 0");

@@ -171,3 +171,34 @@ fn gleed_tales() {
         }
     });
 }
+
+/// The vocabularies with test lines in a folder that `GLEED_VOCABULARIES` names, such as `models` of llama.cpp's sources.
+#[test]
+fn vocabularies_of_a_folder() {
+    let Some(folder) = std::env::var_os("GLEED_VOCABULARIES").map(PathBuf::from) else {
+        println!("skipped: GLEED_VOCABULARIES names no folder");
+        return;
+    };
+    let (mut count, mut wrong) = (0, Vec::new());
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let Some(name) = name.strip_prefix("ggml-vocab-").and_then(|name| name.strip_suffix(".gguf.inp")) else {
+            continue;
+        };
+        let read = |end: &str| std::fs::read(folder.join(format!("ggml-vocab-{name}.gguf{end}"))).unwrap();
+        let (file, texts, lines) = (read(""), read(".inp"), read(".out"));
+        let (texts, lines) = (String::from_utf8(texts).unwrap(), String::from_utf8(lines).unwrap());
+        with_tokenizer(&file, |tokenizer| {
+            for (index, (text, line)) in texts.split("\n__ggml_vocab_test__\n").zip(lines.lines()).enumerate() {
+                let expected: Vec<u32> = line.split_whitespace().map(|id| id.parse().unwrap()).collect();
+                let found = encode(tokenizer, text, false);
+                if found != expected {
+                    wrong.push(format!("{name}, line {index}: {text:?}\n{found:?}\n{expected:?}"));
+                }
+                count += 1;
+            }
+        });
+    }
+    assert!(count > 0 && wrong.is_empty(), "{} of {count}\n{}", wrong.len(), wrong.join("\n"));
+}

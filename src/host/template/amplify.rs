@@ -7,7 +7,7 @@ use minijinja::{Error, State, Value, filters, tests};
 
 use super::bounds::{MAX_ITEMS, MAX_TEXT, MAX_WEIGHT};
 use super::guard::{at_most, read, text_len, weigh};
-use super::python;
+use super::{python, text};
 
 /// The largest width of a field in a format, and bytes of a format.
 const MAX_WIDTH: usize = 9999;
@@ -81,7 +81,7 @@ pub(super) fn filters() -> Vec<(&'static str, Value)> {
         ("batch", Value::from_function(filters::batch)),
         ("slice", Value::from_function(filters::slice)),
         ("sum", Value::from_function(filters::sum)),
-        ("indent", Value::from_function(filters::indent)),
+        ("indent", Value::from_function(text::indent)),
         ("select", Value::from_function(filters::select)),
         ("reject", Value::from_function(filters::reject)),
         ("selectattr", Value::from_function(filters::selectattr)),
@@ -125,6 +125,19 @@ pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
         ("endingwith", Value::from_function(tests::is_endingwith)),
     ]
     .into()
+}
+
+/// The name of a test, and the test.
+type Kind = (&'static str, fn(&Value) -> bool);
+
+/// The tests of kinds of values that are not those of Python, by name.
+pub(super) fn kinds() -> [Kind; 3] {
+    use ValueKind::{Bool, Map, None, Seq, String, Undefined};
+    [
+        ("iterable", |value| value.kind() != None && value.try_iter().is_ok()),
+        ("sequence", |value| matches!(value.kind(), Seq | Map | String | Undefined)),
+        ("number", |value| value.is_number() || value.kind() == Bool),
+    ]
 }
 
 /// Refuses a filter or method whose result would be too large. `args` begins with the value that it is applied to.

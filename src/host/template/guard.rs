@@ -8,7 +8,8 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, functions};
 
 use super::bounds::{MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_READ, MAX_TEXT, MAX_WEIGHT};
-use super::{amplify, python};
+use super::list::List;
+use super::{amplify, python, text};
 
 /// What a value in a list takes, and its share of the list.
 const ITEM: usize = 64;
@@ -22,12 +23,16 @@ pub(super) const KEPT: &str = "=kept";
 pub(super) const NESTED: &str = "=nested";
 /// Of what becomes an attribute of a namespace.
 pub(super) const HELD: &str = "=held";
+/// Of a list that a template writes down and gives a name.
+pub(super) const LIST: &str = "=list";
 /// Of what is gone through once.
 pub(super) const READ: &str = "=read";
 /// Of a part of a slice, which is brought to what the length of a text can be: the engine's arithmetic overflows beyond.
 pub(super) const PLACE: &str = "=place";
 /// Of what is gone through with all that is in it.
 pub(super) const WEIGHED: &str = "=weighed";
+/// `+`.
+pub(super) const PLUS: &str = "=plus";
 /// `*`.
 pub(super) const TIMES: &str = "=times";
 /// `~`.
@@ -79,6 +84,10 @@ pub(super) fn install(environment: &mut Environment<'_>) {
 fn install_guards(environment: &mut Environment<'_>) {
     environment.add_filter(KEPT, |state: &mut State<'_, '_>, value: Value| kept(state, value));
     environment.add_filter(NESTED, |state: &mut State<'_, '_>, value: Value| nested(state, value));
+    environment.add_filter(LIST, |state: &mut State<'_, '_>, value: Value| {
+        let value = nested(state, value)?;
+        List::of(value)
+    });
     environment.add_filter(HELD, |value: Value| match is_internal(&value) {
         true => Err(internal()),
         false => Ok(value),
@@ -106,10 +115,15 @@ fn install_operators(environment: &mut Environment<'_>) {
             return Ok(product);
         }
         amplify::times(&left, &right)?;
-        read(state, CALL)?;
-        let product = state.env().compile_expression("a * b")?;
-        let product = product.eval(Value::from_pairs([("a", left), ("b", right)])).map_err(plain)?;
+        let product = operator(state, "a * b", left, right)?;
         kept(state, product)
+    });
+    environment.add_filter(PLUS, |state: &mut State<'_, '_>, left: Value, right: Value| {
+        let sum = match text::sum(&left, &right).or_else(|| numbers(&left, &right)) {
+            Some(sum) => sum,
+            None => operator(state, "a + b", left, right)?,
+        };
+        kept(state, sum)
     });
     environment.add_filter(CONCAT, |state: &mut State<'_, '_>, left: Value, right: Value| {
         let text = python::string(&left)? + &python::string(&right)?;
@@ -133,6 +147,9 @@ fn install_library(environment: &mut Environment<'_>) {
             }
             test.call(state, &args)
         });
+    }
+    for (name, test) in amplify::kinds() {
+        environment.add_test(name, test);
     }
     environment.add_function("dict", |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
         let args = args.into_values();
@@ -163,6 +180,19 @@ pub(super) fn guarded(
     amplify::check(state, name, args)?;
     let value = call(state)?;
     if LEVEL.contains(&name) { kept(state, value) } else { nested(state, value) }
+}
+
+/// The engine's operator.
+fn operator(state: &mut State<'_, '_>, expression: &'static str, left: Value, right: Value) -> Result<Value, Error> {
+    read(state, CALL)?;
+    let operator = state.env().compile_expression(expression)?;
+    operator.eval(Value::from_pairs([("a", left), ("b", right)])).map_err(plain)
+}
+
+/// The sum of two small integers.
+fn numbers(left: &Value, right: &Value) -> Option<Value> {
+    let are_integers = left.is_integer() && right.is_integer();
+    left.as_i64()?.checked_add(right.as_i64()?).filter(|_| are_integers).map(Value::from)
 }
 
 /// The product of two small integers, or of numbers of which one is none.
@@ -240,6 +270,13 @@ fn kept(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     used.made = used.made.saturating_add(bytes);
     at_most("texts and lists that are made", "bytes", used.made, MAX_MADE)?;
     Ok(value)
+}
+
+/// Makes what is appended to a list count: its share of the list. The values counted when they were made.
+pub(super) fn made(state: &mut State<'_, '_>, values: &[Value]) -> Result<(), Error> {
+    let used = state.get_or_insert_extension(Used::default());
+    used.made = used.made.saturating_add(values.len().saturating_mul(ITEM));
+    at_most("texts and lists that are made", "bytes", used.made, MAX_MADE)
 }
 
 fn nested(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {

@@ -4,9 +4,11 @@ mod amplify;
 pub mod bounds;
 mod clock;
 mod guard;
+mod list;
 mod nesting;
 mod python;
 mod rewrite;
+mod text;
 
 use std::borrow::ToOwned;
 use std::collections::BTreeMap;
@@ -347,6 +349,34 @@ mod tests {
         let template = ChatTemplate::new("", "", "").unwrap();
         let options = RenderOptions { variables: Some("[]"), ..RenderOptions::default() };
         assert!(template.render(&[], &options).unwrap_err().to_string().contains("no JSON object"));
+    }
+
+    #[test]
+    fn values_are_what_they_are_in_python() {
+        let cases = [
+            ("{{ none is iterable }}{{ 'a' is iterable }}{{ x is iterable }}{{ 1 is iterable }}", "FalseTrueTrueFalse"),
+            (
+                "{{ 'a' is sequence }}{{ {} is sequence }}{{ [] is sequence }}{{ none is sequence }}",
+                "TrueTrueTrueFalse",
+            ),
+            ("{{ true is number }}{{ 1.5 is number }}{{ '1' is number }}", "TrueTrueFalse"),
+            (
+                "{{ 'a\n\nb\n'|indent(2) }}|{{ 'a\n'|indent(2, first=true) }}|{{ 'a\n\nb'|indent('> ', blank=true) }}",
+                "a\n\n  b\n|  a\n|a\n> \n> b",
+            ),
+            (
+                "{{ {'b': 'ü😀', 'a': 1}|tojson(ensure_ascii=true, sort_keys=true) }}",
+                r#"{"a": 1, "b": "\u00fc\ud83d\ude00"}"#,
+            ),
+            (
+                "{{ '<'|safe + '<' }}{{ '<' + '<' }}{{ '<'|safe ~ '<' }}{{ 1 + 2 }}{{ 1 + 0.5 }}{{ [1] + [2] }}",
+                "<&lt;<<<<31.5[1, 2]",
+            ),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(render(source).as_deref(), Ok(expected), "{source}");
+        }
+        assert!(render("{{ 'a' + 1 }}").unwrap_err().to_string().contains("operator"));
     }
 
     #[test]

@@ -9,11 +9,15 @@ use minijinja::{Error, ErrorKind, Output, State, Value};
 
 use super::bounds::{MAX_DEPTH, MAX_TEXT};
 use super::guard::{self, at_most};
+use super::{list, text};
 
 /// A method of Python's strings, lists and dictionaries.
 pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
-        Some(text) if name == "title" && args.is_empty() => Ok(Value::from(title(text))),
+        Some(text) if name == "title" && args.is_empty() => Ok(Value::from(text::title(text))),
+        None if value.kind() == ValueKind::Seq && list::METHODS.contains(&name) => {
+            list::change(state, value, name, args)
+        }
         _ => {
             let given: Vec<Value> = match (name, args.split_first()) {
                 // A filter takes the list first.
@@ -25,20 +29,6 @@ pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args:
             })
         }
     }
-}
-
-/// A capital letter after everything that is no letter.
-fn title(text: &str) -> String {
-    let mut out = String::new();
-    let mut in_word = false;
-    for c in text.chars() {
-        match in_word {
-            true => out.extend(c.to_lowercase()),
-            false => out.extend(c.to_uppercase()),
-        }
-        in_word = c.is_alphabetic();
-    }
-    out
 }
 
 /// What `{{ value }}` writes.
@@ -56,21 +46,22 @@ pub(super) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Va
 pub(super) fn string(value: &Value) -> Result<String, Error> {
     match value.as_str() {
         Some(text) => Ok(text.to_string()),
-        None => Writer { scalars: &REPR, separators: (", ", ": "), indent: None }.text(value),
+        None => Writer { scalars: &REPR, separators: (", ", ": "), indent: None, is_sorted: false }.text(value),
     }
 }
 
-/// `json.dumps`, without escapes for HTML and for characters that are not ASCII.
+/// `json.dumps`, without escapes for HTML, and for characters that are not ASCII only where they are asked for.
 pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<(String, String)> = options
         .get::<Option<Vec<String>>>("separators")?
         .and_then(|pair| Some((pair.first()?.clone(), pair.get(1)?.clone())));
-    let _: (Option<bool>, Option<bool>) = (options.get("ensure_ascii")?, options.get("sort_keys")?);
+    let (is_ascii, is_sorted): (Option<bool>, Option<bool>) = (options.get("ensure_ascii")?, options.get("sort_keys")?);
     options.assert_all_used()?;
     let default = if indent.is_some() { "," } else { ", " };
     let separators = separators.as_ref().map_or((default, ": "), |(item, key)| (item, key));
-    Writer { scalars: &JSON, separators, indent }.text(value)
+    let scalars = if is_ascii == Some(true) { &ASCII } else { &JSON };
+    Writer { scalars, separators, indent, is_sorted: is_sorted == Some(true) }.text(value)
 }
 
 /// How single values are spelled.
@@ -83,12 +74,15 @@ struct Scalars {
 
 const REPR: Scalars = Scalars { none: "None", yes: "True", no: "False", string: repr };
 const JSON: Scalars = Scalars { none: "null", yes: "true", no: "false", string: quoted };
+const ASCII: Scalars = Scalars { string: ascii, ..JSON };
 
 struct Writer<'w> {
     scalars: &'w Scalars,
     /// After an item, and after a key.
     separators: (&'w str, &'w str),
     indent: Option<usize>,
+    /// By their keys.
+    is_sorted: bool,
 }
 
 impl Writer<'_> {
@@ -144,7 +138,11 @@ impl Writer<'_> {
         };
         out.push(open);
         let mut count = 0;
-        for item in value.try_iter()? {
+        let mut list: Vec<Value> = value.try_iter()?.collect();
+        if self.is_sorted && value.kind() == ValueKind::Map {
+            list.sort();
+        }
+        for item in list {
             if count > 0 {
                 out.push_str(self.separators.0);
             }
@@ -177,6 +175,18 @@ fn quoted(text: &str) -> String {
         }
     }
     out + "\""
+}
+
+/// A string of JSON in ASCII.
+fn ascii(text: &str) -> String {
+    let mut out = String::new();
+    for c in quoted(text).chars() {
+        match c {
+            ' '..='~' => out.push(c),
+            _ => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}"))),
+        }
+    }
+    out
 }
 
 /// `repr(text)`; characters that Python does not print are left as they are.

@@ -9,7 +9,7 @@ use minijinja::Value;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt, UnaryOpKind};
 
-use super::guard::{ALONE, CONCAT, HELD, KEPT, NESTED, PLACE, READ, TIMES, WEIGHED};
+use super::guard::{ALONE, CONCAT, HELD, KEPT, LIST, NESTED, PLACE, PLUS, READ, TIMES, WEIGHED};
 
 /// The same template, guarded.
 pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
@@ -27,7 +27,7 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
             Stmt::WithBlock(node(s, ast::WithBlock { assignments, body: body(&s.body) }))
         }
         Stmt::Set(s) => {
-            let value = expr(&s.expr);
+            let value = owned(&s.expr);
             let value = if matches!(s.target, Expr::GetAttr(_)) { filter(HELD, value, vec![]) } else { value };
             Stmt::Set(node(s, ast::Set { target: target(&s.target), expr: value }))
         }
@@ -102,6 +102,7 @@ fn call<'a>(c: &Spanned<ast::Call<'a>>) -> Spanned<ast::Call<'a>> {
     let args = match &c.expr {
         // It compares with what it kept before.
         Expr::GetAttr(g) if g.name == "changed" => args.map(weighed_argument).collect(),
+        Expr::Var(v) if v.id == "namespace" => c.args.iter().map(owned_argument).collect(),
         _ => args.collect(),
     };
     node(c, ast::Call { expr: target(&c.expr), args })
@@ -114,6 +115,21 @@ fn weighed_argument(argument: CallArg<'_>) -> CallArg<'_> {
         CallArg::Kwarg(name, value) => CallArg::Kwarg(name, weighed(value)),
         CallArg::PosSplat(value) => CallArg::PosSplat(weighed(value)),
         CallArg::KwargSplat(value) => CallArg::KwargSplat(weighed(value)),
+    }
+}
+
+/// A value that gets a name. A list that is written down can then be changed.
+fn owned<'a>(value: &Expr<'a>) -> Expr<'a> {
+    match value {
+        Expr::List(_) => filter(LIST, expr(value), vec![]),
+        _ => expr(value),
+    }
+}
+
+fn owned_argument<'a>(argument: &CallArg<'a>) -> CallArg<'a> {
+    match argument {
+        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, owned(value)),
+        _ => arguments(std::slice::from_ref(argument)).remove(0),
     }
 }
 
@@ -205,7 +221,7 @@ fn bin_op<'a>(e: &Spanned<ast::BinOp<'a>>) -> Expr<'a> {
     let (left, right) = (&e.left, &e.right);
     let is_constant = |operand: &Expr<'a>| matches!(operand, Expr::Const(_));
     match e.op {
-        Add => filter(KEPT, with(expr(left), expr(right)), vec![]),
+        Add => filter(PLUS, expr(left), vec![CallArg::Pos(expr(right))]),
         Concat => filter(CONCAT, expr(left), vec![CallArg::Pos(expr(right))]),
         Mul => filter(TIMES, expr(left), vec![CallArg::Pos(expr(right))]),
         Eq | Ne | Gt | Gte | Lt | Lte if is_constant(left) || is_constant(right) => with(expr(left), expr(right)),

@@ -1,21 +1,33 @@
 //! ChatML, `<|im_start|>user\n...<|im_end|>\n`, and what is like it.
 
-use super::{Bos, F, PLAIN, plain, signs, system, system_or};
+use super::{Bos, F, PLAIN, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, Turn, TurnFormat};
 
 const IM_SYSTEM: Turn = plain(&[F("<|im_start|>system\n")], &[F("<|im_end|>\n")]);
 
-/// Yi, Hermes, OpenHermes, Dolphin, SmolLM, MPT, StableLM 2 and many others; SmolLM3 but for its system turn.
+/// Yi, OpenHermes, Dolphin, SmolLM, MPT, StableLM 2 and many others. Templates with a message of their own are others.
 pub(super) const CHATML: TurnFormat = TurnFormat {
     name: "chatml",
-    signs: Signs { tokens: &["<|im_start|>", "<|im_end|>"], ..signs(&["<|im_start|>"]) },
+    signs: Signs {
+        tokens: &["<|im_start|>", "<|im_end|>"],
+        none: &["<|im_start|>system\\nYou are", "<|im_start|>system\nYou are", "system_message = 'You are"],
+        ..signs(&["<|im_start|>"])
+    },
     system: system(IM_SYSTEM),
     user: plain(&[F("<|im_start|>user\n")], &[F("<|im_end|>\n")]),
     assistant: plain(&[F("<|im_start|>assistant\n")], &[F("<|im_end|>\n")]),
     reply: &[F("<|im_start|>assistant\n")],
     stops: &["<|im_end|>"],
     ..PLAIN
+};
+
+/// The same after BOS: InternLM 2 and 2.5, Bielik 2 and others.
+pub(super) const CHATML_BOS: TurnFormat = TurnFormat {
+    name: "chatml-bos",
+    signs: Signs { none: CHATML.signs.none, ..signs(&["<|im_start|>", "bos_token"]) },
+    start: &[Bos],
+    ..CHATML
 };
 
 pub(super) const QWEN2: TurnFormat = TurnFormat {
@@ -29,6 +41,84 @@ pub(super) const QWEN2_5: TurnFormat = TurnFormat {
     name: "qwen2.5",
     signs: signs(&["<|im_start|>", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."]),
     system: system_or(IM_SYSTEM, "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+    ..CHATML
+};
+
+/// Qwen3-Coder.
+pub(super) const QWEN3_CODER: TurnFormat = TurnFormat {
+    name: "qwen3-coder",
+    signs: signs(&[
+        "<|im_start|>",
+        "You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks.",
+    ]),
+    ..CHATML
+};
+
+/// MiMo-VL.
+pub(super) const MIMO: TurnFormat = TurnFormat {
+    name: "mimo",
+    signs: signs(&["<|im_start|>", "You are MiMo, an AI assistant developed by Xiaomi."]),
+    system: system_or(IM_SYSTEM, "You are MiMo, an AI assistant developed by Xiaomi."),
+    ..CHATML
+};
+
+/// Hermes 2 Pro and 3.
+pub(super) const HERMES: TurnFormat = TurnFormat {
+    name: "hermes",
+    signs: signs(&["<|im_start|>", "bos_token", "You are a function calling AI model."]),
+    start: &[Bos],
+    ..CHATML
+};
+
+/// Bielik 3. Thoughts stay.
+pub(super) const BIELIK: TurnFormat = TurnFormat {
+    name: "bielik",
+    signs: signs(&["<|im_start|>", "bos_token", "<|function_list|>"]),
+    start: &[Bos],
+    system: System { skips_empty: true, ..system(IM_SYSTEM) },
+    assistant: Turn { trim: Trim::Start, ..CHATML.assistant },
+    ..CHATML
+};
+
+/// MiniCPM 5. Thoughts of earlier replies are left out.
+pub(super) const MINICPM5: TurnFormat = TurnFormat {
+    name: "minicpm5",
+    signs: signs(&["<|im_start|>", "bos_token", "reasoning_content", "<param name="]),
+    start: &[Bos],
+    ..QWEN3
+};
+
+/// SmolLM3, thinking, without today's date.
+pub(super) const SMOLLM3: TurnFormat = TurnFormat {
+    name: "smollm3",
+    signs: signs(&["<|im_start|>", "Reasoning Mode: ", "named SmolLM"]),
+    system: System {
+        skips_empty: true,
+        ..system_or(
+            turn(
+                &[
+                    F(
+                        "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n",
+                    ),
+                    F("## Custom Instructions\n\n"),
+                ],
+                Trim::End,
+                &[F("\n\n<|im_end|>\n")],
+            ),
+            "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves \
+             thoroughly exploring questions through a systematic thinking process before providing the final precise and \
+             accurate solutions. This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, \
+             reassessment, reflection, backtracking, and iteration to develop well-considered thinking process. Please \
+             structure your response into two main sections: Thought and Solution using the specified format: <think> \
+             Thought section </think> Solution section. In the Thought section, detail your reasoning process in steps. \
+             Each step should include detailed considerations such as analysing questions, summarizing relevant findings, \
+             brainstorming new ideas, verifying the accuracy of the current steps, refining any errors, and revisiting \
+             previous steps. In the Solution section, based on various attempts, explorations, and reflections from the \
+             Thought section, systematically present the final solution that you deem correct. The Solution section should \
+             be logical, accurate, and concise and detail necessary steps needed to reach the conclusion.",
+        )
+    },
+    assistant: Turn { trim: Trim::Lines, ..CHATML.assistant },
     ..CHATML
 };
 

@@ -10,6 +10,7 @@ pub(super) const LLAMA3: TurnFormat = TurnFormat {
     name: "llama3",
     signs: Signs {
         tokens: &["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"],
+        none: &["tools", "functions"],
         ..signs(&["<|start_header_id|>", "<|end_header_id|>"])
     },
     start: &[Bos],
@@ -60,13 +61,47 @@ pub(super) const LLAMA4: TurnFormat = TurnFormat {
 /// Gemma 1 to 3. The templates of 1 and 2 refuse system messages; that of 3 puts them where they are put here.
 pub(super) const GEMMA: TurnFormat = TurnFormat {
     name: "gemma",
-    signs: Signs { tokens: &["<start_of_turn>", "<end_of_turn>"], ..signs(&["<start_of_turn>"]) },
+    signs: Signs {
+        tokens: &["<start_of_turn>", "<end_of_turn>"],
+        // FunctionGemma.
+        none: &["<start_function_declaration>"],
+        ..signs(&["<start_of_turn>"])
+    },
     start: &[Bos],
     system: joined(plain(&[F("<start_of_turn>user\n")], &[F("\n\n")]), turn(&[], Trim::Ends, &[F("<end_of_turn>\n")])),
     user: turn(&[F("<start_of_turn>user\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
     assistant: turn(&[F("<start_of_turn>model\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
     reply: &[F("<start_of_turn>model\n")],
     stops: &["<end_of_turn>"],
+    ..PLAIN
+};
+
+// `<|user_start|>...<|user_end|>`
+
+/// Apertus, not thinking. There is no clock here: the default message is without its line about today's date. An end of the
+/// assistant's turn is written where the next turn begins.
+pub(super) const APERTUS: TurnFormat = TurnFormat {
+    name: "apertus",
+    signs: Signs {
+        tokens: &["<|system_start|>", "<|developer_start|>", "<|assistant_start|>"],
+        ..signs(&["<|system_start|>", "<|developer_start|>", "Deliberation: "])
+    },
+    start: &[Bos],
+    system: system_or(
+        plain(
+            &[F("<|system_start|>")],
+            &[
+                F("<|system_end|><|developer_start|>"),
+                F("Deliberation: disabled\nTool Capabilities: disabled<|developer_end|>"),
+            ],
+        ),
+        "You are Apertus, a helpful assistant created by the SwissAI initiative.\nKnowledge cutoff: 2024-04",
+    ),
+    user: plain(&[F("<|user_start|>")], &[F("<|user_end|>")]),
+    assistant: plain(&[F("<|assistant_start|>")], &[]),
+    between: &[F("<|assistant_end|>")],
+    reply: &[F("<|assistant_start|>")],
+    stops: &["<|assistant_end|>"],
     ..PLAIN
 };
 
@@ -176,7 +211,18 @@ pub(super) const GRANITE: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// Granite 3.1 to 3.3. There is no clock here: the default message is without its line about today's date.
+/// Granite 3.3, likewise.
+pub(super) const GRANITE_3_3: TurnFormat = TurnFormat {
+    name: "granite3.3",
+    signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024. Today's Date: "]),
+    system: system_or(
+        GRANITE.system.turn,
+        "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. You are a helpful AI assistant.",
+    ),
+    ..GRANITE
+};
+
+/// Granite 3.1 and 3.2. There is no clock here: the default message is without its line about today's date.
 pub(super) const GRANITE_3_1: TurnFormat = TurnFormat {
     name: "granite3.1",
     signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024."]),

@@ -19,7 +19,7 @@ pub(super) const LLAMA2: TurnFormat = TurnFormat {
 /// Mistral 7B Instruct v0.1 and v0.2 as first published. The template refuses system messages.
 pub(super) const MISTRAL_V0: TurnFormat = TurnFormat {
     name: "mistral-v0",
-    signs: signs(&["[INST]"]),
+    signs: Signs { none: &["[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]"], ..signs(&["[INST]"]) },
     start: &[Bos],
     system: joined(plain(&[F("[INST] ")], &[F("\n\n")]), plain(&[], &[F(" [/INST]")])),
     user: plain(&[F("[INST] ")], &[F(" [/INST]")]),
@@ -71,7 +71,11 @@ pub(super) const MISTRAL_V7: TurnFormat = TurnFormat {
 /// Mistral Small 3, Ministral 3. Without the default system message, which has the date in it.
 pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
     name: "mistral-v7-tekken",
-    signs: Signs { tokens: &["[SYSTEM_PROMPT]", "[INST]"], ..signs(&["[SYSTEM_PROMPT]"]) },
+    signs: Signs {
+        tokens: &["[SYSTEM_PROMPT]", "[INST]"],
+        none: &["# HOW YOU SHOULD THINK AND ANSWER", "You are Devstral"],
+        ..signs(&["[SYSTEM_PROMPT]"])
+    },
     system: system(plain(&[F("[SYSTEM_PROMPT]")], &[F("[/SYSTEM_PROMPT]")])),
     user: plain(&[F("[INST]")], &[F("[/INST]")]),
     assistant: plain(&[], &[Eos]),

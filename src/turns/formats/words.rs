@@ -32,7 +32,11 @@ pub(super) const DEEPSEEK_V3: TurnFormat = TurnFormat {
 /// DeepSeek R1 and what was distilled from it. Thoughts of earlier replies are left out.
 pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
     name: "deepseek-r1",
-    signs: signs(&["<｜User｜>", "<｜Assistant｜><think>\\n"]),
+    signs: Signs {
+        // They write an empty thought, or a list of tools of their own.
+        none: &["enable_thinking", "if tools"],
+        ..signs(&["<｜User｜>", "<｜Assistant｜><think>\\n"])
+    },
     assistant: Turn { trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
     reply: &[F("<｜Assistant｜><think>\n")],
     ..DEEPSEEK_V3

@@ -18,6 +18,8 @@ pub(super) enum List {
     Tagged,
     /// In an array.
     Array,
+    /// In an array, in lines of their own.
+    ArrayLines,
     /// In an array, without `type` and `function` around.
     Functions,
     /// In an array, indented by 4.
@@ -34,6 +36,8 @@ pub(super) enum List {
     Python,
     /// Each in tags, with tags for its arguments and what is said of them.
     Tags,
+    /// The same, and what is said of them stays in its order.
+    TagsInOrder,
     /// Each under a heading, without what is around the function.
     Headings,
     /// Each in a block of Markdown.
@@ -130,6 +134,7 @@ impl List {
         let mut put: Put<'_, E> = put;
         let (open, between, close) = match self {
             Self::Array | Self::Functions => ("[", ", ", "]"),
+            Self::ArrayLines => ("[", ",\n", "]"),
             Self::Indented => ("[\n    ", ",\n    ", "\n]"),
             Self::Signatures => ("", "\n", ""),
             _ => ("", "", ""),
@@ -161,7 +166,7 @@ impl List {
                 wrapped(tool, put)?;
                 put(Piece::Text("</tool>\n"))
             }
-            Self::Array => wrapped(tool, put),
+            Self::Array | Self::ArrayLines => wrapped(tool, put),
             Self::Functions => spaced::json(tool.function(), put),
             Self::Indented => indented(tool, 1, put),
             Self::IndentedEach => {
@@ -175,7 +180,8 @@ impl List {
                 python::tool(tool, put)?;
                 put(Piece::Text("\n"))
             }
-            Self::Tags => tags::function(tool, put),
+            Self::Tags => tags::function(tool, false, put),
+            Self::TagsInOrder => tags::function(tool, true, put),
             Self::Headings => heading(tool, put),
             Self::Blocks => {
                 put(Piece::Text("\n```json\n"))?;

@@ -23,6 +23,8 @@ pub struct ToolFormat {
     /// The turn formats that it belongs to, and parts that the template has besides.
     turns: &'static [&'static str],
     signs: &'static [&'static str],
+    /// Parts that the template does not have.
+    none: &'static [&'static str],
     calls: CallFormat,
     offer: Offer,
     /// In place of the format's own, where tools are offered: the start, what is before and after a system message, the
@@ -164,7 +166,9 @@ impl ToolFormat {
     /// template: it tells families apart that write plain turns in the same way.
     pub fn of(format: &TurnFormat, template: Option<&str>) -> Option<&'static Self> {
         let has = |sign: &&str| template.is_some_and(|template| find_last(template, sign).is_some());
-        Self::ALL.iter().find(|tools| tools.turns.contains(&format.name()) && tools.signs.iter().all(has))
+        Self::ALL.iter().find(|tools| {
+            tools.turns.contains(&format.name()) && tools.signs.iter().all(has) && !tools.none.iter().any(has)
+        })
     }
 
     /// Returns the format with this name.

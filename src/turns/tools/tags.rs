@@ -1,12 +1,13 @@
-//! The writing of Nemotron 3: tools in tags.
+//! The writing of Nemotron 3 and Qwen3-Coder: tools in tags.
 
 use super::super::Piece;
 use super::{Put, python, spaced};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// A tool, its arguments, and what else is said of it.
-pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
+/// A tool, its arguments, and what else is said of it. Choices come before the rest, and what is required after it, unless all
+/// stays in its order.
+pub(super) fn function<E>(tool: &Tool<'_>, in_order: bool, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\n<function>\n<name>"))?;
     put(Piece::Text(tool.name()))?;
     put(Piece::Text("</name>"))?;
@@ -21,14 +22,16 @@ pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
             tag("type", |put| python::string(kind, put), put)?;
         }
         description(argument, put)?;
-        if let Some(values) = json::member(argument, "enum") {
+        if let Some(values) = json::member(argument, "enum").filter(|_| !in_order) {
             tag("enum", |put| spaced::json(values, put), put)?;
         }
-        others(argument, &["name", "type", "description", "enum"], put)?;
+        let known = ["name", "type", "description", "enum"];
+        others(argument, known.get(..if in_order { 3 } else { 4 }).unwrap_or(&known), put)?;
         put(Piece::Text("\n</parameter>"))?;
     }
-    others(schema, &["type", "properties", "required"], put)?;
-    if let Some(names) = json::member(schema, "required") {
+    let known = ["type", "properties", "required"];
+    others(schema, known.get(..if in_order { 2 } else { 3 }).unwrap_or(&known), put)?;
+    if let Some(names) = json::member(schema, "required").filter(|_| !in_order) {
         tag("required", |put| spaced::json(names, put), put)?;
     }
     put(Piece::Text("\n</parameters>"))?;

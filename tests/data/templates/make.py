@@ -321,7 +321,7 @@ SMOLLM3 = """{# defaults #}
 {%- if custom_instructions -%}
 {{- custom_instructions + "\\n\\n" -}}
 {%- else -%}
-{{- "You are a helpful AI assistant named SmolLM, trained by Hugging Face.\\n\\n" -}}
+{{- "LONG\\n\\n" -}}
 {%- endif -%}
 {{- "<|im_end|>\\n" -}}
 {%- for message in messages -%}
@@ -347,6 +347,69 @@ SMOLLM3 = """{# defaults #}
     {{ "<|im_start|>assistant\\n" + "<think>\\n\\n</think>\\n" }}
   {%- endif -%}
 {%- endif -%}
+"""
+
+SMOLLM3_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves thoroughly exploring questions through a systematic thinking process before providing the final precise and accurate solutions. This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, backtracking, and iteration to develop well-considered thinking process. Please structure your response into two main sections: Thought and Solution using the specified format: <think> Thought section </think> Solution section. In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various attempts, explorations, and reflections from the Thought section, systematically present the final solution that you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed to reach the conclusion."
+
+APERTUS = """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|system_start|>' + messages[0]['content'] }}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {{- '<|system_start|>You are Apertus, a helpful assistant created by the SwissAI initiative.\\nKnowledge cutoff: 2024-04\\nCurrent date: ' + strftime_now('%Y-%m-%d') }}
+    {%- set rest = messages %}
+{%- endif %}
+{{- '<|system_end|><|developer_start|>Deliberation: ' + ('enabled' if enable_thinking is defined and enable_thinking else 'disabled') }}
+{{- '\\nTool Capabilities: disabled<|developer_end|>' }}
+{%- set ns = namespace(open=false) %}
+{%- for message in rest %}
+    {%- if ns.open %}
+        {{- '<|assistant_end|>' }}
+        {%- set ns.open = false %}
+    {%- endif %}
+    {%- if message['role'] == 'assistant' %}
+        {{- '<|assistant_start|>' + message['content'] }}
+        {%- set ns.open = true %}
+    {%- elif message['role'] == 'user' %}
+        {{- '<|user_start|>' + message['content'] + '<|user_end|>' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- ('<|assistant_end|>' if ns.open else '') + '<|assistant_start|>' }}
+{%- endif %}
+"""
+
+BIELIK = """{{ bos_token }}
+{%- if messages[0]['role'] == 'system' %}
+    {%- set system_message = messages[0]['content'] %}
+    {%- set rest = messages[1:] %}
+{%- else %}
+    {%- set system_message = "" %}
+    {%- set rest = messages %}
+{%- endif %}
+{%- if system_message or tools %}
+    {{- '<|im_start|>system\\n' + system_message }}
+    {%- if tools %}
+        {{- '<|function_list|>\\n' + tools | tojson }}
+    {%- endif %}
+    {%- if enable_thinking %}
+        {{- 'Think between <think>...</think>.' }}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in rest %}
+    {%- if message['role'] == 'assistant' %}
+        {{- '<|im_start|>assistant\\n' + message['content'].lstrip() + '<|im_end|>\\n' }}
+    {%- else %}
+        {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+    {%- if enable_thinking %}
+        {{- '<think>\\n' }}
+    {%- endif %}
+{%- endif %}
 """
 
 TULU = """{% for message in messages %}{% if message['role'] == 'system' %}{{ '<|system|>\\n' + message['content'] + '\\n' }}{% elif message['role'] == 'user' %}{{ '<|user|>\\n' + message['content'] + '\\n' }}{% elif message['role'] == 'assistant' %}{% if not loop.last %}{{ '<|assistant|>\\n'  + message['content'] + eos_token + '\\n' }}{% else %}{{ '<|assistant|>\\n'  + message['content'] + eos_token }}{% endif %}{% endif %}{% if loop.last and add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}{% endfor %}"""
@@ -999,7 +1062,14 @@ TEMPLATES = {
     "qwen2.5": QWEN2_5,
     "qwen3": QWEN3,
     "smollm2": with_default("You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
-    "smollm3": SMOLLM3,
+    "smollm3": SMOLLM3.replace("LONG", SMOLLM3_SYSTEM),
+    "qwen3-coder": IM.replace("{DEFAULT}", "{% if loop.first and tools %}{{ '# Tools for You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks.' }}{% endif %}"),
+    "mimo": with_default("You are MiMo, an AI assistant developed by Xiaomi."),
+    "hermes": "{{ bos_token }}" + IM.replace("{DEFAULT}", "{% if loop.first and tools %}{{ 'You are a function calling AI model.' }}{% endif %}"),
+    "bielik": BIELIK,
+    "chatml-bos": "{{ bos_token }}" + IM.replace("{DEFAULT}", ""),
+    "apertus": APERTUS,
+    "minicpm5": "{{- bos_token }}" + QWEN3.replace("XML tags:", "XML tags, and <param name= in calls:"),
     "phi4": "{% for message in messages %}{% if (message['role'] == 'system') %}{{'<|im_start|>system<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'user') %}{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}{% elif (message['role'] == 'assistant') %}{{'<|im_start|>assistant<|im_sep|>' + message['content'] + '<|im_end|>'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}",
     "llama2": "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\\n' + system_message + '\\n<</SYS>>\\n\\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
     "mistral-v0": "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}{% endif %}{% endfor %}",
@@ -1023,6 +1093,7 @@ TEMPLATES = {
     "phi4-mini": "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}",
     "granite": GRANITE.replace("LIST", "messages"),
     "granite3.1": GRANITE3_1,
+    "granite3.3": GRANITE3_1.replace("2024.\\n", "2024. ").replace(".\\nYou", ". You"),
     "deepseek-v2": "{% if not add_generation_prompt is defined %}{% set add_generation_prompt = false %}{% endif %}{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}{{ 'User: ' + message['content'] + '\n\n' }}{% elif message['role'] == 'assistant' %}{{ 'Assistant: ' + message['content'] + eos_token }}{% elif message['role'] == 'system' %}{{ message['content'] + '\n\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
     "deepseek-v3": DEEPSEEK.replace("{STRIP}", "").replace("{THINK}", ""),
     "deepseek-r1": DEEPSEEK.replace("{STRIP}", "{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}").replace("{THINK}", "<think>\\n"),

@@ -36,7 +36,7 @@ pub(super) const QWEN3: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-pub(super) const QWEN2_5: ToolFormat = ToolFormat { name: "qwen2.5", turns: &["qwen2.5"], ..QWEN3 };
+pub(super) const QWEN2_5: ToolFormat = ToolFormat { name: "qwen2.5", turns: &["qwen2.5", "mimo"], ..QWEN3 };
 
 pub(super) const QWEN3_5: ToolFormat = ToolFormat {
     name: "qwen3.5",
@@ -84,29 +84,72 @@ pub(super) const NEMOTRON3: ToolFormat = ToolFormat {
     ..QWEN3_5
 };
 
+/// Qwen3-Coder: the list in tags, whose members stay in their order.
+pub(super) const QWEN3_CODER: ToolFormat = ToolFormat {
+    name: "qwen3-coder",
+    turns: &["qwen3-coder"],
+    default: Some("You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks."),
+    before: &[F("# Tools\n\nYou have access to the following tools:\n\n<tools>")],
+    list: List::TagsInOrder,
+    after: &[
+        F("\n</tools>\n\nIf you choose to call a tool ONLY reply in the following format with NO suffix:\n\n"),
+        F("<tool_call>"),
+        F("\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"),
+        F("<parameter=example_parameter_2>\nvalue_2\n</parameter>\n</function>\n"),
+        F("</tool_call>"),
+        F(
+            "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: the tool calling block MUST ",
+        ),
+        F("begin with an opening "),
+        F("<tool_call>"),
+        F(" tag and end with a closing "),
+        F("</tool_call>"),
+        F(" tag.\n- Required parameters MUST be specified\n"),
+        F(
+            "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
+        ),
+        F("NOT after\n- If there is no function call available, answer the question like normal with your current "),
+        F("knowledge and do not tell the user about function calls\n</IMPORTANT>"),
+    ],
+    joint: &[F("\n\n")],
+    lone: &[],
+    close_calls: "",
+    ..NEMOTRON3
+};
+
+/// Bielik 3.
+pub(super) const BIELIK: ToolFormat = ToolFormat {
+    name: "bielik",
+    turns: &["bielik"],
+    offer: Offer::InSystem(&[], &[]),
+    before: &[
+        F("\n\nMasz dostęp do następujących narzędzi. Definicje narzędzi znajdują się poniżej wewnątrz znaczników "),
+        F("<|function_list|>:\n<|function_list|>\n"),
+    ],
+    list: List::ArrayLines,
+    after: &[
+        F("\n<|function_list|>\n\nAby wywołać narzędzie, użyj formatu "),
+        F("<tool_call>"),
+        F("{\"name\": \"nazwa_narzędzia\", \"arguments\": {\"argument\": \"wartość\"}}"),
+        F("</tool_call>"),
+        F(". Wyniki działania narzędzi zostaną przekazane z markerem <|function_output|>.\n"),
+    ],
+    lone: &[F("\n")],
+    results: Results {
+        open: &[F("<|im_start|>user\n")],
+        body: Body::Plain(&[F("<|function_output|>")], &[]),
+        ..IM_RESULTS
+    },
+    ..QWEN3
+};
+
 /// SmolLM3, thinking: as its template writes what it is given as `xml_tools`, without today's date.
 pub(super) const SMOLLM3: ToolFormat = ToolFormat {
     name: "smollm3",
-    turns: &["chatml"],
+    turns: &["smollm3"],
     signs: &["xml_tools"],
     offer: Offer::InSystem(&[], &[F("\n\n")]),
-    before_system: Some(&[
-        F("<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n"),
-        F("## Custom Instructions\n\n"),
-    ]),
-    default: Some(
-        "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves thoroughly \
-         exploring questions through a systematic thinking process before providing the final precise and accurate solutions. \
-         This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, \
-         backtracking, and iteration to develop well-considered thinking process. Please structure your response into two \
-         main sections: Thought and Solution using the specified format: <think> Thought section </think> Solution section. \
-         In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations \
-         such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the \
-         current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various \
-         attempts, explorations, and reflections from the Thought section, systematically present the final solution that \
-         you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed \
-         to reach the conclusion.",
-    ),
+    after_system: Some(&[F("<|im_end|>\n")]),
     before: &[
         F("### Tools\n\nYou may call one or more functions to assist with the user query.\n"),
         F("You are provided with function signatures within <tools></tools> XML tags:\n\n<tools>\n"),
@@ -226,10 +269,14 @@ pub(super) const LFM2_5: ToolFormat = ToolFormat {
 
 pub(super) const LFM2_5_A1B: ToolFormat = ToolFormat { name: "lfm2.5-a1b", turns: &["lfm2.5-a1b"], ..LFM2_5 };
 
-/// Hermes 2 Pro and 3, and what else is trained on their calls.
+/// Hermes 2 Pro and 3.
+pub(super) const HERMES_PRO: ToolFormat = ToolFormat { name: "hermes-pro", turns: &["hermes"], none: &[], ..HERMES };
+
+/// What else is trained on their calls: models whose template says nothing of tools.
 pub(super) const HERMES: ToolFormat = ToolFormat {
     name: "hermes",
     turns: &["chatml"],
+    none: &["tools"],
     offer: Offer::BeforeSystem,
     before: &[
         F("<|im_start|>system\nYou are a function calling AI model. You are provided with function signatures within "),

@@ -7,6 +7,19 @@ use crate::turns::tools::list::List;
 use crate::turns::tools::{Body, Offer, Results, ToolFormat};
 
 /// Granite 3.3. The template writes no calls; here they are what the model was told to write.
+pub(super) const GRANITE_3_3: ToolFormat = ToolFormat {
+    name: "granite3.3",
+    turns: &["granite3.3"],
+    default: Some(
+        "Knowledge Cutoff Date: April 2024. You are Granite, developed by IBM. You are a helpful assistant with access \
+         to the following tools. When a tool is required to answer the user's query, respond only with <|tool_call|> \
+         followed by a JSON list of tools used. If a tool does not exist in the provided list of tools, notify the user \
+         that you do not have the ability to fulfill the request.",
+    ),
+    ..GRANITE_3
+};
+
+/// Granite 3.1, likewise.
 pub(super) const GRANITE_3: ToolFormat = ToolFormat {
     name: "granite3",
     turns: &["granite3.1"],
@@ -103,6 +116,8 @@ pub(super) const MISTRAL_V13: ToolFormat = ToolFormat {
 pub(super) const GEMMA4: ToolFormat = ToolFormat {
     name: "gemma4",
     turns: &["gemma4", "gemma4-e"],
+    // A template that writes results as turns of their own.
+    none: &["last_user_message"],
     calls: CallFormat::Gemma4,
     offer: Offer::InSystem(&[], &[]),
     list: List::Gemma,
