@@ -83,6 +83,12 @@ pub(super) fn expression(random: &mut Rng, depth: usize) -> String {
     join(random, 3, "|", |random| join(random, 4, "", parts))
 }
 
+/// Returns an expression with letters in place of its anchors.
+pub(super) fn unanchored(text: &str) -> String {
+    let parts = text.split("[^").map(|part| part.replace(['^', '$'], "x"));
+    parts.collect::<Vec<_>>().join("[^")
+}
+
 /// An expression of characters of which the last is repeated up to a bound.
 pub(super) fn bounded(random: &mut Rng) -> String {
     let class =
