@@ -101,6 +101,12 @@ pub(super) fn set_link(scratch: &mut Scratch<'_>, ast: Ast, next: Ast) {
     scratch.set(ast, LINK, next);
 }
 
+/// Changes how often an expression is repeated.
+pub(super) fn set_repeats(scratch: &mut Scratch<'_>, repeat: Ast, min: u32, max: u32) {
+    scratch.set(repeat, 2, min);
+    scratch.set(repeat, 3, max);
+}
+
 /// A list that grows at its end.
 #[derive(Clone, Copy, Default)]
 pub(super) struct List {

@@ -1,5 +1,7 @@
 //! What has to hold before a program is used: it has a text, and no rule begins with itself.
 
+use core::ops::Range;
+
 use super::code::{
     A, ALIVE, B, BEGINS, C, CALL, COUNT, COUNTED, Code, D, EMPTY, FOUND, FREE, LOOP, NAME, Program, RETURN, RULE_LINK,
     Rule, SOUND, SPLIT, TEXT, following, op, rule_at, start,
@@ -16,6 +18,8 @@ pub(super) struct Marking {
     /// The next instruction, and whether a mark was set in this round.
     code: Code,
     changed: bool,
+    /// A table of names, and the number from which on no entry is known to lead to an end in this round.
+    dead: (u32, u32),
     stage: Stage,
 }
 
@@ -27,7 +31,7 @@ enum Stage {
 
 impl Marking {
     pub(super) fn new(program: &Program) -> Self {
-        Self { first: program.first, code: program.first, changed: false, stage: Stage::Trim(None) }
+        Self { first: program.first, code: program.first, changed: false, dead: (0, 0), stage: Stage::Trim(None) }
     }
 
     /// Goes on. Returns whether all is marked.
@@ -46,8 +50,21 @@ impl Marking {
                 Stage::Empty if !self.changed => return true,
                 _ => {}
             }
-            (self.code, self.changed) = (self.first, false);
+            (self.code, self.changed, self.dead) = (self.first, false, (0, 0));
         }
+    }
+
+    /// Whether one of the names of an instruction leads to an end. The names of an object are looked at one after the other, so each
+    /// entry of their table is looked at once in a round. What is marked behind it is seen in the next one.
+    fn is_name_alive(&mut self, scratch: &mut Scratch<'_>) -> bool {
+        let (table, from) = (scratch.get(self.code, B), scratch.get(self.code, C));
+        let (known, dead) = self.dead;
+        let end = if known == table { dead } else { scratch.get(table, 0) };
+        let found = (from..end).rev().find(|number| alive(scratch, scratch.get(table, number.wrapping_add(1))));
+        let begin = found.map_or(from, |number| number.saturating_add(1)).min(end);
+        self.dead = (table, begin);
+        scratch.spend(end.saturating_sub(begin) as usize / 16);
+        found.is_some()
     }
 
     /// Goes on with an instruction. Returns whether it is done.
@@ -66,7 +83,10 @@ impl Marking {
             Stage::Alive => (ALIVE, is_alive),
             Stage::Empty => (EMPTY, is_empty),
         };
-        if scratch.get(self.code, field) == 0 && holds(scratch, self.code) {
+        let is_name = field == ALIVE && op(scratch, self.code) == NAME;
+        if scratch.get(self.code, field) == 0
+            && if is_name { self.is_name_alive(scratch) } else { holds(scratch, self.code) }
+        {
             scratch.set(self.code, field, 1);
             self.changed = true;
         }
@@ -84,10 +104,8 @@ fn is_alive(scratch: &Scratch<'_>, code: Code) -> bool {
     match op(scratch, code) {
         RETURN => true,
         TEXT | COUNTED => field(A) != 0 && alive(scratch, field(C)),
-        NAME => entries(scratch, field(B))
-            .rev()
-            .take_while(|(number, _)| *number >= field(C))
-            .any(|(_, entry)| alive(scratch, entry)),
+        // `Marking` knows.
+        NAME => false,
         SPLIT => alive(scratch, field(A)) || alive(scratch, field(B)),
         LOOP => alive(scratch, field(D)) && (field(A) == 0 || alive(scratch, field(C))),
         COUNT => alive(scratch, scratch.get(field(A), D)),
@@ -98,13 +116,27 @@ fn is_alive(scratch: &Scratch<'_>, code: Code) -> bool {
 }
 
 /// Returns the entries of a table of names, with their numbers.
-pub(super) fn entries<'p>(
-    scratch: &'p Scratch<'_>,
-    table: u32,
-) -> impl DoubleEndedIterator<Item = (u32, Code)> + use<'p> {
+pub(super) fn entries<'p>(scratch: &'p Scratch<'_>, table: u32) -> impl Iterator<Item = (u32, Code)> + use<'p> {
     let count = scratch.get(table, 0);
     let words = scratch.slice(table.wrapping_add(1), count);
     (0..count).zip(words.iter().copied())
+}
+
+/// Words behind the entries of a table: how far they have their places, and how far they are walked.
+pub(super) const PLACED: u32 = 1;
+pub(super) const WALKED: u32 = 2;
+/// All words of a table besides its entries.
+pub(super) const TABLE_WORDS: usize = 3;
+
+/// Returns the numbers of a table from one on that were not met before: each name of an object leads to those behind it.
+pub(super) fn not_met(scratch: &mut Scratch<'_>, table: u32, from: u32, which: u32) -> Range<u32> {
+    let count = scratch.get(table, 0);
+    let word = count.wrapping_add(which);
+    let met = scratch.get(table, word).checked_sub(1).unwrap_or(count);
+    if from < met {
+        scratch.set(table, word, from.saturating_add(1));
+    }
+    from..met
 }
 
 fn empty(scratch: &Scratch<'_>, code: Code) -> bool {
@@ -236,10 +268,9 @@ fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) ->
             [(b, behind(empty(scratch, start(scratch, a)))), (0, 0)]
         }
         NAME => {
-            scratch.spend(scratch.get(b, 0) as usize / 16);
-            for number in c..scratch.get(b, 0) {
+            for number in not_met(scratch, b, c, WALKED) {
+                scratch.spend(1);
                 let entry = scratch.get(b, number.wrapping_add(1));
-                // Each name of an object leads to those behind it, so most are reached already.
                 if entry != 0 && (1..REACHED).contains(&scratch.get(entry, ALIVE)) {
                     stack = scratch.record([entry, REACHED, stack])?;
                 }

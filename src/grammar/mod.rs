@@ -205,8 +205,10 @@
 //! ```
 
 mod alike;
+mod anchors;
 mod ast;
 mod begin;
+mod bounded;
 mod build;
 mod calls;
 mod check;

@@ -1,6 +1,6 @@
 //! Writes a checked program into the memory of a grammar: only what is reached, without what is dead.
 
-use super::check::{alive, entries};
+use super::check::{PLACED, alive, entries, not_met};
 use super::code::{
     A, B, C, CALL, COUNT, COUNTED, Code, D, EMPTY, EXTRA, FREE, LOOP, NAME, RETURN, Rule, SPLIT, TEXT, op, place,
     set_place, start,
@@ -275,19 +275,20 @@ impl Packer<'_, '_> {
 
     /// Notes a table. Returns whether it is new.
     fn table(&mut self, table: u32) -> Result<bool> {
-        let place = self.scratch.get(table, 0).wrapping_add(1);
+        let place = self.scratch.get(table, 0).wrapping_add(PLACED);
         if self.scratch.get(table, place) != 0 {
             return Ok(false);
         }
-        // A number for now, so that it is in the list once.
-        self.scratch.set(table, place, 1);
+        // A number for now, so that it is in the list once: no entry has its place.
+        self.scratch.set(table, place, place);
         self.kept.tables.push(self.scratch, table)?;
         Ok(true)
     }
 
     /// Gives the entries of a table from a number on their places.
     fn entries(&mut self, table: u32, from: u32) -> Result<()> {
-        for number in from..self.scratch.get(table, 0) {
+        for number in not_met(self.scratch, table, from, PLACED) {
+            self.scratch.spend(1);
             let entry = self.scratch.get(table, number.wrapping_add(1));
             if alive(self.scratch, entry) {
                 self.code(entry)?;

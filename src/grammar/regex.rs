@@ -1,5 +1,6 @@
 //! Regular expressions: from text to an expression.
 
+use super::anchors::Anchors;
 use super::ast::{Ast, Choice, Expr, Notation, OPEN, Part, make};
 use super::class;
 use super::error::{ErrorKind, GrammarError};
@@ -20,6 +21,7 @@ pub(super) struct Parser<'p, 's, I: Iterator<Item = u32> + Clone> {
     spread: bool,
     pub(super) any_case: bool,
     dot_is_all: bool,
+    anchors: Anchors,
 }
 
 /// Where a parser of a whole source is between two pieces.
@@ -28,11 +30,12 @@ pub(super) struct Place<I> {
     pub(super) rest: I,
     read: usize,
     flags: u32,
+    anchors: Anchors,
 }
 
 impl<I> Place<I> {
     pub(super) fn new(rest: I) -> Self {
-        Self { rest, read: 0, flags: 0 }
+        Self { rest, read: 0, flags: 0, anchors: Anchors::default() }
     }
 }
 
@@ -46,6 +49,7 @@ impl<'s, I: Iterator<Item = u32> + Clone> Notation<'s> for Parser<'_, 's, I> {
             None | Some(')') => Ok(Part::End),
             Some('|') => {
                 self.bump();
+                self.anchors.bar();
                 Ok(Part::Bar)
             }
             Some(char) => self.atom(char),
@@ -62,6 +66,7 @@ impl<'s, I: Iterator<Item = u32> + Clone> Notation<'s> for Parser<'_, 's, I> {
             return self.wrong("expected )");
         }
         self.set_flags(opened >> 2);
+        self.anchors.close();
         Ok(())
     }
 
@@ -77,7 +82,8 @@ impl<'s, I: Iterator<Item = u32> + Clone> Notation<'s> for Parser<'_, 's, I> {
 impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
     /// A parser of the pattern of a schema, whose text is at `at`.
     pub(super) fn new(scratch: &'p mut Scratch<'s>, chars: I, at: usize, spread: bool) -> Self {
-        Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false }
+        let anchors = Anchors::default();
+        Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false, anchors }
     }
 
     /// Reads the whole text at once.
@@ -102,14 +108,14 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
 
     /// Goes on where another parser was: it returns what this one needs.
     pub(super) fn resumed(scratch: &'p mut Scratch<'s>, place: Place<I>) -> Self {
-        let Place { rest, read, flags } = place;
-        let mut parser = Self { scratch, rest, read, at: 0, spread: true, any_case: false, dot_is_all: false };
+        let Place { rest, read, flags, anchors } = place;
+        let mut parser = Self { scratch, rest, read, at: 0, spread: true, any_case: false, dot_is_all: false, anchors };
         parser.set_flags(flags);
         parser
     }
 
     pub(super) fn place(self) -> Place<I> {
-        Place { flags: self.flags(), rest: self.rest, read: self.read }
+        Place { flags: self.flags(), rest: self.rest, read: self.read, anchors: self.anchors }
     }
 
     fn atom(&mut self, char: char) -> Result<Part> {
@@ -130,7 +136,22 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
             '{' if self.is_count() => return self.wrong_at("nothing to repeat", begin),
             other => self.literal(u32::from(other))?,
         };
+        if !self.stands(expr) && self.spread {
+            return self.unsupported("an anchor within the text", begin);
+        }
         make(self.scratch, expr).map(Part::Item)
+    }
+
+    /// Whether a part can stand here, if the expression is a whole text.
+    fn stands(&mut self, part: Expr) -> bool {
+        match part {
+            Expr::Begin => self.anchors.begin(),
+            Expr::End => {
+                self.anchors.end();
+                true
+            }
+            _ => self.anchors.part(),
+        }
     }
 
     fn literal(&mut self, char: u32) -> Result<Expr> {
@@ -152,6 +173,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
                 _ => {}
             }
         }
+        self.anchors.open();
         Ok(Part::Open(self.flags() | outside << 2))
     }
 
@@ -220,6 +242,9 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
             if self.peek() == Some('+') {
                 let place = self.clone_place();
                 return self.unsupported("possessive repetition", place);
+            }
+            if max > 1 && self.spread && !self.anchors.can_repeat() {
+                return self.unsupported("an anchor within the text", begin);
             }
             atom = make(self.scratch, Expr::Repeat(atom, min, max))?;
         }

@@ -24,6 +24,7 @@ mod own;
 mod pieces;
 mod random;
 mod random_sources;
+mod recipes;
 mod states;
 mod suite;
 mod tools;

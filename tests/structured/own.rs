@@ -46,6 +46,44 @@ fn values_of_each_type() {
                 &["{\"a\":\"xyz\"}"],
             ),
             (r#"{"type":"string","pattern":"^a+$"}"#, &["\"aa\""], &["\"\"", "\"ab\""]),
+            // The bound of such a pattern is a count of characters, with that of other keywords.
+            (
+                r#"{"type":"string","pattern":"^[ab]{2,300}$"}"#,
+                &["\"ab\"", "\"abababababababababababababababababababab\""],
+                &["\"\"", "\"a\"", "\"abc\""],
+            ),
+            (
+                r#"{"type":"string","pattern":"^x[0-9]{3}(?:[a-f]){0,9}$"}"#,
+                &["\"x123\"", "\"x123abcdefabc\""],
+                &["\"x12\"", "\"x12a\"", "\"x123abcdefabca\"", "\"x1234\""],
+            ),
+            (
+                r#"{"type":"string","pattern":"^\\w{2,20}$","minLength":3,"maxLength":4}"#,
+                &["\"abc\"", "\"abcd\""],
+                &["\"ab\"", "\"abcde\"", "\"a-c\""],
+            ),
+            (
+                r#"{"allOf":[{"pattern":"^[a-m]{2,12}$"},{"pattern":"^[g-z]{1,10}$"},{"type":"string","minLength":9}]}"#,
+                &["\"ggggggggg\"", "\"mmmmmmmmmm\""],
+                &["\"gggggggg\"", "\"ggggggggggg\"", "\"ggggggggga\""],
+            ),
+            (
+                r#"{"pattern":"^[a-z]{2,9}$","enum":["a","ab","abcdefghij",1]}"#,
+                &["\"ab\"", "1"],
+                &["\"a\"", "\"abcdefghij\""],
+            ),
+            (
+                r#"{"type":"string","pattern":"^[0-9T:Z-]{1,20}$","format":"date-time"}"#,
+                &["\"2024-01-02T03:04:05Z\""],
+                &["\"2024-01-02T03:04:05.6Z\""],
+            ),
+            (
+                r#"{"oneOf":[{"type":"string","pattern":"^[a-z]{1,20}$"},{"type":"string","pattern":"^[0-9]{1,20}$"}]}"#,
+                &["\"a\"", "\"1\""],
+                &["\"\"", "\"a1\"", "\"012345678901234567890\""],
+            ),
+            (r#"{"type":"string","pattern":"^a|[0-9]{0,9}$"}"#, &["\"ab\"", "\"x0123456789\""], &[]),
+            (r#"{"type":"string","pattern":"a|^[0-9]{2,9}$"}"#, &["\"bab\"", "\"0123\""], &["\"0\"", "\"0123456789\""]),
             (r#"{"type":"string","pattern":"a^b|x"}"#, &["\"axb\""], &["\"ab\"", "\"a^b\""]),
             (
                 r#"{"type":"string","format":"ipv6"}"#,
@@ -205,4 +243,33 @@ fn forced_bytes_are_those_without_a_choice() {
         assert!(matcher.may_end() && matcher.forced(&mut forced).unwrap() == 0);
         assert_eq!(matcher.next_bytes(), [0; 4]);
     });
+}
+
+/// An expression that is the grammar is the whole text, so anchors elsewhere leave nothing, and are refused.
+#[test]
+fn anchors_stand_at_the_ends_of_a_whole_text() {
+    let of = |text: &str| check(Source::Regex(text.as_bytes()), &Options::default(), &["a", "ab", "b"]);
+    for (text, [a, ab, b]) in [
+        ("^ab$", [false, true, false]),
+        ("(^a|^b)b?", [true, true, true]),
+        ("a(b|$)|^^b$$", [true, true, true]),
+        ("(^a)?b", [false, true, true]),
+        ("(?i)^(?:A(?:B$)?$)", [true, true, false]),
+    ] {
+        let accepted: Vec<bool> = of(text).unwrap().iter().map(|(_, accepted)| *accepted).collect();
+        assert_eq!(accepted, [a, ab, b], "{text}");
+    }
+    for (text, at) in [
+        ("a^b", 1),
+        ("a$b", 2),
+        ("(a$|b)c", 6),
+        ("(^a)+b", 4),
+        ("(a$){2}", 4),
+        ("a*^b", 2),
+        ("a|(b|(b^))", 7),
+        ("^*a", 1),
+    ] {
+        let error = of(text).unwrap_err();
+        assert_eq!((error.kind, error.at), (ErrorKind::Unsupported("an anchor within the text"), at), "{text}");
+    }
 }

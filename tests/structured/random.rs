@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Source, TokenTrie, TrieBuild, TrieError, Vocabulary};
 
-use super::Compiled;
 use super::common::Memory;
 use super::common::random::Rng;
 use super::masks::{allows, mask_of, text_of};
 use super::pieces::made;
-use super::random_sources::{expression, gbnf, letter, options, schema};
+use super::random_sources::{bounded, expression, gbnf, letter, options, schema, unanchored};
+use super::{Compiled, check};
 
 /// Small ones, so that they are met.
 fn limits(random: &mut Rng) -> Limits {
@@ -250,13 +250,45 @@ fn random_grammars() {
 #[test]
 fn random_expressions() {
     cases("expressions", 150, |random, counts| {
-        compile(Source::Regex(expression(random, 2).as_bytes()), random, counts)
+        let text = expression(random, 2);
+        // Most have no anchors, which are refused within a text.
+        let text = if random.below(8) == 0 { text } else { unanchored(&text) };
+        compile(Source::Regex(text.as_bytes()), random, counts)
     });
 }
 
 #[test]
 fn random_schemas() {
     cases("schemas", 150, |random, counts| compile(Source::Schema(schema(random, 3).as_bytes()), random, counts));
+}
+
+/// A bound that is a count of characters, and the same where it is states, as in one of several alternatives.
+#[test]
+fn bounds_of_patterns() {
+    cases("bounds", 150, |random, counts| {
+        let pattern = bounded(random);
+        let other = ["", r#","maxLength":7"#, r#","minLength":3"#][random.below(3)];
+        let schema =
+            |pattern: &str| format!(r#"{{"type":"string","pattern":{}{other}}}"#, serde_json::Value::from(pattern));
+        let [counted, states] = [schema(&pattern), schema(&format!("{pattern}|{pattern}"))];
+        let _case = Case((counted.clone(), states.clone()));
+        let text = |random: &mut Rng| {
+            let letter = |random: &mut Rng| ["a", "b", "c", "\u{e9}", "1", "\u{1f600}", "\\n"][random.below(7)];
+            let one = letter(random);
+            let inner: String =
+                (0..random.below(17)).map(|_| if random.below(9) == 0 { letter(random) } else { one }).collect();
+            format!("\"{inner}\"")
+        };
+        let texts: Vec<String> = (0..12).map(|_| text(random)).collect();
+        let options = options(random);
+        let of = |schema: &str| check(Source::Schema(schema.as_bytes()), &options, &texts).map_err(|error| error.kind);
+        let found = of(&counted);
+        assert_eq!(found, of(&states));
+        counts.compiled += usize::from(found.is_ok());
+        counts.refused += usize::from(found.is_err());
+        counts.states += texts.len();
+        compile(Source::Schema(counted.as_bytes()), random, counts);
+    });
 }
 
 /// Texts with bytes that were changed, removed, or come twice.

@@ -83,6 +83,22 @@ pub(super) fn expression(random: &mut Rng, depth: usize) -> String {
     join(random, 3, "|", |random| join(random, 4, "", parts))
 }
 
+/// Returns an expression with letters in place of its anchors.
+pub(super) fn unanchored(text: &str) -> String {
+    let parts = text.split("[^").map(|part| part.replace(['^', '$'], "x"));
+    parts.collect::<Vec<_>>().join("[^")
+}
+
+/// An expression of characters of which the last is repeated up to a bound.
+pub(super) fn bounded(random: &mut Rng) -> String {
+    let class =
+        |random: &mut Rng| pick(random, &["[a-c]", "[^a]", ".", "\\d", "\\w", "\u{e9}", "(b)", "(?:[ab\u{e9}])"]);
+    let fixed: String =
+        (0..random.below(3)).map(|_| class(random).to_owned() + pick(random, &["", "{1}", "{2}", "{3,3}"])).collect();
+    let min = random.below(4);
+    format!("^{fixed}{}{{{min},{}}}$", class(random), min + random.below(12))
+}
+
 pub(super) fn schema(random: &mut Rng, depth: usize) -> String {
     let inner = |random: &mut Rng| schema(random, depth.saturating_sub(1));
     let number = |random: &mut Rng| format!("{}", random.below(12) as i32 - 4);
@@ -98,7 +114,10 @@ pub(super) fn schema(random: &mut Rng, depth: usize) -> String {
             3 => {
                 format!("\"{}\":{}", pick(random, &["minLength", "maxLength", "minItems", "maxItems"]), random.below(5))
             }
-            4 => format!("\"pattern\":{}", serde_json::Value::from(expression(random, 1))),
+            4 => {
+                let pattern = if random.below(4) == 0 { bounded(random) } else { expression(random, 1) };
+                format!("\"pattern\":{}", serde_json::Value::from(pattern))
+            }
             5 => format!(
                 "\"{}\":{}",
                 pick(random, &["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]),

@@ -41,7 +41,7 @@ struct Args {
     #[arg(long)]
     name: Option<String>,
 
-    /// Prints the slowest masks of both, and where they are
+    /// Prints the slowest masks of both, where they are, and the schemas whose masks take longest
     #[arg(long)]
     slowest: bool,
 }
@@ -102,6 +102,9 @@ fn main() -> Result<()> {
         for (name, times) in [("Gleed", &mut a), ("llguidance", &mut b)] {
             times.masks.sort_by(|(a, _), (b, _)| b.total_cmp(a));
             times.masks.iter().take(20).for_each(|(us, place)| println!("{name}: {us:.0} µs {place}"));
+            times.sums().iter().take(20).for_each(|(us, count, schema)| {
+                println!("{name}: {us:.0} µs in {count} masks of {schema}");
+            });
         }
     }
     Ok(())
@@ -113,6 +116,19 @@ impl Times {
         self.masks.extend(other.masks);
         self.tokens.extend(other.tokens);
         self.bytes.extend(other.bytes);
+    }
+
+    /// The time and the number of the masks of each schema, the longest first.
+    fn sums(&self) -> Vec<(f64, usize, &str)> {
+        let mut sums = std::collections::BTreeMap::new();
+        for (us, place) in &self.masks {
+            let schema = place.split(' ').next().unwrap_or_default();
+            let (sum, count) = sums.entry(schema).or_insert((0.0, 0));
+            (*sum, *count) = (*sum + us, *count + 1);
+        }
+        let mut sums: Vec<_> = sums.into_iter().map(|(schema, (us, count))| (us, count, schema)).collect();
+        sums.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        sums
     }
 
     fn mask_times(&self) -> Vec<f64> {

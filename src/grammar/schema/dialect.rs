@@ -199,7 +199,7 @@ impl Schemas<'_, '_, '_, '_> {
         let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
         let mut strings = self.without(strings, end)?;
         for member in set {
-            strings = self.restricted(strings, *member, at)?;
+            strings = self.restricted(strings, *member, at, None)?;
         }
         if (min, max) != (0, OPEN) {
             let limit = self.options.states.saturating_mul(4);

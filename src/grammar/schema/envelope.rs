@@ -1,6 +1,7 @@
 //! What stands around the arguments of calls, from the back to the front.
 
 use super::Schemas;
+use crate::grammar::check::TABLE_WORDS;
 use crate::grammar::code::{Code, Codec, NAME, Rule, SPLIT, TOKEN};
 use crate::grammar::dfa::{self, Trie};
 use crate::grammar::json::Chars;
@@ -63,7 +64,7 @@ impl Schemas<'_, '_, '_, '_> {
         is_quoted: bool,
         mut entry: impl FnMut(&mut Self, Rule) -> Result<Code>,
     ) -> Result<Code> {
-        let table = self.scratch.zeroed(tools.count as usize + 2)?;
+        let table = self.scratch.zeroed(tools.count as usize + TABLE_WORDS)?;
         self.scratch.set(table, 0, tools.count);
         let mut names = Trie::new(self.scratch)?;
         for number in 0..tools.count {
@@ -137,7 +138,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns free text in which some texts are sought. It may end anywhere if `may_end`.
     pub(super) fn free(&mut self, sought: &[Sought], may_end: bool) -> Result<Free> {
         let automaton = search(self.scratch, sought)?;
-        let table = self.scratch.zeroed(sought.len() + 2)?;
+        let table = self.scratch.zeroed(sought.len() + TABLE_WORDS)?;
         self.scratch.set(table, 0, sought.len() as u32);
         let code = self.program.free(self.scratch, automaton, table, may_end)?;
         let end = if may_end { self.program.end(self.scratch)? } else { 0 };

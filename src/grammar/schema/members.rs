@@ -7,6 +7,7 @@ use super::array::less;
 use super::object::{Count, Declared, NEXT, Others, Pattern, REQUIRED};
 use super::{Schemas, Set};
 use crate::grammar::ast::OPEN;
+use crate::grammar::check::TABLE_WORDS;
 use crate::grammar::code::{Code, NAME};
 use crate::grammar::dfa::{Dfa, Trie};
 use crate::grammar::json::Chars;
@@ -90,7 +91,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
         }
         let count = last - first + 1;
-        let table = self.scratch.zeroed(count as usize + 2)?;
+        let table = self.scratch.zeroed(count as usize + TABLE_WORDS)?;
         self.scratch.set(table, 0, count);
         Ok(Segment { first, names: trie.dfa(), table })
     }

@@ -4,6 +4,7 @@ use super::dialect::Dialect;
 use super::keyword::FORMATS;
 use super::{Member, Schemas, Set};
 use crate::grammar::ast::OPEN;
+use crate::grammar::bounded::take_bound;
 use crate::grammar::class::{ANY, ESCAPABLE};
 use crate::grammar::code::{Code, Codec};
 use crate::grammar::combine::{Combine, Combining};
@@ -19,32 +20,39 @@ use crate::grammar::reach::Trim;
 use crate::grammar::regex::Parser;
 use crate::grammar::scratch::Result;
 
+/// The most bytes of a pattern whose bound is looked for, as it is read several times.
+const BOUNDED: usize = 256;
+
 impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of the strings of a list of schemas, or 0.
     pub(super) fn string(&mut self, set: &Set) -> Result<Code> {
         if let Some(quote) = self.quote() {
             return self.marked_string(set, quote);
         }
-        let Some((min, max)) = self.sizes(set, "minLength", "maxLength")? else { return Ok(0) };
+        let Some(mut sizes) = self.sizes(set, "minLength", "maxLength")? else { return Ok(0) };
         let is_free = !set.iter().any(|member| self.restricts(*member));
         let codec = self.codec(!is_free);
         let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
         let end = self.program.end(self.scratch)?;
-        let strings = if is_free { self.free_string(codec)? } else { self.restricted_string(set, codec, at)? };
-        if strings == 0 {
+        let strings =
+            if is_free { self.free_string(codec)? } else { self.restricted_string(set, codec, at, &mut sizes)? };
+        if strings == 0 || sizes.0 > sizes.1 {
             return Ok(0);
         }
-        if (min, max) == (0, OPEN) {
+        if sizes == (0, OPEN) {
             return self.program.text(self.scratch, strings, codec, end);
         }
-        self.counted_string((strings, codec), (min, max), at, end)
+        self.counted_string((strings, codec), sizes, at, end)
     }
 
-    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0.
-    fn restricted_string(&mut self, set: &Set, codec: Codec, at: usize) -> Result<Dfa> {
+    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0. Of them only those belong to the schemas that
+    /// have as many characters as `sizes` says then.
+    fn restricted_string(&mut self, set: &Set, codec: Codec, at: usize, sizes: &mut (u32, u32)) -> Result<Dfa> {
         let mut strings = self.all_strings(codec)?;
+        let has_constants = set.iter().any(|member| self.constants(*member).0 != 0);
+        let mut sizes = Some(sizes).filter(|_| !has_constants);
         for member in set {
-            strings = self.restricted(strings, *member, at)?;
+            strings = self.restricted(strings, *member, at, sizes.as_deref_mut())?;
         }
         self.quoted(strings)
     }
@@ -119,8 +127,14 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(self.kept.shared.string)
     }
 
-    /// Returns the strings that a schema allows of those given.
-    pub(super) fn restricted(&mut self, strings: Dfa, member: Member, at: usize) -> Result<Dfa> {
+    /// Returns the strings that a schema allows of those given. Where `sizes` is there, bounds of a pattern can go into it.
+    pub(super) fn restricted(
+        &mut self,
+        strings: Dfa,
+        member: Member,
+        at: usize,
+        sizes: Option<&mut (u32, u32)>,
+    ) -> Result<Dfa> {
         let mut strings = strings;
         if self.constants(member).0 != 0 && !member.has(Member::ENUM) {
             let constants = self.constant_strings(member)?;
@@ -128,7 +142,7 @@ impl Schemas<'_, '_, '_, '_> {
         }
         let pattern = self.value(member, "pattern");
         if pattern != 0 {
-            let found = self.pattern(pattern)?;
+            let found = self.pattern(pattern, sizes)?;
             strings = self.both(strings, found, at)?;
         }
         let format = self.value(member, "format");
@@ -152,13 +166,22 @@ impl Schemas<'_, '_, '_, '_> {
         Some(expression.as_bytes())
     }
 
-    /// Returns the strings in which a pattern is found.
-    pub(super) fn pattern(&mut self, pattern: Node) -> Result<Dfa> {
+    /// Returns the strings in which a pattern is found; only those of as many characters as `sizes` says then, if it is there.
+    fn pattern(&mut self, pattern: Node, sizes: Option<&mut (u32, u32)>) -> Result<Dfa> {
         if self.dom.kind(self.scratch, pattern) != Kind::String {
             return self.wrong("pattern", pattern);
         }
         let (at, chars) = (self.dom.at(self.scratch, pattern), self.dom.chars(self.scratch, pattern));
-        self.search(chars, at, false)
+        let text = self.text(self.dom.range(self.scratch, pattern));
+        let may_have_bound = text.ends_with(b"}$") && text.len() <= BOUNDED;
+        let Some(sizes) = sizes.filter(|_| may_have_bound) else { return self.search(chars, at, false) };
+        // It is read each time that the code of the rule is made, as the bound is not kept.
+        let ast = Parser::new(self.scratch, chars, at, false).parse()?;
+        if let Some((min, max)) = take_bound(self.scratch, ast) {
+            *sizes = (sizes.0.max(min), sizes.1.min(max));
+        }
+        let limit = self.options.states;
+        self.automaton(|scratch| Search::new(scratch, ast, false, limit, at).map(Job::Search))
     }
 
     /// Returns the automaton of an expression of ours, which is small.
