@@ -40,7 +40,6 @@ all() {
     fault high-water src/cache/snapshot/read.rs 's/group\.allocator\.lower_high_water\(mark\);/let _ = (group, mark);/' \
         test_of regressions a_failed_restore
     fault forked src/host/fork.rs 's/super::FORKS\.fetch_add\(1, Ordering::Relaxed\);/super::FORKS.fetch_add(0, Ordering::Relaxed);/' test_of forked
-    fault miri-level src/kernels/level.rs 's/cfg!\(miri\) &&/cfg!(miri) \&\& !cfg!(miri) \&\&/' interpreted cache
     fault handle src/cache/kv_cache.rs 's/sequence\.generation % 0xffff \+ 1/(sequence.generation + 1) \& 0xffff/' in_c objects_are_refused
     fault error-size ffi/src/error.rs 's/< size_of::<gleed_error>\(\)/< 4/' c_library error
     fault aligned include/gleed.h 's/(#define GLEED_ALIGNED\(bytes\)) _Alignas\(bytes\)/$1/' c_header
