@@ -5,7 +5,7 @@
 #   fuzz/run.sh build                   one program with all targets, with the address sanitizer and overflow checks
 #   fuzz/run.sh list                    the names of the targets
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
-#   fuzz/run.sh short RUNS [TARGET...]  the corpora and so many new inputs, the same ones each time
+#   fuzz/run.sh short SECONDS [TARGET...]  the corpora, and as many new inputs as take about so long, the same ones each time
 #   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
 #   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
 #                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
@@ -64,18 +64,40 @@ replay() {
     for target in "$@"; do run "$target" -runs=0 "corpus/$target"; done
 }
 
-# Where there are threads, what libFuzzer takes for new may differ, so not all inputs are the same there.
+# A number of runs, not of seconds: what a change is told must not depend on how busy its machine is. Where there are threads, what libFuzzer
+# takes for new may differ, so not all inputs are the same there.
 short() {
-    local runs=$1 target new
+    local seconds=$1 target new
     shift
     for target in "$@"; do
         new=$out/short-$target
         rm -rf "$new"
         mkdir -p "$new"
         # libFuzzer counts the inputs of the corpus as runs.
-        run "$target" -seed=1 -reload=0 -runs=$(($(find "corpus/$target" -type f | wc -l) + runs)) "$new" "corpus/$target"
+        run "$target" -seed=1 -reload=0 -runs=$(($(find "corpus/$target" -type f | wc -l) + seconds * $(depth_a_second "$target"))) \
+            "$new" "corpus/$target"
         rm -rf "$new"
     done
+}
+
+# How many runs of a target took about a second of processor time in the program with libFuzzer.
+depth_a_second() {
+    case $1 in
+    gguf) echo 600 ;;
+    convert) echo 350 ;;
+    calls | safetensors) echo 200 ;;
+    adapter | template) echo 150 ;;
+    model) echo 90 ;;
+    turns) echo 80 ;;
+    grammar | schema) echo 60 ;;
+    tokenizer) echo 40 ;;
+    snapshot) echo 30 ;;
+    engine) echo 12 ;;
+    *)
+        echo "no pace is known of $1" >&2
+        return 1
+        ;;
+    esac
 }
 
 fuzz() {
@@ -109,7 +131,7 @@ breadth() {
     for target in "$@"; do without_libfuzzer try "$target" "$seed" "$seconds" "corpus/$target" "$found/$target"; done
 }
 
-# A number of runs, not of seconds: what a change is told must not depend on how busy its machine is.
+# As many runs as take about so long.
 fixed() {
     local seconds=$1 target pace
     shift

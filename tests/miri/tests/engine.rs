@@ -49,17 +49,16 @@ fn limits(kv_kind: KvKind) -> Limits {
     Limits { sequences: 2, context: 16, rows: 2, logit_rows: 2, kv_kind, kv_type, workers: 2, ..Limits::default() }
 }
 
-/// Every number of threads gives the bits of one.
+/// Every number of threads and every kind of cache gives the same bits.
 #[test]
 fn two_threads() {
     let pool = ThreadPool::with_spin(2, std::time::Duration::ZERO).unwrap();
-    let limits = limits(KvKind::Paged);
-    assert_eq!(play(limits, &pool), play(limits, &Serial));
+    assert_eq!(play(limits(KvKind::Paged), &pool), play(limits(KvKind::Basic), &Serial));
 }
 
 #[test]
-fn kinds_and_windows() {
-    let bits = play(limits(KvKind::Paged), &Serial);
-    assert_eq!(play(limits(KvKind::Basic), &Serial), bits);
-    play(Limits { window: Window { sinks: 1, last: 3 }, prefix_cache: false, ..limits(KvKind::Paged) }, &Serial);
+fn windows() {
+    let window = Window { sinks: 1, last: 3 };
+    let limits = Limits { window, prefix_cache: false, ..limits(KvKind::Paged) };
+    assert!(!play(limits, &Serial).is_empty());
 }

@@ -166,7 +166,8 @@ impl<'b, 'd> Caller<'b, 'd> {
         self.buffers.push(Buffer { memory, kind, before: Vec::new() });
         match self.bytes.u8() {
             255 => null_mut(),
-            254 => start.wrapping_add(1).cast(),
+            // Bytes are aligned everywhere, and those behind this place are one fewer.
+            254 if align_of::<T>() > 1 => start.wrapping_add(1).cast(),
             _ => start.cast(),
         }
     }
