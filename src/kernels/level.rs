@@ -248,13 +248,6 @@ mod tests {
         assert!(!expected || Level::detect().name() == "amx");
     }
 
-    #[cfg(miri)]
-    #[test]
-    fn miri_has_the_scalar_level_alone() {
-        assert_eq!(Level::detect(), Level::SCALAR);
-        assert_eq!(Level::available().count(), 1);
-    }
-
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[test]
     fn detection_agrees_with_the_standard_library() {

@@ -1,0 +1,10 @@
+//! Miri knows few instructions beside those of plain Rust, so only the scalar level is there: nothing asks the processor what it has.
+
+use gleed::kernels::Level;
+
+#[test]
+fn only_the_scalar_level_is_there() {
+    assert_eq!(Level::detect(), Level::SCALAR);
+    assert_eq!(Level::available().count(), 1);
+    assert!(!Level::allow_amx());
+}
