@@ -571,19 +571,20 @@ static void turns(void)
     gleed_turns_info info = {.struct_size = sizeof info};
     gleed_message messages[2] = {{.role = GLEED_ROLE_SYSTEM, .text = "Be brief.", .text_len = 9},
                                  {.role = GLEED_ROLE_USER, .text = "Hi</s>", .text_len = 6}};
-    uint32_t scratch[4000], ids[64], again[64], format = 0, number, stop = 7, eos = 0;
+    uint32_t scratch[4000], ids[64], again[64], format = 0, number, formats, stop = 7, eos = 0;
     size_t count = 0, first = 0, second = 0, i;
     DO(gleed_turns_find(model, tokenizer, &format, &error));
     CHECK(format == GLEED_NO_TURNS);
     DO(gleed_turns_named("zebra", 5, &format, &error));
     CHECK(format == GLEED_NO_TURNS);
     EXPECT(GLEED_E_VALUE, gleed_turns_describe(format, &info, &error));
-    CHECK(error.given == GLEED_NO_TURNS && error.needed == 53);
+    CHECK(error.given == GLEED_NO_TURNS && error.needed > 50);
+    formats = (uint32_t)error.needed + 1;
     for (i = 0; gleed_turns_describe((uint32_t)i, &info, &error) == GLEED_OK; i++) {
         DO(gleed_turns_named(info.name, strlen(info.name), &format, &error));
         CHECK(format == i);
     }
-    CHECK(i == 54);
+    CHECK(i == formats);
     DO(gleed_turns_named("zephyr", 6, &number, &error));
     DO(gleed_vocab_find(tokenizer, "</s>", 4, &eos, &error));
 
@@ -626,12 +627,12 @@ static void turns(void)
     DO(gleed_turns_is_stop(tokenizer, number, 5, &stop, &error));
     CHECK(stop == 0);
     EXPECT(GLEED_E_TOKEN, gleed_turns_is_stop(tokenizer, number, 1u << 30, &stop, &error));
-    EXPECT(GLEED_E_VALUE, gleed_turns_is_stop(tokenizer, 54, 5, &stop, &error));
+    EXPECT(GLEED_E_VALUE, gleed_turns_is_stop(tokenizer, formats, 5, &stop, &error));
 
 #define ENCODE(format, after, flags) \
     gleed_turns_encode(tokenizer, format, after, messages, 2, flags, scratch, 4000, again, 64, &first, &error)
     first = 77;
-    EXPECT(GLEED_E_VALUE, ENCODE(54, GLEED_AFTER_NOTHING, 0));
+    EXPECT(GLEED_E_VALUE, ENCODE(formats, GLEED_AFTER_NOTHING, 0));
     EXPECT(GLEED_E_VALUE, ENCODE(number, 5, 0));
     CHECK(error.needed == GLEED_AFTER_REPLY && error.given == 5);
     EXPECT(GLEED_E_VALUE, ENCODE(number, GLEED_AFTER_NOTHING, 4));
