@@ -170,7 +170,7 @@
 //! let mut scratch = vec![0; Grammar::scratch_len(source)];
 //! let mut build = GrammarBuild::new(source, Options::default(), &mut scratch);
 //! let mut frames = 1;
-//! while !build.step(4)? {
+//! while !build.step(1)? {
 //!     frames += 1;
 //! }
 //! # let mut memory = vec![0; build.bytes()? + ALIGN];
@@ -178,7 +178,7 @@
 //! # let memory = &mut memory[start..];
 //! // `memory` has `build.bytes()` bytes.
 //! build.place(memory)?;
-//! while !build.step(4)? {
+//! while !build.step(1)? {
 //!     frames += 1;
 //! }
 //! let grammar = build.finish()?;
