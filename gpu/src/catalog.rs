@@ -135,9 +135,8 @@ impl Kernel {
     /// Outputs of a workgroup, for kernels that multiply a matrix. With a gate it is half as many.
     pub(crate) fn slots(self) -> u32 {
         match self {
-            Self::Vector(weights) if weights.is_float() => 4,
-            Self::Vector(_) => 8,
-            _ => 16,
+            Self::Tile(_) => 64,
+            _ => 4,
         }
     }
 }

@@ -4,6 +4,8 @@ mod blocks;
 #[cfg(not(target_arch = "wasm32"))]
 mod decode;
 mod made;
+#[cfg(not(target_arch = "wasm32"))]
+mod times;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +31,8 @@ use crate::place::{Place, Shaped};
 use crate::plan::DevicePlan;
 use crate::pool::Pool;
 use made::{bind, upload};
+#[cfg(not(target_arch = "wasm32"))]
+pub use times::KernelTime;
 
 /// Dispatches of a submit, if the batch has few rows; a share of that for more. So none keeps the device for long.
 const DISPATCHES: usize = 1024;

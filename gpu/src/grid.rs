@@ -4,7 +4,11 @@ use crate::catalog::Kernel;
 use crate::params::{Linear, mode};
 
 /// The rows from which a matrix is multiplied by tiles.
-pub(crate) const TILE_ROWS: usize = 9;
+pub(crate) const TILE_ROWS: usize = 17;
+/// Rows of a tile.
+const TILE: usize = 64;
+/// Rows for which a workgroup reads quantized weights once.
+const FEW_ROWS: usize = 8;
 
 /// One workgroup per row.
 pub(crate) fn by_row(rows: usize) -> [u32; 3] {
@@ -33,10 +37,10 @@ pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     } else {
         params.segments.iter().map(|segment| segment.outputs).sum::<u32>().div_ceil(kernel.slots())
     };
-    let rows = if matches!(kernel, Kernel::Tile(_)) {
-        rows.div_ceil(16)
-    } else {
-        rows * (params.experts.used as usize).max(1)
+    let rows = match kernel {
+        Kernel::Tile(_) => rows.div_ceil(TILE),
+        Kernel::Vector(weights) if params.experts.used == 0 && !weights.is_float() => rows.div_ceil(FEW_ROWS),
+        _ => rows * (params.experts.used as usize).max(1),
     };
     [outputs, rows as u32, 1]
 }

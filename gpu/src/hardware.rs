@@ -3,6 +3,8 @@
 mod adapters;
 mod pipeline;
 mod readback;
+#[cfg(not(target_arch = "wasm32"))]
+mod times;
 mod wait;
 
 use std::fmt;
@@ -105,7 +107,13 @@ impl Hardware {
             max_buffer_size: found.max_buffer_size,
             ..wgpu::Limits::default()
         };
-        let wanted = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+        // A device that takes no times runs models all the same.
+        #[cfg(not(target_arch = "wasm32"))]
+        let required_features =
+            if adapter.features().contains(times::FEATURES) { times::FEATURES } else { Default::default() };
+        #[cfg(target_arch = "wasm32")]
+        let required_features = wgpu::Features::empty();
+        let wanted = wgpu::DeviceDescriptor { required_features, required_limits, ..Default::default() };
         let asked = within(adapter.request_device(&wanted), choice.patience).await?;
         let (device, queue) = asked.map_err(|error| GpuError::NoDevice(error.to_string()))?;
         let failure = Arc::new(Mutex::new(None));

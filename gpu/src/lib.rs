@@ -23,6 +23,8 @@ mod shader;
 pub use adapter::{AdapterInfo, Backend, Choice, Limits};
 pub use catalog::{Catalog, Kernel, Weights};
 pub use device::GpuDevice;
+#[cfg(not(target_arch = "wasm32"))]
+pub use device::KernelTime;
 pub use error::GpuError;
 pub use gpu::{Gpu, Tested};
 pub use hardware::{Arrival, Buffer, Hardware, Pipeline, Run};

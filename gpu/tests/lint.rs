@@ -94,6 +94,17 @@ fn the_library_keeps_its_results() {
     }
 }
 
+/// The barrier's zero is what the run time knows from the first statement on. One that is not set is a constant for the compiler.
+#[test]
+fn every_kernel_reads_its_zero_first() {
+    for kernel in Kernel::all() {
+        let source = kernel.source().unwrap();
+        let main = source.split_once("fn main(").and_then(|(_, rest)| rest.split_once("{\n")).unwrap().1;
+        assert_eq!(main.lines().next(), Some("    ZERO = P.zero;"), "{kernel:?}");
+        assert_eq!(source.matches("ZERO = ").count(), 1, "{kernel:?}");
+    }
+}
+
 #[test]
 fn the_lint_sees_what_is_wrong() {
     let good = Kernel::Input.source().unwrap();

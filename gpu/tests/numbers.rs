@@ -81,6 +81,7 @@ struct Params {{ zero: u32 }}
 @group(0) @binding(2) var<storage, read> C: array<u32>;
 @group(0) @binding(3) var<storage, read_write> O: array<u32>;
 @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+    ZERO = P.zero;
     let x = number(A[id.x]);
     let y = number(C[id.x]);
     O[id.x] = {expression};
@@ -104,10 +105,15 @@ fn plain(bits: u32) -> u32 {
     if f32::from_bits(bits).is_nan() { 0x7fc0_0000 } else { bits }
 }
 
-/// 1 of these devices may flush: subnormal results and operands are left out where the arithmetic promises nothing.
+/// A device may flush: subnormal results and operands are left out, as the arithmetic promises nothing of them.
 fn is_subnormal(bits: u32) -> bool {
     let magnitude = bits & 0x7fff_ffff;
     magnitude != 0 && magnitude < 0x0080_0000
+}
+
+/// A device may flush a result before it is rounded, as NVIDIA's do: one below 2^-126 that would be rounded up to that is a zero there.
+fn is_flushed_early(got: u32, want: u32) -> bool {
+    got & 0x7fff_ffff == 0 && want & 0x7fff_ffff == 0x0080_0000
 }
 
 #[test]
@@ -148,7 +154,7 @@ fn functions_equal_the_scalar_ones() {
         for ((&a, &b), got) in inputs[0].iter().zip(&inputs[1]).zip(got) {
             let want = scalar(f32::from_bits(a), f32::from_bits(b));
             let skipped = is_subnormal(a) || is_subnormal(b) || is_subnormal(want);
-            if plain(got) != plain(want) && !skipped {
+            if plain(got) != plain(want) && !skipped && !is_flushed_early(got, want) {
                 wrong.push(format!("{a:08x} {b:08x}: {got:08x}, not {want:08x}"));
             }
         }

@@ -42,7 +42,11 @@ impl Hardware {
             layout: Some(&whole),
             module: &module,
             entry_point: Some("main"),
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            // Kernels write what they read.
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: false,
+                ..Default::default()
+            },
             cache: None,
         });
         Pipeline { pipeline, layout, bindings: bindings.len() }

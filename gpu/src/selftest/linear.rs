@@ -199,15 +199,15 @@ pub(super) async fn products(
     random: &mut Random,
     rows: &[usize],
 ) -> Result<(), GpuError> {
-    // More than 64 blocks of 32 are added in parts.
+    // More than 64 blocks of 32 are added in parts, more than 8 rows or 64 outputs have several workgroups.
     for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
-        let case = Case::new(random, weights, cols, [21, 5, 3], rows);
+        let case = Case::new(random, weights, cols, [61, 5, 3], rows);
         plain(bench, kernel, &case).await?;
         raw(bench, kernel, &case).await?;
         added(bench, kernel, &case, random).await?;
         logits(bench, kernel, &case).await?;
         for (number, &activation) in bench.some(&ACTIVATIONS).iter().enumerate() {
-            let case = Case::new(random, weights, 512, [19, 19, 0], rows);
+            let case = Case::new(random, weights, 512, [35, 35, 0], rows);
             gated(bench, kernel, &case, number as u32, activation).await?;
             activated(bench, kernel, &case, number as u32, activation).await?;
         }

@@ -102,10 +102,10 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Draw => choices::draw(bench, random).await,
         Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
         Kernel::Vector(weights) => {
-            linear::products(bench, kernel, weights, random, &[1, 2, 8]).await?;
+            linear::products(bench, kernel, weights, random, &[1, 2, 11]).await?;
             experts::products(bench, weights, random).await
         }
-        Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 35]).await,
+        Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
         Kernel::Store => attention::store(bench, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
     }

@@ -1,19 +1,48 @@
 // Blocks of activations: their codes and scales, or, where P.raw is 1, floats that become them here.
 
-struct Step { step: f32, inverse: f32 }
-
-fn step_at(row: u32, block: u32) -> Step {
-    if (P.raw == 0u) { return Step(number(X[input_of(row) * P.x_stride + P.cols / 4u + block]), number(0u)); }
+// The largest magnitude of a block of floats.
+fn largest_at(row: u32, block: u32) -> u32 {
+    let at = largest_of(row) + block * SUBS;
     var largest = 0u;
-    for (var i = 0u; i < SUBS; i++) { largest = max(largest, atomicLoad(&LARGEST[largest_of(row) + block * SUBS + i])); }
+    for (var i = 0u; i < SUBS; i++) { largest = max(largest, atomicLoad(&LARGEST[at + i])); }
     if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
-    return Step(number(step_of(largest)), inverse_of(largest));
+    return largest;
 }
 
-// 4 codes.
-fn codes_at(row: u32, word: u32, inverse: f32) -> u32 {
-    if (P.raw == 0u) { return X[input_of(row) * P.x_stride + word]; }
-    var codes = 0u;
-    for (var k = 0u; k < 4u; k++) { codes |= code_of(number(X[row * P.x_stride + 4u * word + k]), inverse) << (8u * k); }
-    return codes;
+// The scale of a block.
+fn step_at(row: u32, block: u32) -> f32 {
+    if (P.raw == 0u) { return number(X[input_of(row) * P.x_stride + P.cols / 4u + block]); }
+    return number(step_of(largest_at(row, block)));
+}
+
+// What the floats of a block are multiplied with before they are rounded.
+fn inverse_at(row: u32, block: u32) -> f32 {
+    if (P.raw == 0u) { return number(0u); }
+    return inverse_of(largest_at(row, block));
+}
+
+// The codes of 4 floats.
+fn coded(at: u32, inverse: f32) -> u32 {
+    let a = code_of(number(X[at]), inverse);
+    let b = code_of(number(X[at + 1u]), inverse);
+    let c = code_of(number(X[at + 2u]), inverse);
+    let d = code_of(number(X[at + 3u]), inverse);
+    return a | (b << 8u) | (c << 16u) | (d << 24u);
+}
+
+// 16 codes, from a word on.
+fn codes_from(row: u32, word: u32, block: u32) -> vec4<u32> {
+    if (P.raw == 0u) {
+        let at = input_of(row) * P.x_stride + word;
+        return vec4<u32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
+    }
+    let inverse = inverse_of(largest_at(row, block));
+    let at = row * P.x_stride + 4u * word;
+    return vec4<u32>(coded(at, inverse), coded(at + 4u, inverse), coded(at + 8u, inverse), coded(at + 12u, inverse));
+}
+
+// The sum of 16 codes.
+fn sum_of(codes: vec4<u32>) -> i32 {
+    let ones = 0x01010101u;
+    return dot4I8Packed(ones, codes.x) + dot4I8Packed(ones, codes.y) + dot4I8Packed(ones, codes.z) + dot4I8Packed(ones, codes.w);
 }

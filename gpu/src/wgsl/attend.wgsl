@@ -36,6 +36,7 @@ fn known(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     let row = group.x;
     let head = group.y;
     let first = ready(row);

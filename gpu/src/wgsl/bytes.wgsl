@@ -2,8 +2,9 @@
 
 fn word_at(byte: u32) -> u32 {
     let i = byte >> 2u;
-    if ((byte & 2u) == 0u) { return W[i]; }
-    return (W[i] >> 16u) | (W[i + 1u] << 16u);
+    let shift = (byte & 2u) * 8u;
+    // In two steps: one of 32 bits is none.
+    return (W[i] >> shift) | ((W[i + 1u] << 1u) << (31u - shift));
 }
 
 fn half_at(byte: u32) -> u32 { return (W[byte >> 2u] >> ((byte & 2u) * 8u)) & 0xffffu; }

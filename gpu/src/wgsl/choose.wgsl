@@ -9,6 +9,7 @@ struct Params { zero: u32, n: u32, angles: u32, unused: u32 }
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     var best = LEAST;
     var token = NO_TOKEN;
     for (var i = invocation; i < P.n; i += 256u) {

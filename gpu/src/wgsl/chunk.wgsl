@@ -19,6 +19,11 @@ const LEAST = -2147483647;
 var<workgroup> QUERY: array<f32, 256>;
 var<workgroup> WEIGHTS: array<f32, 256>;
 var<workgroup> ORDER: array<i32, 256>;
+var<workgroup> TOP: array<i32, 16>;
+// Where the tiles of a chunk begin.
+var<workgroup> TILES: array<u32, 16>;
+// Weights times values, of so many positions at once: elements of one, then of the next.
+var<workgroup> PRODUCTS: array<f32, 2048>;
 
 // How many chunks end before the first row of the batch that is of the same sequence as this one: their keys and values are known
 // before any of the batch are stored, so they are added up beside that.
@@ -64,14 +69,86 @@ fn stored(element_type: u32, word: u32, i: u32, slot: u32, is_value: bool) -> f3
     return mul(half_of(word + code_words(element_type, is_value), (i / 32u) * 16u + slot), of_i32(code));
 }
 
-fn score(row: u32, query: u32, position: u32, head: u32, kv_head: u32) -> f32 {
-    let word = tile_at(row, position, kv_head);
-    let slot = position % 16u;
+// Words of the pool, or what they say.
+struct Eight { a: u32, b: u32, c: u32, d: u32, e: u32, f: u32, g: u32, h: u32 }
+
+// 8 words with `step` between them. All are read before the first one is needed: an invocation waits once.
+fn eight_words(at: u32, step: u32) -> Eight {
+    return Eight(pool_word(at), pool_word(at + step), pool_word(at + 2u * step), pool_word(at + 3u * step),
+        pool_word(at + 4u * step), pool_word(at + 5u * step), pool_word(at + 6u * step), pool_word(at + 7u * step));
+}
+
+fn half_in(word: u32, shift: u32) -> f32 { return f16_to_f32((word >> shift) & 0xffffu); }
+
+fn code_in(word: u32, shift: u32) -> f32 { return of_i32(extractBits(bitcast<i32>(word), shift, 8u)); }
+
+// A sum with the products of 8 elements of the query from `i` on, in order.
+fn with_eight(sum: f32, i: u32, a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) -> f32 {
+    let low = add(add(add(add(sum, mul(QUERY[i], a)), mul(QUERY[i + 1u], b)), mul(QUERY[i + 2u], c)), mul(QUERY[i + 3u], d));
+    return add(add(add(add(low, mul(QUERY[i + 4u], e)), mul(QUERY[i + 5u], f)), mul(QUERY[i + 6u], g)), mul(QUERY[i + 7u], h));
+}
+
+// A sum with 8 elements of a key in f16, which `w` has.
+fn with_halves(sum: f32, i: u32, w: Eight, slot: u32) -> f32 {
+    let shift = (slot & 1u) * 16u;
+    return with_eight(sum, i, half_in(w.a, shift), half_in(w.b, shift), half_in(w.c, shift), half_in(w.d, shift),
+        half_in(w.e, shift), half_in(w.f, shift), half_in(w.g, shift), half_in(w.h, shift));
+}
+
+// The same of one in q8_0.
+fn with_codes(sum: f32, i: u32, w: Eight, scale: f32, slot: u32) -> f32 {
+    let shift = (slot & 3u) * 8u;
+    return with_eight(sum, i, mul(scale, code_in(w.a, shift)), mul(scale, code_in(w.b, shift)), mul(scale, code_in(w.c, shift)),
+        mul(scale, code_in(w.d, shift)), mul(scale, code_in(w.e, shift)), mul(scale, code_in(w.f, shift)),
+        mul(scale, code_in(w.g, shift)), mul(scale, code_in(w.h, shift)));
+}
+
+// 16 elements at a time: the next ones are under way while these are computed.
+fn product_of_halves(word: u32, slot: u32, count: u32) -> f32 {
+    let at = word + slot / 2u;
     var sum = number(0u);
-    for (var i = 0u; i < P.shape.dim; i++) {
-        sum = add(sum, mul(QUERY[i], stored(P.shape.k_type, word, i, slot, false)));
+    var low = eight_words(at, 8u);
+    var high = eight_words(at + 64u, 8u);
+    for (var i = 0u; i < count; i += 16u) {
+        let next = at + 8u * min(i + 16u, count - 16u);
+        let next_low = eight_words(next, 8u);
+        let next_high = eight_words(next + 64u, 8u);
+        sum = with_halves(with_halves(sum, i, low, slot), i + 8u, high, slot);
+        low = next_low;
+        high = next_high;
     }
-    var scaled = mul(sum, number(P.scores.scale));
+    return sum;
+}
+
+fn product_of_codes(word: u32, slot: u32, count: u32) -> f32 {
+    let at = word + slot / 4u;
+    let scales = word + code_words(Q8_0, false);
+    var sum = number(0u);
+    for (var i = 0u; i < count; i += 16u) {
+        let low = eight_words(at + 4u * i, 4u);
+        let high = eight_words(at + 4u * i + 32u, 4u);
+        let scale = half_of(scales, i / 32u * 16u + slot);
+        sum = with_codes(with_codes(sum, i, low, scale, slot), i + 8u, high, scale, slot);
+    }
+    return sum;
+}
+
+// The product of the query and the key of a position.
+fn product_of(word: u32, slot: u32) -> f32 {
+    let dim = P.shape.dim;
+    let element_type = P.shape.k_type;
+    var count = dim / 16u * 16u;
+    var sum = number(0u);
+    if (element_type == F16 && count > 0u) { sum = product_of_halves(word, slot, count); }
+    else if (element_type == Q8_0) { sum = product_of_codes(word, slot, count); }
+    else { count = 0u; }
+    for (var i = count; i < dim; i++) { sum = add(sum, mul(QUERY[i], stored(element_type, word, i, slot, false))); }
+    return sum;
+}
+
+fn score(query: u32, position: u32, head: u32) -> f32 {
+    let slot = position % 16u;
+    var scaled = mul(product_of(TILES[position % CHUNK / 16u], slot), number(P.scores.scale));
     if (P.scores.cap != 0u) { scaled = soft_cap(number(P.scores.cap), scaled); }
     if (P.scores.slopes == NONE) { return scaled; }
     return add(scaled, mul(V[P.scores.slopes + head], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
@@ -79,28 +156,122 @@ fn score(row: u32, query: u32, position: u32, head: u32, kv_head: u32) -> f32 {
 
 // The largest of the ORDER of all invocations.
 fn largest(invocation: u32) -> i32 {
-    for (var half = 128u; half > 0u; half >>= 1u) {
-        if (invocation < half) { ORDER[invocation] = max(ORDER[invocation], ORDER[invocation + half]); }
-        workgroupBarrier();
+    if (invocation < 16u) {
+        var top = ORDER[invocation];
+        for (var i = invocation + 16u; i < 256u; i += 16u) { top = max(top, ORDER[i]); }
+        TOP[invocation] = top;
     }
-    return ORDER[0];
+    workgroupBarrier();
+    var top = TOP[0];
+    for (var i = 1u; i < 16u; i++) { top = max(top, TOP[i]); }
+    return top;
 }
 
 fn of_order(order: i32) -> f32 {
     return number(select(bitcast<u32>(order), bitcast<u32>(-order) | 0x80000000u, order < 0));
 }
 
-// What is added to the chunk's element: weights times values, in order of the positions that are seen.
-fn values_of(row: u32, query: u32, first: u32, count: u32, kv_head: u32, i: u32) -> f32 {
+// What position `k` of the chunk gives. It has no weight where it is not seen, whatever the value is.
+fn put_weighted(at: u32, k: u32, value: f32) {
+    let weight = WEIGHTS[k];
+    PRODUCTS[at] = number(select(bitcast<u32>(mul(weight, value)), 0u, bitcast<u32>(weight) == 0u));
+}
+
+// Where the values of 8 positions of a chunk from `k` on begin, and the words of them that have element `i` in f16.
+fn values_at(k: u32) -> u32 { return TILES[k / 16u] + P.shape.k_words; }
+
+fn halves_of(k: u32, i: u32) -> Eight {
+    let dim = P.shape.dim;
+    return eight_words(values_at(k) + (k % 16u * dim + i) / 2u, dim / 2u);
+}
+
+// Products of 8 positions from `k` on: those of element `i` go to `at` and behind it.
+fn put_halves(at: u32, k: u32, w: Eight, i: u32) {
+    let dim = P.shape.dim;
+    let shift = (i & 1u) * 16u;
+    put_weighted(at, k, half_in(w.a, shift));
+    put_weighted(at + dim, k + 1u, half_in(w.b, shift));
+    put_weighted(at + 2u * dim, k + 2u, half_in(w.c, shift));
+    put_weighted(at + 3u * dim, k + 3u, half_in(w.d, shift));
+    put_weighted(at + 4u * dim, k + 4u, half_in(w.e, shift));
+    put_weighted(at + 5u * dim, k + 5u, half_in(w.f, shift));
+    put_weighted(at + 6u * dim, k + 6u, half_in(w.g, shift));
+    put_weighted(at + 7u * dim, k + 7u, half_in(w.h, shift));
+}
+
+// The same of other element types.
+fn put_others(at: u32, k: u32, i: u32) {
+    for (var j = 0u; j < 8u; j++) {
+        put_weighted(at + j * P.shape.dim, k + j, stored(P.shape.v_type, values_at(k), i, k % 16u + j, true));
+    }
+}
+
+// A sum with 8 products, in order.
+fn with_products(sum: f32, at: u32) -> f32 {
+    let dim = P.shape.dim;
+    let a = PRODUCTS[at];
+    let b = PRODUCTS[at + dim];
+    let c = PRODUCTS[at + 2u * dim];
+    let d = PRODUCTS[at + 3u * dim];
+    let e = PRODUCTS[at + 4u * dim];
+    let f = PRODUCTS[at + 5u * dim];
+    let g = PRODUCTS[at + 6u * dim];
+    let h = PRODUCTS[at + 7u * dim];
+    return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
+}
+
+// What is added to the chunk's element: weights times values, in order of the positions. Groups of invocations multiply 8 positions each, the
+// first group adds the products of all. All invocations call it.
+fn values_of(count: u32, invocation: u32) -> f32 {
+    let dim = P.shape.dim;
+    let groups = 256u / dim;
+    let member = invocation / dim;
+    let i = invocation % dim;
+    let halves = P.shape.v_type == F16 && dim % 2u == 0u;
+    // Of what is not there, the last of the chunk.
+    let last = (max(count, 1u) - 1u) / 8u * 8u;
+    var words = Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u);
+    if (halves) { words = halves_of(min(8u * member, last), i); }
     var sum = number(0u);
-    for (var k = 0u; k < count; k++) {
-        let position = first + k;
-        if (!sees(query, position)) { continue; }
-        let word = tile_at(row, position, kv_head) + P.shape.k_words;
-        let slot = position % 16u;
-        sum = add(sum, mul(WEIGHTS[k], stored(P.shape.v_type, word, i, slot, true)));
+    for (var k = 0u; k < count; k += 8u * groups) {
+        let mine = k + 8u * member;
+        let at = 8u * member * dim + i;
+        if (member < groups && mine < count) {
+            if (halves) { put_halves(at, mine, words, i); } else { put_others(at, mine, i); }
+        }
+        workgroupBarrier();
+        // The next ones are under way while these are added.
+        if (halves) { words = halves_of(min(mine + 8u * groups, last), i); }
+        if (invocation < dim) {
+            for (var j = 0u; j < 8u * groups && k + j < count; j += 8u) { sum = with_products(sum, j * dim + i); }
+        }
+        workgroupBarrier();
     }
     return sum;
+}
+
+// The sum of the weights, in 16 lanes. All invocations call it.
+fn total_of(invocation: u32) -> f32 {
+    if (invocation < 16u) {
+        var sum = number(0u);
+        for (var k = invocation; k < CHUNK; k += 64u) {
+            let a = WEIGHTS[k];
+            let b = WEIGHTS[k + 16u];
+            let c = WEIGHTS[k + 32u];
+            let d = WEIGHTS[k + 48u];
+            sum = add(add(add(add(sum, a), b), c), d);
+        }
+        LANES[invocation] = sum;
+    }
+    workgroupBarrier();
+    return tree16();
+}
+
+// A position of the tile that begins at `first`; the query's own where it sees none of them: there need not be such a tile.
+fn position_in(query: u32, first: u32) -> u32 {
+    let last = min(first + 15u, query);
+    let seen = sees(query, last) || (first < P.scores.sinks && sees(query, min(last, P.scores.sinks - 1u)));
+    return select(query, first, seen && first <= query);
 }
 
 // A chunk, as the query in QUERY sees it. All invocations call it.
@@ -112,7 +283,9 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     let seen = sees(query, position);
     var mine = number(0u);
     workgroupBarrier();
-    if (seen) { mine = score(row, query, position, head, kv_head); }
+    if (invocation < 16u) { TILES[invocation] = tile_at(row, position_in(query, first + 16u * invocation), kv_head); }
+    workgroupBarrier();
+    if (seen) { mine = score(query, position, head); }
     ORDER[invocation] = select(LEAST, order(mine), seen && !is_nan(mine));
     workgroupBarrier();
     let top = largest(invocation);
@@ -126,17 +299,8 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     WEIGHTS[invocation] = weight;
     workgroupBarrier();
     let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
-    if (invocation < 16u) {
-        var sum = number(0u);
-        for (var k = invocation; k < CHUNK; k += 16u) { sum = add(sum, WEIGHTS[k]); }
-        LANES[invocation] = sum;
-    }
-    var value = number(0u);
-    if (invocation < P.shape.dim) { value = values_of(row, query, first, count, kv_head, invocation); }
-    workgroupBarrier();
-    if (invocation == 0u) { tree16(); }
-    workgroupBarrier();
-    return Chunk(peak, LANES[0], value);
+    let total = total_of(invocation);
+    return Chunk(peak, total, values_of(count, invocation));
 }
 
 const PARALLEL = 6u; // the word of a batch that says whether chunks are added up beside the store of keys and values

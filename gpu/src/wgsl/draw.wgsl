@@ -182,6 +182,7 @@ fn draw(cut: Key, invocation: u32) {
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     if (invocation == 0u) { TOKEN = 0u; }
     find_first(invocation);
     var cut = Key(0u, 0u);

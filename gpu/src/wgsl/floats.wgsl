@@ -16,6 +16,7 @@ fn input(row: u32, i: u32) -> f32 {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     let slot = invocation / 16u;
     let lane = invocation % 16u;
     let at = place(group.x, slot, SLOTS);

@@ -1,5 +1,4 @@
 //!include num.wgsl
-//!include sums.wgsl
 //!include q8.wgsl
 // A row of the residual stream, to which the norm of a branch, or what experts gave, is added before, in the format that matrices read, normed or not.
 // One workgroup per row. It also clears the row's largest magnitudes of the two kinds of activations that come later.
@@ -36,17 +35,30 @@ const IN_PLACE = 5u;
 
 var<private> ROW: u32;
 var<private> IN_BRANCH: bool;
-var<workgroup> LARGEST: array<u32, 64>;
+const THREADS = 256u;
+const PASS = 2048u;
+//!include sums.wgsl
+
+var<workgroup> LARGEST: array<u32, 256>;
 
 fn element(i: u32) -> f32 {
     if (IN_BRANCH) { return BRANCH[ROW * P.n + i]; }
     return X[ROW * P.n + i];
 }
 
+fn four_elements(i: u32, last: u32) -> vec4<f32> {
+    let a = ROW * P.n + min(i, last);
+    let b = ROW * P.n + min(i + 256u, last);
+    let c = ROW * P.n + min(i + 512u, last);
+    let d = ROW * P.n + min(i + 768u, last);
+    if (IN_BRANCH) { return vec4<f32>(BRANCH[a], BRANCH[b], BRANCH[c], BRANCH[d]); }
+    return vec4<f32>(X[a], X[b], X[c], X[d]);
+}
+
 fn add_branch(invocation: u32) {
     IN_BRANCH = true;
     norm(P.n, false, P.branch_epsilon, invocation);
-    for (var i = invocation; i < P.n; i += 64u) {
+    for (var i = invocation; i < P.n; i += THREADS) {
         var y = normed(i, false, P.branch_weight, NONE);
         if (P.factor != 0u) { y = settle(mul(y, number(P.factor))); }
         X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
@@ -57,7 +69,7 @@ fn add_branch(invocation: u32) {
 
 // What the experts of a row gave, in the order of their choice, each times its weight: these are among BRANCH, too.
 fn add_experts(invocation: u32) {
-    for (var i = invocation; i < P.n; i += 64u) {
+    for (var i = invocation; i < P.n; i += THREADS) {
         var sum = X[ROW * P.n + i];
         for (var k = 0u; k < P.used; k++) {
             let pair = ROW * P.used + k;
@@ -76,54 +88,91 @@ fn value(i: u32) -> f32 {
 }
 
 fn floats(invocation: u32) {
-    for (var i = invocation; i < P.n; i += 64u) {
+    for (var i = invocation; i < P.n; i += THREADS) {
         let x = value(i);
         if (P.form == SHORT) { Q[ROW * P.out_stride + i] = bitcast<u32>(short(x)); }
         else { Q[ROW * P.out_stride + i] = bitcast<u32>(settle(x)); }
     }
 }
 
-// 32 codes of a block whose largest magnitude has the bits `largest`; `scale` is where its scale goes, NONE for other parts.
-fn codes(first: u32, largest: u32, scale: u32) {
-    let words = ROW * P.out_stride + first / 4u;
-    if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
-    let inverse = inverse_of(largest);
-    for (var w = 0u; w < 8u; w++) {
-        var word = 0u;
-        for (var k = 0u; k < 4u; k++) { word |= code_of(value(first + 4u * w + k), inverse) << (8u * k); }
-        Q[words + w] = word;
-    }
-    if (scale != NONE) { Q[ROW * P.out_stride + P.n / 4u + scale] = step_of(largest); }
+fn elements(i: u32) -> vec4<f32> {
+    let at = ROW * P.n + i;
+    return vec4<f32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
 }
 
+fn vectors(at: u32) -> vec4<f32> { return vec4<f32>(V[at], V[at + 1u], V[at + 2u], V[at + 3u]); }
+
+// Four elements from `i` on, normed or not.
+fn values(i: u32, x: vec4<f32>) -> vec4<f32> {
+    if (P.norms == NO_NORM) { return x; }
+    let weighs = P.weight != NONE;
+    let w = vectors(select(0u, P.weight + i, weighs));
+    let centers = P.norms == LAYER_NORM;
+    let y = vec4<f32>(weighted(x.x, centers, weighs, w.x), weighted(x.y, centers, weighs, w.y),
+        weighted(x.z, centers, weighs, w.z), weighted(x.w, centers, weighs, w.w));
+    if (P.bias == NONE) { return y; }
+    let b = vectors(P.bias + i);
+    return vec4<f32>(add(y.x, settle(b.x)), add(y.y, settle(b.y)), add(y.z, settle(b.z)), add(y.w, settle(b.w)));
+}
+
+fn largest_of(x: vec4<f32>) -> u32 { return max(max(magnitude(x.x), magnitude(x.y)), max(magnitude(x.z), magnitude(x.w))); }
+
+fn codes(x: vec4<f32>, inverse: f32) -> u32 {
+    return code_of(x.x, inverse) | (code_of(x.y, inverse) << 8u) | (code_of(x.z, inverse) << 16u) | (code_of(x.w, inverse) << 24u);
+}
+
+// The largest of the LARGEST of so many invocations from one on: a multiple of 4.
+fn largest_of_block(first: u32, count: u32) -> u32 {
+    var largest = 0u;
+    for (var i = first; i < first + count; i += 4u) {
+        largest = max(largest, max(max(LARGEST[i], LARGEST[i + 1u]), max(LARGEST[i + 2u], LARGEST[i + 3u])));
+    }
+    return largest;
+}
+
+// An invocation has 8 elements of a pass, so that 4 of them have a block of 32, and 32 one of 256.
 fn quantized(invocation: u32) {
-    let parts = select(1u, 8u, P.form == Q8X256);
+    let members = select(4u, 32u, P.form == Q8X256);
+    let z = number(0u);
     // As often for each invocation: there are barriers inside.
-    for (var base = 0u; base < P.n / 32u; base += 64u) {
-        let part = base + invocation;
-        let inside = part < P.n / 32u;
-        var largest = 0u;
-        if (inside) { for (var i = 0u; i < 32u; i++) { largest = max(largest, magnitude(value(part * 32u + i))); } }
-        LARGEST[invocation] = largest;
+    for (var base = 0u; base < P.n; base += PASS) {
+        let first = base + 8u * invocation;
+        let inside = first < P.n;
+        var x = vec4<f32>(z, z, z, z);
+        var y = x;
+        if (inside) {
+            let a = elements(first);
+            let b = elements(first + 4u);
+            x = values(first, a);
+            y = values(first + 4u, b);
+        }
+        LARGEST[invocation] = max(largest_of(x), largest_of(y));
         workgroupBarrier();
-        let first = invocation / parts * parts;
-        for (var i = 0u; i < parts; i++) { largest = max(largest, LARGEST[first + i]); }
-        if (inside) { codes(part * 32u, largest, select(NONE, part / parts, part % parts == 0u)); }
+        let largest = largest_of_block(invocation / members * members, members);
+        if (inside) {
+            if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
+            let inverse = inverse_of(largest);
+            let row = ROW * P.out_stride;
+            Q[row + first / 4u] = codes(x, inverse);
+            Q[row + first / 4u + 1u] = codes(y, inverse);
+            if (invocation % members == 0u) { Q[row + P.n / 4u + first / (8u * members)] = step_of(largest); }
+        }
         workgroupBarrier();
     }
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     ROW = group.x;
-    for (var i = invocation; i < P.attention; i += 64u) { ATTENTION[ROW * P.attention + i] = 0u; }
-    for (var i = invocation; i < P.feed_forward; i += 64u) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
+    for (var i = invocation; i < P.attention; i += THREADS) { ATTENTION[ROW * P.attention + i] = 0u; }
+    for (var i = invocation; i < P.feed_forward; i += THREADS) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
     if (P.adds == ADDS_NORM) { add_branch(invocation); }
     if (P.adds == ADDS_EXPERTS) { add_experts(invocation); }
     if (P.form == NOTHING) { return; }
     if (P.norms != NO_NORM) { norm(P.n, P.norms == LAYER_NORM, P.epsilon, invocation); }
     if (P.form == IN_PLACE) {
-        for (var i = invocation; i < P.n; i += 64u) { X[ROW * P.n + i] = value(i); }
+        for (var i = invocation; i < P.n; i += THREADS) { X[ROW * P.n + i] = value(i); }
         return;
     }
     if (P.form >= Q8X32) { quantized(invocation); } else { floats(invocation); }

@@ -66,13 +66,14 @@ fn place(workgroup: u32, slot: u32, slots: u32) -> Place {
         let output = workgroup * half + slot % half;
         return Place(slot / half, output, output < P.segments[0].outputs);
     }
-    var output = workgroup * slots + slot;
-    var segment = 0u;
-    while (segment < 2u && output >= P.segments[segment].outputs) {
-        output -= P.segments[segment].outputs;
-        segment++;
-    }
-    return Place(segment, output, output < P.segments[segment].outputs);
+    let first = P.segments[0].outputs;
+    let second = P.segments[1].outputs;
+    let third = P.segments[2].outputs;
+    let output = workgroup * slots + slot;
+    if (output < first) { return Place(0u, output, true); }
+    if (output - first < second) { return Place(1u, output - first, true); }
+    let last = output - first - second;
+    return Place(2u, last, last < third);
 }
 
 fn biased(at: Place, acc: f32) -> f32 {

@@ -102,6 +102,7 @@ fn weigh(row: u32) {
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     let row = group.x;
     score(row, invocation);
     for (var place = 0u; place < P.used; place++) { choose(row, place, invocation); }

@@ -1,4 +1,5 @@
 //!include num.wgsl
+const PASS = 256u;
 //!include sums.wgsl
 //!include chunk.wgsl
 // Norms and rotates a head of queries, keys or values of a row. Queries go behind all heads; keys and values go to the pool. Beside
@@ -27,6 +28,8 @@ var<workgroup> HEAD: array<f32, 256>;
 fn pool_word(at: u32) -> u32 { return atomicLoad(&POOL[at]); }
 
 fn element(i: u32) -> f32 { return HEAD[i]; }
+
+fn four_elements(i: u32, last: u32) -> vec4<f32> { return vec4<f32>(HEAD[min(i, last)], HEAD[0], HEAD[0], HEAD[0]); }
 
 // Other tokens share the words of keys.
 fn put_half(word: u32, half: u32, bits: u32) {
@@ -141,6 +144,7 @@ fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
     let row = group.x;
     let head = group.y;
     let is_query = head < P.shape.heads;

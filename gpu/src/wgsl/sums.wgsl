@@ -1,53 +1,96 @@
 //!include tree.wgsl
-// Norms of rows. The kernel has `fn element(i: u32) -> f32`, what is normed.
+// Norms of rows, by 256 invocations. The kernel has `fn element(i: u32) -> f32`, what is normed, `fn four_elements(i: u32, last: u32) -> vec4<f32>`,
+// those from `i` on with 256 between them, the last one instead of what is behind it, and `const PASS`, how many are read at a time: 256 or 2048.
 
-var<workgroup> MEAN: f32;
-var<workgroup> INVERSE: f32;
+var<workgroup> TERMS: array<f32, PASS>;
+// Each invocation knows them.
+var<private> MEAN: f32;
+var<private> INVERSE: f32;
 
 // An element, settled, less MEAN where the norm centers.
-fn centered(i: u32, centers: bool) -> f32 {
-    let x = settle(element(i));
+fn centered(element: f32, centers: bool) -> f32 {
+    let x = settle(element);
     if (!centers) { return x; }
     return settle(sub(x, MEAN));
+}
+
+// What a sum has of element `i` of `n`: of those behind the last one nothing.
+fn term(element: f32, i: u32, n: u32, centers: bool, squares: bool) -> f32 {
+    let x = centered(element, centers);
+    let y = select(x, mul(x, x), squares);
+    return number(select(bitcast<u32>(y), 0u, i >= n));
+}
+
+// The terms of four elements with 256 between them.
+fn put_four(at: u32, i: u32, x: vec4<f32>, n: u32, centers: bool, squares: bool) {
+    TERMS[at] = term(x.x, i, n, centers, squares);
+    TERMS[at + 256u % PASS] = term(x.y, i + 256u, n, centers, squares);
+    TERMS[at + 512u % PASS] = term(x.z, i + 512u, n, centers, squares);
+    TERMS[at + 768u % PASS] = term(x.w, i + 768u, n, centers, squares);
+}
+
+// The terms of a pass.
+fn put_terms(first: u32, n: u32, centers: bool, squares: bool, invocation: u32) {
+    let i = first + invocation;
+    if (PASS == 256u) {
+        TERMS[invocation] = term(element(min(i, n - 1u)), i, n, centers, squares);
+        return;
+    }
+    // All are read before the first one is needed.
+    let x = four_elements(i, n - 1u);
+    let y = four_elements(i + 1024u, n - 1u);
+    put_four(invocation, i, x, n, centers, squares);
+    put_four(invocation + 1024u % PASS, i + 1024u, y, n, centers, squares);
+}
+
+// A lane's sum with 8 terms, in order.
+fn with_terms(sum: f32, at: u32) -> f32 {
+    let a = TERMS[at];
+    let b = TERMS[at + 16u];
+    let c = TERMS[at + 32u];
+    let d = TERMS[at + 48u];
+    let e = TERMS[at + 64u];
+    let f = TERMS[at + 80u];
+    let g = TERMS[at + 96u];
+    let h = TERMS[at + 112u];
+    return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
+}
+
+// The sum of `n` elements, or of their squares, in 16 lanes. All invocations call it.
+fn summed(n: u32, centers: bool, squares: bool, invocation: u32) -> f32 {
+    var sum = number(0u);
+    for (var first = 0u; first < n; first += PASS) {
+        put_terms(first, n, centers, squares, invocation);
+        workgroupBarrier();
+        if (invocation < 16u) {
+            for (var at = invocation; at < min(PASS, n - first); at += 128u) { sum = with_terms(sum, at); }
+        }
+        workgroupBarrier();
+    }
+    if (invocation < 16u) { LANES[invocation] = sum; }
+    workgroupBarrier();
+    return tree16();
 }
 
 // MEAN is that of `n` elements where the norm centers, and INVERSE is 1 / sqrt(mean square around it + epsilon) afterwards. All
 // invocations call it.
 fn norm(n: u32, centers: bool, epsilon: f32, invocation: u32) {
-    if (centers && invocation < 16u) {
-        var sum = number(0u);
-        for (var i = invocation; i < n; i += 16u) { sum = add(sum, settle(element(i))); }
-        LANES[invocation] = sum;
-    }
-    workgroupBarrier();
-    if (centers && invocation == 0u) {
-        tree16();
-        MEAN = settle(div(LANES[0], of_u32(n)));
-    }
-    workgroupBarrier();
-    if (invocation < 16u) {
-        var sum = number(0u);
-        for (var i = invocation; i < n; i += 16u) {
-            let u = centered(i, centers);
-            sum = add(sum, mul(u, u));
-        }
-        LANES[invocation] = sum;
-    }
-    workgroupBarrier();
-    if (invocation == 0u) {
-        tree16();
-        let square = div(LANES[0], of_u32(n));
-        let inverse = div(number(0x3f800000u), root(add(square, epsilon)));
-        INVERSE = number(select(0x7fc00000u, bitcast<u32>(inverse), is_finite(square)));
-    }
-    workgroupBarrier();
+    if (centers) { MEAN = settle(div(summed(n, false, false, invocation), of_u32(n))); }
+    let square = div(summed(n, centers, true, invocation), of_u32(n));
+    let inverse = div(number(0x3f800000u), root(add(square, epsilon)));
+    INVERSE = number(select(0x7fc00000u, bitcast<u32>(inverse), is_finite(square)));
 }
 
-// An element after the norm; `weight` and `bias` are where its weights and biases begin among the vectors, NONE without.
+// An element after the norm; with a weight where there are some.
+fn weighted(element: f32, centers: bool, weighs: bool, weight: f32) -> f32 {
+    let y = mul(centered(element, centers), INVERSE);
+    return settle(select(y, mul(y, settle(weight)), weighs));
+}
+
+// Element `i` after the norm; `weight` and `bias` are where its weights and biases begin among the vectors, NONE without.
 fn normed(i: u32, centers: bool, weight: u32, bias: u32) -> f32 {
-    var y = mul(centered(i, centers), INVERSE);
-    if (weight != NONE) { y = mul(y, settle(V[weight + i])); }
-    y = settle(y);
+    let weighs = weight != NONE;
+    let y = weighted(element(i), centers, weighs, V[select(0u, weight + i, weighs)]);
     if (bias == NONE) { return y; }
     return add(y, settle(V[bias + i]));
 }

@@ -2,9 +2,11 @@
 
 var<workgroup> LANES: array<f32, 16>;
 
-// Lane 0 has the sum afterwards.
-fn tree16() {
-    for (var half = 8u; half > 0u; half >>= 1u) {
-        for (var i = 0u; i < half; i++) { LANES[i] = add(LANES[i], LANES[i + half]); }
-    }
+fn half_of_tree(lane: u32) -> f32 { return add(LANES[lane], LANES[lane + 8u]); }
+
+fn quarter_of_tree(lane: u32) -> f32 { return add(half_of_tree(lane), half_of_tree(lane + 4u)); }
+
+// The sum of all lanes, for each invocation that calls it.
+fn tree16() -> f32 {
+    return add(add(quarter_of_tree(0u), quarter_of_tree(2u)), add(quarter_of_tree(1u), quarter_of_tree(3u)));
 }

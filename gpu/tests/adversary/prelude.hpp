@@ -27,6 +27,15 @@ template <class T> struct vec3 {
     vec3(T x, T y, T z) : x(x), y(y), z(z) {}
 };
 
+template <class T> struct vec4 {
+    T x, y, z, w;
+    vec4() = default;
+    vec4(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}
+};
+template <class T> inline vec4<T> operator+(vec4<T> a, vec4<T> b) { return vec4<T>(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+template <class T> inline vec4<T> operator*(vec4<T> a, vec4<T> b) { return vec4<T>(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w); }
+template <class T> inline vec4<T> operator*(vec4<T> a, T b) { return vec4<T>(a.x * b, a.y * b, a.z * b, a.w * b); }
+
 template <class To, class From> inline To bitcast(From from) {
     static_assert(sizeof(To) == sizeof(From));
     To to;

@@ -1,0 +1,64 @@
+//! How long the dispatches of a batch take.
+
+use std::time::Duration;
+
+use super::GpuDevice;
+use crate::catalog::Kernel;
+use crate::error::GpuError;
+use crate::grid::TILE_ROWS;
+use crate::params::{Linear, mode};
+use crate::place::Shaped;
+
+/// A dispatch, and how long it took on the device.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelTime {
+    /// What ran.
+    pub kernel: Kernel,
+    /// Outputs and columns of the matrix that it read; zeros for other kernels.
+    pub matrix: [u32; 2],
+    /// The bytes of that matrix.
+    pub bytes: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+impl GpuDevice<'_, '_> {
+    /// Runs the dispatches of the last batch once more, and returns how long each took. That gives what was there before.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] where the device does not take times; [`GpuError::Timeout`], [`GpuError::Lost`].
+    pub fn times(&self) -> Result<Vec<KernelTime>, GpuError> {
+        let chunks = self.chunks(self.counts[0], self.last);
+        let runs = self.runs.iter().filter(|run| self.counts[run.rows] > 0);
+        let (mut bound, mut dispatches) = (Vec::new(), Vec::new());
+        for run in runs {
+            let rows = self.counts[run.rows];
+            let kernel = run.many.as_ref().filter(|_| rows >= TILE_ROWS).map_or(run.few.0, |many| many.0);
+            bound.push((kernel, run.shaped));
+            dispatches.extend(run.of(rows, chunks));
+        }
+        let times = self.gpu.hardware().timed(dispatches)?;
+        Ok(bound.into_iter().zip(times).map(|((kernel, shaped), time)| KernelTime::new(kernel, shaped, time)).collect())
+    }
+}
+
+impl KernelTime {
+    fn new(kernel: Kernel, shaped: Shaped, time: Duration) -> Self {
+        let (matrix, bytes) = match shaped {
+            Shaped::Matrix(params) | Shaped::Experts(params) => {
+                let outputs = outputs(&params);
+                ([outputs, params.cols], u64::from(outputs) * u64::from(params.row_bytes))
+            }
+            _ => ([0; 2], 0),
+        };
+        Self { kernel, matrix, bytes, time }
+    }
+}
+
+/// Rows of weights that each row of a batch is multiplied with.
+fn outputs(params: &Linear) -> u32 {
+    let used = params.experts.used.max(1);
+    let all: u32 = params.segments.iter().map(|segment| segment.outputs).sum();
+    debug_assert!(params.mode != mode::GATE || params.segments[2].outputs == 0);
+    all * used
+}
