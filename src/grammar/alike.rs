@@ -47,7 +47,8 @@ impl Matcher<'_, '_> {
         };
         let bounds = items.first().filter(|item| is_counted(item)).map(|item| self.bounds(*item));
         let chars = items.first().filter(|_| bounds.is_some()).map_or(0, |item| item.count);
-        let (Some(least), true) = (self.least_alike(items), bounds != Some(None)) else {
+        // Not `bounds != Some(None)`: Rust 1.97.0 compiles that wrongly (docs/reliability.md).
+        let (Some(least), false) = (self.least_alike(items), matches!(bounds, Some(None))) else {
             return Saved { number: 0, ..from };
         };
         for (place, item) in kept.iter_mut().zip(items) {
