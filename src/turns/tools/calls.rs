@@ -28,20 +28,20 @@ impl ToolTurns<'_> {
         let thinking = Thinking::of(format).filter(|_| !answer.thought.is_empty());
         match thinking.and_then(|thinking| Some((thinking, thinking.around?))) {
             Some((thinking, (open, before, after))) => {
-                frame(if is_open || is_unmarked { &[] } else { open }, put)?;
-                frame(if is_open && thinking.opens_thought(None) { &[] } else { before }, put)?;
+                frame(if is_open || is_unmarked { "" } else { open }, put)?;
+                frame(if is_open && thinking.opens_thought(None) { "" } else { before }, put)?;
                 put(Piece::Text(answer.thought))?;
                 frame(after, put)?;
             }
             // A blank is for text.
-            None if text.is_empty() && format.assistant.before == [Piece::Frame(" ")] => {}
-            None => frame(if is_open || is_unmarked { &[] } else { format.assistant.before }, put)?,
+            None if text.is_empty() && format.assistant.before == " " => {}
+            None => frame(if is_open || is_unmarked { "" } else { format.assistant.before }, put)?,
         }
         put(Piece::Text(text))?;
         let joint = match (text.is_empty(), answer.thought.is_empty()) {
             (false, _) => self.format.joint,
             (true, true) => self.format.lone,
-            (true, false) => &[],
+            (true, false) => "",
         };
         self.calls(answer.calls, joint, put)?;
         if self.format.results.is_inside && !answer.calls.is_empty() {

@@ -1,6 +1,6 @@
 //! The list of tools, where a conversation begins.
 
-use super::super::pieces::{At, Frame};
+use super::super::pieces::{At, Frame, piece};
 use super::super::{Message, Piece};
 use super::{Offer, Put, ToolTurns, gemma, namespace, python, spaced, tags};
 use crate::tools::{Tool, Tools, json};
@@ -230,5 +230,10 @@ fn indented<E>(tool: &Tool<'_>, depth: usize, put: Put<'_, E>) -> Result<(), E> 
 
 /// Hands over the pieces of a frame.
 pub(super) fn frame<E>(frame: Frame, put: Put<'_, E>) -> Result<(), E> {
-    frame.iter().copied().try_for_each(put)
+    let mut at = 0;
+    while let Some((piece, next)) = piece(frame, at) {
+        put(piece)?;
+        at = next;
+    }
+    Ok(())
 }

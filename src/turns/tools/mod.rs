@@ -261,7 +261,7 @@ impl<'t> ToolTurns<'t> {
         let is_inside = self.in_results && self.format.results.is_inside;
         let thinking = Thinking::of(turns.format()).zip(think).filter(|_| !is_inside);
         let pieces = match thinking {
-            _ if self.in_results && self.format.results.is_unmarked => turns.reply_with(Some(&[])),
+            _ if self.in_results && self.format.results.is_unmarked => turns.reply_with(Some("")),
             Some((thinking, think)) => turns.reply_thinking(thinking, think),
             None => turns.reply(),
         };
