@@ -9,13 +9,15 @@ use gleed::turns::{Answer, Message, Piece, Role, ToolCall, ToolFormat, ToolResul
 use serde_json::{Value, json};
 
 /// Templates, their turn format and their tool format.
-const FAMILIES: [(&str, &str, &str); 6] = [
+const FAMILIES: [(&str, &str, &str); 8] = [
     ("nemotron3", "nemotron3", "nemotron3"),
     ("smollm3", "smollm3", "smollm3"),
     ("deepseek-v3", "deepseek-v3", "deepseek-r1"),
     ("deepseek-v3", "deepseek-r1", "deepseek-r1"),
     ("deepseek-v3.1", "deepseek-v3.1", "deepseek-v3.1"),
     ("spark2.5", "spark2.5", "spark2.5"),
+    ("seed-oss", "seed-oss", "seed-oss"),
+    ("minicpm5", "minicpm5", "minicpm5"),
 ];
 
 /// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no arguments.

@@ -3,7 +3,7 @@
 use super::super::pieces::{At, Frame};
 use super::super::{Piece, Thinking};
 use super::list::frame;
-use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, spaced};
+use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, python, spaced};
 use crate::tools::CallFormat;
 use crate::tools::json;
 
@@ -130,7 +130,9 @@ impl ToolTurns<'_> {
 fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'static str) {
     match calls {
         CallFormat::Glm4_5 if is_tight => ("", "", ""),
-        CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 => ("", "\n", ""),
+        CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 | CallFormat::SeedOss | CallFormat::MiniCpm5 => {
+            ("", "\n", "")
+        }
         CallFormat::MistralV3 => ("[TOOL_CALLS][", ", ", "]"),
         CallFormat::Lfm2 => ("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
         CallFormat::Granite3 => ("<|tool_call|>[", ", ", "]"),
@@ -176,7 +178,7 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
             put(Piece::Frame("[ARGS]"))?;
             spaced::json(call.arguments, put)
         }
-        CallFormat::Lfm2 => python(call, put),
+        CallFormat::Lfm2 => arguments_of_python(call, put),
         CallFormat::Gemma4 | CallFormat::FunctionGemma => {
             put(Piece::Frame("<|tool_call>"))?;
             put(Piece::Text("call:"))?;
@@ -186,6 +188,8 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
         }
         CallFormat::DeepSeek => deep_seek(call, format.is_tight, put),
         CallFormat::Qwen3_5 => parameters(call, put),
+        CallFormat::SeedOss => seed_oss(call, put),
+        CallFormat::MiniCpm5 => quoted(call, put),
         CallFormat::Glm4_5 => keys_and_values(call, line, put),
         CallFormat::KimiK2 => {
             put(Piece::Frame("<|tool_call_begin|>"))?;
@@ -222,7 +226,7 @@ fn deep_seek<E>(call: &ToolCall<'_>, is_tight: bool, put: Put<'_, E>) -> Result<
 }
 
 /// `N(k="v", b=True)`.
-fn python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+fn arguments_of_python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text(call.name))?;
     put(Piece::Text("("))?;
     for (index, (name, value, _)) in json::members(call.arguments).enumerate() {
@@ -249,6 +253,43 @@ fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     }
     put(Piece::Text("</function>\n"))?;
     put(Piece::Frame("</tool_call>"))
+}
+
+/// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as Python prints them.
+fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<seed:tool_call>"))?;
+    for part in ["\n<function=", call.name, ">\n"] {
+        put(Piece::Text(part))?;
+    }
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Text("<parameter="))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text(">"))?;
+        python::string(value, put)?;
+        put(Piece::Text("</parameter>\n"))?;
+    }
+    put(Piece::Text("</function>\n"))?;
+    put(Piece::Frame("</seed:tool_call>"))
+}
+
+/// `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The tags begin with tokens.
+fn quoted<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<function"))?;
+    for part in [" name=\"", call.name, "\">"] {
+        put(Piece::Text(part))?;
+    }
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Frame("<param"))?;
+        put(Piece::Text(" name=\""))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text("\">"))?;
+        let is_data = json::string(value).is_some_and(|text| json::chars(text).any(|c| matches!(c, '<' | '&' | '\n')));
+        put(Piece::Text(if is_data { "<![CDATA[" } else { "" }))?;
+        python::string(value, put)?;
+        put(Piece::Text(if is_data { "]]>" } else { "" }))?;
+        put(Piece::Frame("</param>"))?;
+    }
+    put(Piece::Frame("</function>"))
 }
 
 /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`, with this for the line ends.

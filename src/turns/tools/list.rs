@@ -2,7 +2,7 @@
 
 use super::super::pieces::{At, Frame, piece};
 use super::super::{Message, Piece};
-use super::{Offer, Put, ToolTurns, gemma, namespace, python, spaced, tags};
+use super::{Offer, Put, ToolTurns, definitions, gemma, namespace, python, spaced, tags};
 use crate::tools::{Tool, Tools, json};
 
 /// How tools are listed.
@@ -42,6 +42,8 @@ pub(super) enum List {
     Headings,
     /// Each in a block of Markdown.
     Blocks,
+    /// Definitions of functions in Python.
+    Definitions,
 }
 
 impl ToolTurns<'_> {
@@ -183,6 +185,7 @@ impl List {
             Self::Tags => tags::function(tool, false, put),
             Self::TagsInOrder => tags::function(tool, true, put),
             Self::Headings => heading(tool, put),
+            Self::Definitions => definitions::function(tool, put),
             Self::Blocks => {
                 put(Piece::Text("\n```json\n"))?;
                 wrapped(tool, put)?;

@@ -1,6 +1,7 @@
 //! Turns that offer tools, call them and report their results.
 
 mod calls;
+mod definitions;
 mod formats;
 mod gemma;
 mod list;

@@ -35,6 +35,22 @@ pub(super) const QWEN3: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
+/// MiniCPM 5. A system message with `<tool_def_sep>` in it has the list at its end here.
+pub(super) const MINICPM5: ToolFormat = ToolFormat {
+    name: "minicpm5",
+    turns: &["minicpm5"],
+    calls: CallFormat::MiniCpm5,
+    before: "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>",
+    after: concat!(
+        "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just ",
+        "answer normally and do not include any <function ... </function>.\n- When calling a function, return an XML object ",
+        "within <function ... </function> using:\n<function name=\"function-name\"><param name=\"param-name\">param-value",
+        "</param></function>\n- param-value may be multi-line. If it contains <, & or newline characters, wrap it in a CDATA ",
+        "block: <param name=\"param-name\"><![CDATA[...multi-line value...]]></param>"
+    ),
+    ..QWEN3
+};
+
 pub(super) const QWEN2_5: ToolFormat = ToolFormat { name: "qwen2.5", turns: &["qwen2.5", "mimo"], ..QWEN3 };
 
 pub(super) const QWEN3_5: ToolFormat = ToolFormat {

@@ -262,6 +262,29 @@ pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
+pub(super) const SEED_OSS: ToolFormat = ToolFormat {
+    name: "seed-oss",
+    turns: &["seed-oss"],
+    calls: CallFormat::SeedOss,
+    offer: Offer::InSystem("", ""),
+    default: Some(
+        "You are Doubao, a helpful AI assistant. You may call one or more functions to assist with the user query.",
+    ),
+    list: List::Definitions,
+    after: concat!(
+        "\n工具调用请遵循如下格式:\n",
+        "<seed:tool_call>",
+        "\n<function=example_function_name>\n<parameter=example_parameter_1>value_1</parameter>\n",
+        "<parameter=example_parameter_2>This is the value for the second parameter\nthat can span\nmultiple lines",
+        "</parameter>\n</function>\n",
+        "</seed:tool_call>",
+        "\n"
+    ),
+    joint: "\n\n",
+    results: Results { body: Body::Plain("<seed:bos>tool\n", "<seed:eos>"), ..PLAIN.results },
+    ..PLAIN
+};
+
 pub(super) const PHI4_MINI: ToolFormat = ToolFormat {
     name: "phi4-mini",
     turns: &["phi4-mini"],
