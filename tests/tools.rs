@@ -194,7 +194,7 @@ fn every_format_reads_its_calls() {
     let arguments = json!({"s": "a\n</param></function> & b", "n": 5, "v": "5 > 4"});
     expect(MiniCpm5, quoted, &[("f", arguments), ("g.h-2", json!({}))], &[]);
     expect(MiniCpm5, "<function name=\"f\"><param name=\"s\">a</para", &[], &[(CallErrorKind::Incomplete, 42)]);
-    expect(MiniCpm5, "<function name=\"f\"><parameter=s>", &[], &[(CallErrorKind::Invalid, 20)]);
+    expect(MiniCpm5, "<function name=\"f\"><parameter=s>", &[], &[(CallErrorKind::Invalid, 19)]);
     let keyed = "Hm.<|tools_prefix|>[{\"f\": {\"n\": 1}}, {\"g.h-2\": {}}]<|tools_suffix|>";
     expect(Apertus, keyed, &[("f", json!({"n": 1})), ("g.h-2", json!({}))], &[]);
     expect(Apertus, "<|tools_prefix|>[{\"f\": {}, \"g.h-2\": {}}]", &[], &[(CallErrorKind::Invalid, 17)]);

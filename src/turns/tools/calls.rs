@@ -14,7 +14,7 @@ impl ToolTurns<'_> {
         }
         let goes_on = self.in_results && self.format.results.is_inside;
         let is_unmarked = self.in_results && self.format.results.is_unmarked;
-        self.in_results = false;
+        self.close_inside(put)?;
         let is_harmony = self.format.calls == CallFormat::Harmony;
         if is_harmony && !(answer.calls.is_empty() && answer.thought.is_empty()) {
             return self.harmony(answer, put);
@@ -104,6 +104,12 @@ impl ToolTurns<'_> {
         put(Piece::Frame(self.format.close_calls))
     }
 
+    /// Ends results in the model's own turn.
+    pub(super) fn close_inside<E>(&mut self, put: Put<'_, E>) -> Result<(), E> {
+        let is_inside = core::mem::take(&mut self.in_results) && self.format.results.is_inside;
+        frame(if is_inside { self.format.results.close } else { "" }, put)
+    }
+
     pub(super) fn write_result<E>(&mut self, result: ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
         let results = &self.format.results;
         if self.in_results {
@@ -134,6 +140,7 @@ fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'s
             ("", "\n", "")
         }
         CallFormat::MistralV3 => ("[TOOL_CALLS][", ", ", "]"),
+        CallFormat::Apertus => ("<|tools_prefix|>[", ", ", "]<|tools_suffix|>"),
         CallFormat::Lfm2 => ("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
         CallFormat::Granite3 => ("<|tool_call|>[", ", ", "]"),
         CallFormat::Phi4Mini => ("<|tool_call|>[", ", ", "]<|/tool_call|>"),
@@ -190,6 +197,13 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
         CallFormat::Qwen3_5 => parameters(call, put),
         CallFormat::SeedOss => seed_oss(call, put),
         CallFormat::MiniCpm5 => quoted(call, put),
+        CallFormat::Apertus => {
+            for part in ["{\"", call.name, "\": "] {
+                put(Piece::Text(part))?;
+            }
+            spaced::json(call.arguments, put)?;
+            put(Piece::Text("}"))
+        }
         CallFormat::Glm4_5 => keys_and_values(call, line, put),
         CallFormat::KimiK2 => {
             put(Piece::Frame("<|tool_call_begin|>"))?;

@@ -2,7 +2,7 @@
 
 use super::super::pieces::{At, Frame, piece};
 use super::super::{Message, Piece};
-use super::{Offer, Put, ToolTurns, definitions, gemma, namespace, python, spaced, tags};
+use super::{Offer, Put, ToolTurns, definitions, gemma, namespace, python, spaced, tags, typed};
 use crate::tools::{Tool, Tools, json};
 
 /// How tools are listed.
@@ -44,6 +44,8 @@ pub(super) enum List {
     Blocks,
     /// Definitions of functions in Python.
     Definitions,
+    /// Types of TypeScript, in lines of their own.
+    Typed,
 }
 
 impl ToolTurns<'_> {
@@ -138,7 +140,7 @@ impl List {
             Self::Array | Self::Functions => ("[", ", ", "]"),
             Self::ArrayLines => ("[", ",\n", "]"),
             Self::Indented => ("[\n    ", ",\n    ", "\n]"),
-            Self::Signatures => ("", "\n", ""),
+            Self::Signatures | Self::Typed => ("", "\n", ""),
             _ => ("", "", ""),
         };
         put(Piece::Text(open))?;
@@ -186,6 +188,7 @@ impl List {
             Self::TagsInOrder => tags::function(tool, true, put),
             Self::Headings => heading(tool, put),
             Self::Definitions => definitions::function(tool, put),
+            Self::Typed => typed::function(tool, put),
             Self::Blocks => {
                 put(Piece::Text("\n```json\n"))?;
                 wrapped(tool, put)?;

@@ -16,7 +16,7 @@ use chatml::{
 };
 use deepseek::{DEEPSEEK_R1, DEEPSEEK_V3_1};
 use others::{
-    GEMMA4, GLM4_5, GLM4_7, GRANITE_3, GRANITE_3_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN,
+    APERTUS, GEMMA4, GLM4_5, GLM4_7, GRANITE_3, GRANITE_3_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN,
     MISTRAL_V7, MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI, SEED_OSS, SPARK2_5,
 };
 
@@ -56,6 +56,7 @@ pub(super) const ALL: &[ToolFormat] = &[
     HERMES_PRO,
     SEED_OSS,
     MINICPM5,
+    APERTUS,
 ];
 
 /// What most formats have in common.
@@ -85,6 +86,7 @@ const PLAIN: ToolFormat = ToolFormat {
         body: Body::Plain("", ""),
         close: "",
         is_inside: false,
+        again: "",
         is_unmarked: false,
     },
 };

@@ -262,6 +262,26 @@ pub(super) const NEMOTRON_NANO_V2: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
+/// Apertus, not thinking.
+pub(super) const APERTUS: ToolFormat = ToolFormat {
+    name: "apertus",
+    turns: &["apertus"],
+    calls: CallFormat::Apertus,
+    offer: Offer::InSystem("", ""),
+    after_system: Some("<|developer_end|>"),
+    before: "<|system_end|><|developer_start|>Deliberation: disabled\nTool Capabilities:\n",
+    list: List::Typed,
+    results: Results {
+        open: "[",
+        between: ", ",
+        close: "]",
+        is_inside: true,
+        again: "<|assistant_start|>",
+        ..PLAIN.results
+    },
+    ..PLAIN
+};
+
 pub(super) const SEED_OSS: ToolFormat = ToolFormat {
     name: "seed-oss",
     turns: &["seed-oss"],
