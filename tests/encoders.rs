@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::encoder::{VOCAB, encoder};
+use common::encoder::{VOCAB, encoder, encoder_of_code};
 use common::gguf_writer::{GgufWriter, Meta};
 use common::random::Rng;
 use common::reference::Reference;
@@ -54,7 +54,7 @@ fn bert(fused: bool) -> GgufWriter {
 }
 
 /// Models of all kinds, with names.
-fn models() -> [(&'static str, GgufWriter); 13] {
+fn models() -> [(&'static str, GgufWriter); 15] {
     [
         ("llama", llama()),
         ("gemma-embedding", gemma()),
@@ -64,6 +64,8 @@ fn models() -> [(&'static str, GgufWriter); 13] {
         ("nomic-bert-moe", encoder("nomic-bert-moe", 8, true)),
         ("jina-bert-v2", encoder("jina-bert-v2", 9, false)),
         ("jina-bert-v2, one matrix", encoder("jina-bert-v2", 9, true)),
+        ("jina-bert-v2 of code", encoder_of_code(9, false)),
+        ("jina-bert-v2 of code, one matrix", encoder_of_code(8, true)),
         ("jina-bert-v3", encoder("jina-bert-v3", 8, true)),
         ("modern-bert", encoder("modern-bert", 8, true)),
         ("neo-bert", like_llama("neo-bert")),
@@ -475,6 +477,14 @@ fn files_that_ask_for_more_are_refused_by_name() {
     for name in ["blk.0.attn_norm_2.weight", "cls.norm.weight", "blk.0.attn_q_norm.weight", "output.weight"] {
         let mut writer = bert(false);
         let _ = matrix(&mut writer, name, [27, 1]);
+        assert!(refused(&writer).contains(name), "{name}: {}", refused(&writer));
+    }
+    // Norms that some layers have and others do not.
+    for name in
+        ["blk.1.attn_norm_2.weight", "blk.0.attn_norm_2.bias", "blk.1.attn_q_norm.weight", "blk.0.attn_k_norm.bias"]
+    {
+        let mut writer = encoder_of_code(9, false);
+        writer.tensors.retain(|tensor| tensor.name != name);
         assert!(refused(&writer).contains(name), "{name}: {}", refused(&writer));
     }
 }

@@ -9,13 +9,16 @@ use gleed::turns::{Answer, Message, Piece, Role, ToolCall, ToolFormat, ToolResul
 use serde_json::{Value, json};
 
 /// Templates, their turn format and their tool format.
-const FAMILIES: [(&str, &str, &str); 6] = [
+const FAMILIES: [(&str, &str, &str); 9] = [
     ("nemotron3", "nemotron3", "nemotron3"),
     ("smollm3", "smollm3", "smollm3"),
     ("deepseek-v3", "deepseek-v3", "deepseek-r1"),
     ("deepseek-v3", "deepseek-r1", "deepseek-r1"),
     ("deepseek-v3.1", "deepseek-v3.1", "deepseek-v3.1"),
     ("spark2.5", "spark2.5", "spark2.5"),
+    ("seed-oss", "seed-oss", "seed-oss"),
+    ("minicpm5", "minicpm5", "minicpm5"),
+    ("apertus", "apertus", "apertus"),
 ];
 
 /// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no arguments.
@@ -189,6 +192,34 @@ fn tools_are_offered_as_templates_ask() {
     // Models whose template says nothing of tools are offered them as Hermes is.
     let chatml = TurnFormat::named("chatml").unwrap();
     assert_eq!(ToolFormat::of(chatml, Some("<|im_start|>")).map(ToolFormat::name), Some("hermes"));
+}
+
+/// What Apertus is told of values in values, of choices and of defaults.
+#[test]
+fn types_are_those_of_the_template() {
+    let types = [
+        r#"{"type": "array", "items": {"type": "array", "items": {"type": "integer"}}, "nullable": true}"#,
+        r#"{"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array",
+            "items": {"type": "boolean"}}}, "required": ["b"]}}"#,
+        r#"{"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}, "description": "Some."}"#,
+        r#"{"type": "array", "items": {"type": ["object", "object"]}}"#,
+        r#"{"type": "array", "items": {"type": "string", "enum": ["a"]}, "default": ["a"]}"#,
+        r#"{"type": "array", "nullable": true}"#,
+        r#"{"type": "object", "properties": {"x": {"type": "object"}, "y": {"type": ["integer"]}}, "required": ["x"]}"#,
+        r#"{"oneOf": [{"type": "string", "description": "Text."}, {"type": "integer", "default": 5}, {"type": "null"}]}"#,
+        r#"{"type": "string", "nullable": true, "default": "ü\"x"}"#,
+        r#"{"type": "string", "enum": ["a", "b c"], "default": "a", "description": ""}"#,
+        r#"{"type": "number", "nullable": true, "default": 1.5}"#,
+        r#"{"description": "Anything."}"#,
+    ];
+    let members: Vec<String> = types.iter().zip('a'..).map(|(json, name)| format!("\"{name}\": {json}")).collect();
+    let list = format!(
+        r#"[{{"type": "function", "function": {{"name": "f", "description": "d", "parameters": {{"type": "object", "properties":
+            {{{}}}, "required": ["c", "z"]}}}}}}]"#,
+        members.join(", ")
+    );
+    let (turns, tools) = (TurnFormat::named("apertus").unwrap(), ToolFormat::named("apertus").unwrap());
+    assert_eq!(written(turns, tools, &list, &TALKS[1]), rendered("apertus", turns, tools, &list, &TALKS[1]));
 }
 
 /// What is written is read as the same calls.

@@ -186,6 +186,19 @@ fn every_format_reads_its_calls() {
     let tags = "<tool_call>\n<function=f>\n<parameter=s>\n5\n</parameter>\n<parameter=n>\n5\n</parameter>\n<parameter=v>\n\
         [True, 'x']\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g.h-2>\n</function>\n</tool_call>";
     expect(Qwen3_5, tags, &[("f", json!({"s": "5", "n": 5, "v": [true, "x"]})), ("g.h-2", json!({}))], &[]);
+    let seed = "Hm.<seed:tool_call>\n<function=f>\n<parameter=s>a\n5</parameter>\n<parameter=l>[1.5, None]</parameter>\n</function>\n\
+        </seed:tool_call>\n<seed:tool_call>\n<function=g.h-2>\n</function>\n</seed:tool_call>";
+    expect(SeedOss, seed, &[("f", json!({"s": "a\n5", "l": [1.5, null]})), ("g.h-2", json!({}))], &[]);
+    let quoted = "Hm.<function name=\"f\"><param name=\"s\"><![CDATA[a\n</param></function> & b]]></param><param name=\"n\">5</param>\
+        <param name=\"v\">5 > 4</param></function>\n<function name=\"g.h-2\"></function>";
+    let arguments = json!({"s": "a\n</param></function> & b", "n": 5, "v": "5 > 4"});
+    expect(MiniCpm5, quoted, &[("f", arguments), ("g.h-2", json!({}))], &[]);
+    expect(MiniCpm5, "<function name=\"f\"><param name=\"s\">a</para", &[], &[(CallErrorKind::Incomplete, 42)]);
+    expect(MiniCpm5, "<function name=\"f\"><parameter=s>", &[], &[(CallErrorKind::Invalid, 19)]);
+    let keyed = "Hm.<|tools_prefix|>[{\"f\": {\"n\": 1}}, {\"g.h-2\": {}}]<|tools_suffix|>";
+    expect(Apertus, keyed, &[("f", json!({"n": 1})), ("g.h-2", json!({}))], &[]);
+    expect(Apertus, "<|tools_prefix|>[{\"f\": {}, \"g.h-2\": {}}]", &[], &[(CallErrorKind::Invalid, 17)]);
+    expect(Apertus, "<|tools_prefix|>[{\"f\": 5}]", &[], &[(CallErrorKind::NoObject, 23)]);
     let keys = "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a\n<b></arg_value>\n<arg_key>n</arg_key>\n<arg_value>5\
         </arg_value>\n</tool_call>\n<tool_call>g.h-2\n</tool_call>";
     expect(Glm4_5, keys, &[("f", json!({"s": "a\n<b>", "n": 5})), ("g.h-2", json!({}))], &[]);

@@ -6,6 +6,8 @@
 
 mod adapters;
 mod add_normed;
+#[cfg(feature = "encoder")]
+mod add_sum_normed;
 mod angles;
 mod attend;
 mod batch;
@@ -52,6 +54,8 @@ mod work;
 
 pub(crate) use adapters::MAX_ADAPTERS;
 pub(crate) use add_normed::AddNormed;
+#[cfg(feature = "encoder")]
+pub(crate) use add_sum_normed::AddSumNormed;
 pub(crate) use angles::Angles;
 pub(crate) use attend::Attend;
 pub(crate) use batch::{Batch, Capacity, Row, Run};
@@ -91,6 +95,18 @@ pub(crate) use store::Store;
 pub(crate) use work::Work;
 
 use crate::device::OpView;
+
+impl Op {
+    /// Whether it reads a branch, which one before it has written.
+    pub(crate) fn reads_branch(&self) -> bool {
+        match self {
+            Self::AddNormed(_) => true,
+            #[cfg(feature = "encoder")]
+            Self::AddSumNormed(_) => true,
+            _ => false,
+        }
+    }
+}
 
 /// Makes the enum [`Op`] of all operations.
 macro_rules! operations {
@@ -141,6 +157,9 @@ operations! {
     Project
     /// The norm of a branch, added to the residual stream.
     AddNormed
+    #[cfg(feature = "encoder")]
+    /// The norm of the residual stream's sum with a branch, added to the residual stream.
+    AddSumNormed
     #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
     /// The norm of the residual stream or of a branch, in its place.
     Renorm

@@ -46,7 +46,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         let Loaded { files, config, program, forms, matrices } = model;
         let uses = |layer, role| model.uses(layer, role);
         let context = Context::carve(arena, files, config, *forms, &uses, capacity)?;
-        let branches = program.has(|op| matches!(op, Op::AddNormed(_)));
+        let branches = program.has(Op::reads_branch);
         let buffers = Buffers::carve(arena, &context, *matrices, [branches, model.has_logits()], capacity)?;
         Ok(Self { program: *program, context, buffers, last_keeping: config.last_keeping() })
     }

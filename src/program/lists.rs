@@ -10,6 +10,8 @@ pub(crate) use super::experts::{
     SHARED_EXPERTS_BOTH_NORMS,
 };
 use super::{LayerKind, Program, Rows, Step};
+#[cfg(feature = "encoder")]
+use crate::ops::AddSumNormed;
 #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
 use crate::ops::Renorm;
 use crate::ops::{
@@ -260,6 +262,12 @@ pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
 /// The norm of the branch, added to the residual stream.
 pub(crate) const fn add_normed(weight: Role) -> Op {
     Op::AddNormed(AddNormed { weight })
+}
+
+/// The norm of the residual stream's sum with the branch, added to the residual stream.
+#[cfg(feature = "encoder")]
+pub(crate) const fn add_sum_normed(weight: Role) -> Op {
+    Op::AddSumNormed(AddSumNormed { weight })
 }
 
 /// The norm of the residual stream or of the branch, in its place.

@@ -79,6 +79,8 @@ impl Tokenizer<'_, '_> {
             }
             (TokenKind::Normal, Algorithm::ByteLevel { .. }) => each_byte_of_alphabet(text, f),
             #[cfg(feature = "encoder")]
+            (TokenKind::Normal, Algorithm::Words { .. }) => text.iter().copied().for_each(f),
+            #[cfg(feature = "encoder")]
             (TokenKind::Normal, Algorithm::WordPiece { .. } | Algorithm::Unigram(_)) => each_byte_of_blanks(text, f),
             (TokenKind::Unused | TokenKind::Undefined, _) => {}
         }

@@ -220,6 +220,15 @@ impl Tokenizer<'_, '_> {
                 }
             }
             #[cfg(feature = "encoder")]
+            (Algorithm::Words { pre, lowercase, .. }, Some(merges)) => {
+                for word in pre.words(part) {
+                    if !word.starts_with(char::is_whitespace) {
+                        self.plain_word(word, lowercase, merges, scratch, output);
+                    }
+                    output.word += word.len();
+                }
+            }
+            #[cfg(feature = "encoder")]
             (Algorithm::WordPiece { lowercase, strip_accents }, _) => {
                 self.word_pieces(part, Fold { lowercase, strip_accents }, scratch, output);
             }

@@ -19,6 +19,9 @@ pub(super) struct PreTokenizer {
     pub(super) has_whole_newlines: bool,
     /// Whether every blank begins a word of its own, and one is put before a line that does not begin with one.
     pub(super) has_metaspace: bool,
+    /// Whether white space only separates words.
+    #[cfg(feature = "encoder")]
+    pub(super) drops_space: bool,
     /// Whether a word that is in the vocabulary becomes that token, without regard to the merges.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
@@ -41,6 +44,8 @@ const fn row(names: &'static [&'static str], rules: &'static [Rule]) -> PreToken
         is_spelled_plainly: false,
         has_whole_newlines: false,
         has_metaspace: false,
+        #[cfg(feature = "encoder")]
+        drops_space: false,
         ignore_merges: false,
         add_bos: false,
     }
@@ -63,6 +68,11 @@ impl PreTokenizer {
         Self { has_metaspace: true, ..self }
     }
 
+    #[cfg(feature = "encoder")]
+    const fn dropping_space(self) -> Self {
+        Self { drops_space: true, ..self }
+    }
+
     const fn adding_bos(self) -> Self {
         Self { add_bos: true, ..self }
     }
@@ -74,7 +84,7 @@ impl PreTokenizer {
 }
 
 /// All pre-tokenizers that are known.
-pub(super) static TABLE: [PreTokenizer; 35] = [
+pub(super) static TABLE: &[PreTokenizer] = &[
     row(
         &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
         &[rules::llama3],
@@ -165,6 +175,8 @@ pub(super) static TABLE: [PreTokenizer; 35] = [
     row(&["granite-embed-multi-311m"], &[rules::lines]).spelled_plainly().keeping_newlines(),
     row(&["sarvam-moe"], &[rules::lines]).spelled_plainly(),
     row(&["mmbert"], &[rules::lines]).spelled_plainly().keeping_newlines().with_metaspace(),
+    #[cfg(feature = "encoder")]
+    row(&["whitespace"], &[rules::words_and_signs]).spelled_plainly().dropping_space(),
     row(
         &["chameleon"],
         &[

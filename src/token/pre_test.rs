@@ -65,7 +65,7 @@ const JAIS2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 const UFAKZEKA: &str = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// A name of each pre-tokenizer, and the expressions that cut up the text one after the other.
-const EXPRESSIONS: [(&str, &[&str]); 30] = [
+const EXPRESSIONS: &[(&str, &[&str])] = &[
     ("llama-bpe", &[LLAMA3]),
     ("dbrx", &[LLAMA3]),
     ("minicpm5", &[r"\p{N}{1,3}", MINICPM5]),
@@ -95,6 +95,8 @@ const EXPRESSIONS: [(&str, &[&str]); 30] = [
     ("ufakzeka", &[UFAKZEKA]),
     ("laguna", &[r"[^\n]+|[\n]+", QWEN2]),
     ("gemma4", &[r"[^\n]+|[\n]+"]),
+    #[cfg(feature = "encoder")]
+    ("whitespace", &[r"\w+|[^\w\s]+"]),
     (
         "chameleon",
         &[
@@ -115,8 +117,9 @@ struct Oracle {
 
 thread_local! {
     static ORACLES: Vec<Oracle> = EXPRESSIONS
+        .iter()
         .map(|(name, list)| Oracle { name, regexes: list.iter().map(|text| Regex::new(text).unwrap()).collect() })
-        .into();
+        .collect();
 }
 
 /// Matches and what is between them.
@@ -179,7 +182,7 @@ proptest! {
 
     #[test]
     fn words_are_the_text(text in any::<String>()) {
-        for row in &pre::TABLE {
+        for row in pre::TABLE {
             prop_assert_eq!(row.words(&text).collect::<String>(), text.as_str());
         }
     }

@@ -128,6 +128,43 @@ impl Tokenizer<'_, '_> {
         }
     }
 
+    /// BPE by characters of a word without blanks: a character that is no token becomes the unknown token. It is left out if there
+    /// is none.
+    #[cfg(feature = "encoder")]
+    pub(super) fn plain_word(
+        &self,
+        word: &str,
+        lowercase: bool,
+        merges: &Merges<'_>,
+        scratch: &mut [u32],
+        output: &mut Output<'_>,
+    ) {
+        let bytes = |(character, _): (char, usize)| character.len_utf8();
+        let (count, total) = folded(word, lowercase).fold((0, 0), |(count, sum), c| (count + 1, sum + bytes(c)));
+        output.need_scratch(scratch_len(count, total), self.specials.search_len());
+        let Some(mut symbols) = Word::new(count, total, scratch) else { return };
+        for (character, _) in folded(word, lowercase) {
+            let mut text = [0; 4];
+            let len = character.encode_utf8(&mut text).len();
+            let id = text.get(..len).and_then(|text| self.tokens.find(text));
+            let id = id.filter(|&id| self.kinds.get(id).is_text()).unwrap_or(NONE);
+            symbols.push(u32::from_le_bytes(text), len as u32, id);
+        }
+        symbols.merge(&ByRank { tokens: &self.tokens, merges });
+        let mut places = Places::new(folded(word, lowercase).map(|c| (bytes(c), c.1)));
+        let mut spelled = 0;
+        for (id, symbol) in symbols.symbols() {
+            if id == NONE {
+                self.vocab.unknown().into_iter().for_each(|id| output.push(id));
+                let (at, character) = places.character(word, spelled);
+                output.lose(at, character.as_bytes());
+            } else {
+                output.push(id);
+            }
+            spelled += symbol.len();
+        }
+    }
+
     /// WordPiece: the longest token that begins a word, then the longest that goes on, and so on. A word for which there is
     /// none becomes the unknown token. It is left out if there is none of that either.
     #[cfg(feature = "encoder")]
@@ -207,6 +244,17 @@ impl Pairs for ByScore<'_> {
         let increasing = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
         Some((!increasing, id))
     }
+}
+
+/// The characters of a word, small ones if `lowercase`, and how many bytes of the word each stands for: the first of those that one
+/// character becomes stands for all of it.
+#[cfg(feature = "encoder")]
+fn folded(word: &str, lowercase: bool) -> impl Iterator<Item = (char, usize)> {
+    word.chars().flat_map(move |c| {
+        let (same, lower) = if lowercase { (None, Some(c.to_lowercase())) } else { (Some(c), None) };
+        let characters = same.into_iter().chain(lower.into_iter().flatten());
+        characters.enumerate().map(move |(index, folded)| (folded, if index == 0 { c.len_utf8() } else { 0 }))
+    })
 }
 
 /// The characters of a SentencePiece word: a blank if `prefix`, then those of `word` with its blanks.

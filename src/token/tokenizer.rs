@@ -68,6 +68,10 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
                 Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
             }
             #[cfg(feature = "encoder")]
+            Algorithm::Words { merges, .. } => {
+                Some(Merges::new(merges, &tokens, &kinds, tables.best_merges, tables.other_merges)?)
+            }
+            #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } | Algorithm::Unigram(_) => None,
         };
         #[cfg(feature = "encoder")]
@@ -139,6 +143,8 @@ impl<'a> Tables<'a> {
             Algorithm::SentencePiece { .. } => (0, 0),
             Algorithm::ByteLevel { merges, .. } | Algorithm::Characters { merges, .. } => (tokens, merges.len()),
             #[cfg(feature = "encoder")]
+            Algorithm::Words { merges, .. } => (tokens, merges.len()),
+            #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } | Algorithm::Unigram(_) => (0, 0),
         };
         Ok(Self {
@@ -186,7 +192,7 @@ fn byte_token(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, byte: u8) -> Option<u3
         Algorithm::Unigram(_) => tokens.find(&name),
         Algorithm::ByteLevel { .. } => tokens.find_bytes(&[byte]),
         #[cfg(feature = "encoder")]
-        Algorithm::WordPiece { .. } => None,
+        Algorithm::WordPiece { .. } | Algorithm::Words { .. } => None,
     }
 }
 

@@ -57,6 +57,9 @@ pub(super) enum Algorithm<'m> {
     /// WordPiece (`bert`): the longest token that begins a word, then the longest that goes on.
     #[cfg(feature = "encoder")]
     WordPiece { lowercase: bool, strip_accents: bool },
+    /// BPE by characters within words, which white space separates (`whitespace`).
+    #[cfg(feature = "encoder")]
+    Words { merges: Array<'m>, pre: &'static PreTokenizer, lowercase: bool },
     /// SentencePiece unigram (`t5`): the tokens of the highest sum of scores.
     #[cfg(feature = "encoder")]
     Unigram(Unigram<'m>),
@@ -111,6 +114,8 @@ impl<'m> Vocab<'m> {
             Algorithm::SentencePiece { .. } => ([Some(1), Some(2), Some(0)], true),
             Algorithm::ByteLevel { pre, .. } | Algorithm::Characters { pre, .. } => ([None; 3], pre.add_bos),
             #[cfg(feature = "encoder")]
+            Algorithm::Words { .. } => ([None; 3], false),
+            #[cfg(feature = "encoder")]
             Algorithm::WordPiece { .. } => (keys.frame(tokens.len())?, true),
             #[cfg(feature = "encoder")]
             Algorithm::Unigram(_) => ([None, Some(1), Some(2)], false),
@@ -139,6 +144,8 @@ impl<'m> Vocab<'m> {
             add_space_prefix: match algorithm {
                 Algorithm::SentencePiece { .. } => keys.flag(ADD_SPACE_PREFIX)?.unwrap_or(true),
                 Algorithm::ByteLevel { .. } | Algorithm::Characters { .. } => false,
+                #[cfg(feature = "encoder")]
+                Algorithm::Words { .. } => false,
                 #[cfg(feature = "encoder")]
                 Algorithm::WordPiece { .. } => true,
                 #[cfg(feature = "encoder")]
@@ -241,6 +248,8 @@ impl<'m> Algorithm<'m> {
             b"gpt2" => Self::bpe(keys, keys.bytes(PRE)?),
             b"gemma4" => Self::bpe(keys, b"gemma4"),
             #[cfg(feature = "encoder")]
+            b"whitespace" => Self::bpe(keys, b"whitespace"),
+            #[cfg(feature = "encoder")]
             b"bert" => {
                 let lowercase = keys.flag(LOWERCASE)?.unwrap_or(true);
                 Ok(Self::WordPiece { lowercase, strip_accents: keys.flag(STRIP_ACCENTS)?.unwrap_or(lowercase) })
@@ -254,6 +263,10 @@ impl<'m> Algorithm<'m> {
         let merges = keys.array(MERGES, |element| element == ValueType::String)?;
         let merges = merges.ok_or(VocabError::Missing(MERGES))?;
         let pre = pre::find(name).ok_or(VocabError::UnknownPreTokenizer(Name::new(name)))?;
+        #[cfg(feature = "encoder")]
+        if pre.drops_space {
+            return Ok(Self::Words { merges, pre, lowercase: keys.flag(LOWERCASE)?.unwrap_or(false) });
+        }
         Ok(if pre.is_spelled_plainly { Self::Characters { merges, pre } } else { Self::ByteLevel { merges, pre } })
     }
 }

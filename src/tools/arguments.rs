@@ -29,6 +29,8 @@ pub(super) enum Writing {
     Gemma(&'static str),
     /// `<parameter=name>\nvalue\n</parameter>`.
     Parameters,
+    /// `<param name="name">value</param>`.
+    Quoted,
     /// `<arg_key>name</arg_key>\n<arg_value>value</arg_value>`.
     KeysAndValues,
 }
@@ -67,6 +69,7 @@ impl<'t> Arguments<'t> {
                 out.result
             }
             Writing::Parameters => self.write_tagged(tool, out, next_parameter),
+            Writing::Quoted => self.write_tagged(tool, out, next_quoted),
             Writing::KeysAndValues => self.write_tagged(tool, out, next_pair),
         }
     }
@@ -146,6 +149,18 @@ fn next_parameter(text: &str, at: &mut usize) -> Option<(usize, usize, usize, us
     Some((name, name_end, value, end.saturating_sub(usize::from(is_cut))))
 }
 
+/// The next parameter whose name is in quotes, and its value. `at` moves behind it.
+fn next_quoted(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)> {
+    let name = find(text, *at, PARAM)?.checked_add(PARAM.len())?;
+    let name_end = find(text, name, "\">")?;
+    let value = name_end.checked_add(2)?;
+    let is_raw = text.get(value..)?.as_bytes().starts_with(CDATA.as_bytes());
+    let value = value.checked_add(if is_raw { CDATA.len() } else { 0 })?;
+    let value_end = find(text, value, if is_raw { CDATA_END } else { PARAM_END })?;
+    *at = find(text, value_end, PARAM_END)?.checked_add(PARAM_END.len())?;
+    Some((name, name_end, value, value_end))
+}
+
 /// The next key and its value. `at` moves behind it.
 fn next_pair(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)> {
     let name = find(text, *at, KEY)?.checked_add(KEY.len())?;
@@ -158,6 +173,10 @@ fn next_pair(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)>
 
 pub(super) const PARAMETER: &str = "<parameter=";
 pub(super) const PARAMETER_END: &str = "</parameter>";
+pub(super) const PARAM: &str = "<param name=\"";
+pub(super) const PARAM_END: &str = "</param>";
+pub(super) const CDATA: &str = "<![CDATA[";
+pub(super) const CDATA_END: &str = "]]>";
 pub(super) const KEY: &str = "<arg_key>";
 pub(super) const KEY_END: &str = "</arg_key>";
 pub(super) const VALUE: &str = "<arg_value>";

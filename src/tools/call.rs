@@ -1,6 +1,9 @@
 //! One call in the writing of each format.
 
-use super::arguments::{Arguments, KEY, KEY_END, PARAMETER, PARAMETER_END, VALUE, VALUE_END, Writing, python};
+use super::arguments::{
+    Arguments, CDATA, CDATA_END, KEY, KEY_END, PARAM, PARAM_END, PARAMETER, PARAMETER_END, VALUE, VALUE_END, Writing,
+    python,
+};
 use super::error::{CallError, CallErrorKind};
 use super::json::{self, Fault};
 use super::literal::{self, Nowhere, Output};
@@ -17,6 +20,10 @@ pub(super) enum Style {
     Python,
     /// `call:NAME{...}`, with this mark around strings.
     Gemma(&'static str),
+    /// `NAME">`, parameters in tags, `</function>`.
+    Quoted,
+    /// `{"NAME": {...}}` in an array.
+    Keyed,
     /// `functions.NAME:INDEX<|tool_call_argument_begin|>{...}`.
     Kimi,
     /// `function<｜tool▁sep｜>NAME` and a block of JSON in Markdown, or `NAME<｜tool▁sep｜>{...}`.
@@ -38,13 +45,14 @@ impl Style {
     pub(super) fn first<'t>(self, scan: &mut Scan<'t>) -> Result<Option<Found<'t>>, CallError<'t>> {
         scan.space();
         match self {
-            Self::Json | Self::Python | Self::Mistral if scan.takes("[")? => self.listed(scan),
+            Self::Json | Self::Python | Self::Mistral | Self::Keyed if scan.takes("[")? => self.listed(scan),
             Self::Json if scan.takes("<function=")? => function(scan).map(Some),
             Self::Json if scan.rest().starts_with('{') => object(scan).map(Some),
             Self::Json => keys_and_values(scan).map(Some),
-            Self::Python => Err(Fault { kind: json::FaultKind::Invalid, at: scan.at }.into()),
+            Self::Python | Self::Keyed => Err(Fault { kind: json::FaultKind::Invalid, at: scan.at }.into()),
             Self::Mistral => mistral(scan).map(Some),
             Self::Gemma(quote) => gemma(scan, quote).map(Some),
+            Self::Quoted => quoted(scan).map(Some),
             Self::Kimi => kimi(scan).map(Some),
             Self::DeepSeek => deep_seek(scan).map(Some),
         }
@@ -59,7 +67,9 @@ impl Style {
         if scan.takes("]")? {
             return Ok(None);
         }
-        let found = if scan.rest().starts_with('{') || !matches!(self, Self::Python) {
+        let found = if matches!(self, Self::Keyed) {
+            keyed(scan)?
+        } else if scan.rest().starts_with('{') || !matches!(self, Self::Python) {
             object(scan)?
         } else {
             let name = scan.name()?;
@@ -99,6 +109,20 @@ pub(super) fn object<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>
     Ok(Found { name, id: text("id"), arguments, is_listed: false })
 }
 
+/// `{"NAME": {...}}`.
+fn keyed<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let object = scan.object()?;
+    let start = scan.at.saturating_sub(object.len());
+    let mut members = json::members(object);
+    let (Some((name, text, at)), None) = (members.next(), members.next()) else {
+        return Err(CallError::new(CallErrorKind::Invalid, start));
+    };
+    if !text.starts_with('{') {
+        return Err(CallError::new(CallErrorKind::NoObject, start.saturating_add(at)));
+    }
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
+}
+
 /// `NAME>`, parameters in tags, `</function>`.
 fn function<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     let name = scan.name()?;
@@ -116,6 +140,28 @@ fn function<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     };
     let text = scan.text.get(start..end).unwrap_or_default();
     Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Parameters, text }, is_listed: false })
+}
+
+/// `NAME">`, parameters in tags with their names in quotes. What follows begins with `</function>`.
+fn quoted<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
+    let name = scan.name()?;
+    scan.expect("\">")?;
+    let start = scan.at;
+    let end = loop {
+        scan.space();
+        let end = scan.at;
+        if scan.takes("</function>")? {
+            break end;
+        }
+        scan.expect(PARAM)?;
+        scan.until("\">")?;
+        if scan.takes(CDATA)? {
+            scan.until(CDATA_END)?;
+        }
+        scan.until(PARAM_END)?;
+    };
+    let text = scan.text.get(start..end).unwrap_or_default();
+    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Quoted, text }, is_listed: false })
 }
 
 /// `NAME` and keys with values in tags.

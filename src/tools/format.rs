@@ -41,6 +41,13 @@ pub enum CallFormat {
     KimiK2,
     /// `<TOOLCALL>[{"name": N, "arguments": {...}}, ...]</TOOLCALL>`: Nemotron Nano v2.
     Nemotron,
+    /// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`: Seed-OSS.
+    SeedOss,
+    /// `<function name="N"><param name="k">v</param></function>`: MiniCPM 5. A text with `<`, `&` or a line end is between
+    /// `<![CDATA[` and `]]>`.
+    MiniCpm5,
+    /// `<|tools_prefix|>[{"N": {...}}, ...]<|tools_suffix|>`: Apertus.
+    Apertus,
     /// A call between `<｜tool▁call▁begin｜>` and `<｜tool▁call▁end｜>`: `function<｜tool▁sep｜>N`, and the arguments as a block
     /// of JSON in Markdown (DeepSeek V3 and R1), or `N<｜tool▁sep｜>{...}` (V3.1).
     DeepSeek,
@@ -85,6 +92,9 @@ impl CallFormat {
         Self::KimiK2,
         Self::Nemotron,
         Self::DeepSeek,
+        Self::SeedOss,
+        Self::MiniCpm5,
+        Self::Apertus,
     ];
 
     /// Returns the name of the format, in lower case.
@@ -106,6 +116,9 @@ impl CallFormat {
             Self::KimiK2 => "kimi-k2",
             Self::Nemotron => "nemotron",
             Self::DeepSeek => "deepseek",
+            Self::SeedOss => "seed-oss",
+            Self::MiniCpm5 => "minicpm5",
+            Self::Apertus => "apertus",
         }
     }
 
@@ -129,6 +142,9 @@ impl CallFormat {
             Self::KimiK2 => &["<|tool_call_begin|>"],
             Self::Nemotron => &["<TOOLCALL>"],
             Self::DeepSeek => &["<｜tool▁call▁begin｜>"],
+            Self::SeedOss => &["<seed:tool_call>"],
+            Self::MiniCpm5 => &["<function name=\""],
+            Self::Apertus => &["<|tools_prefix|>"],
         }
     }
 
@@ -145,6 +161,9 @@ impl CallFormat {
             Self::KimiK2 => Some("<|tool_call_end|>"),
             Self::Nemotron => Some("</TOOLCALL>"),
             Self::DeepSeek => Some("<｜tool▁call▁end｜>"),
+            Self::SeedOss => Some("</seed:tool_call>"),
+            Self::MiniCpm5 => Some("</function>"),
+            Self::Apertus => Some("<|tools_suffix|>"),
         }
     }
 
@@ -200,6 +219,8 @@ impl CallFormat {
             Self::FunctionGemma => Style::Gemma("<escape>"),
             Self::KimiK2 => Style::Kimi,
             Self::DeepSeek => Style::DeepSeek,
+            Self::MiniCpm5 => Style::Quoted,
+            Self::Apertus => Style::Keyed,
             Self::Harmony => return None,
             _ => Style::Json,
         })

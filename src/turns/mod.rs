@@ -79,8 +79,9 @@
 //! # }
 //! ```
 
-mod formats;
+#[macro_use]
 mod pieces;
+mod formats;
 mod text;
 mod thinking;
 mod tools;
@@ -244,7 +245,7 @@ impl TurnFormat {
 
     /// Returns whether conversations begin with BOS.
     pub fn writes_bos(&self) -> bool {
-        let bos = |frame: Frame| frame.contains(&Piece::Bos);
+        let bos = |frame: Frame| frame.contains(bos!());
         bos(self.start) || bos(self.user.before)
     }
 

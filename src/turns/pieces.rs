@@ -28,8 +28,37 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// Pieces of the format's own; no `Text`.
-pub(super) type Frame = &'static [Piece<'static>];
+/// Pieces of the format's own, as one text, in which [`bos!`] and [`eos!`] stand for these tokens. So the tables of formats have
+/// no lists of pieces, which takes less memory.
+pub(super) type Frame = &'static str;
+
+/// The token that begins a text, in a [`Frame`].
+macro_rules! bos {
+    () => {
+        "\u{1}"
+    };
+}
+
+/// The token that ends a text, in a [`Frame`].
+macro_rules! eos {
+    () => {
+        "\u{2}"
+    };
+}
+
+/// The piece of a frame that begins at a byte, and where the next one does.
+#[inline(never)]
+pub(super) fn piece(frame: Frame, at: usize) -> Option<(Piece<'static>, usize)> {
+    let rest = frame.get(at..)?;
+    let (bos, eos) = (rest.starts_with(bos!()), rest.starts_with(eos!()));
+    if bos || eos {
+        return Some((if bos { Piece::Bos } else { Piece::Eos }, at.saturating_add(1)));
+    }
+    let is_mark = |byte: u8| bos!().as_bytes() == [byte] || eos!().as_bytes() == [byte];
+    let len = rest.bytes().position(is_mark).unwrap_or(rest.len());
+    let text = rest.get(..len).filter(|text| !text.is_empty())?;
+    Some((Piece::Frame(text), at.saturating_add(len)))
+}
 
 /// The part of a message's text that is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +177,7 @@ impl Turns {
         let is_system = message.role == Role::System;
         let is_left_out = is_system && message.text.is_empty() && format.system.skips_empty;
         let turn = match (self.at, message.role) {
-            (At::Reply, Role::Assistant) => Turn { before: &[], ..format.assistant },
+            (At::Reply, Role::Assistant) => Turn { before: "", ..format.assistant },
             (At::System, Role::User) => format.system.user.unwrap_or(format.user),
             (_, role) => {
                 self.open(is_system && !is_left_out, &mut pieces);
@@ -209,11 +238,11 @@ impl Turns {
                 pieces.frame(format.start);
                 if let Some(default) = format.system.default.filter(|_| !has_system) {
                     pieces.frame(format.system.turn.before);
-                    pieces.push(Part::Default(default));
+                    pieces.frame(default);
                     pieces.frame(format.system.default_after);
                 }
             }
-            At::System => pieces.frame(format.system.user.map_or(&[], |user| user.after)),
+            At::System => pieces.frame(format.system.user.map_or("", |user| user.after)),
             At::User => {}
             At::Reply => {
                 pieces.frame(format.assistant.after);
@@ -232,7 +261,7 @@ impl Turns {
 pub struct Pieces<'t> {
     parts: [Part<'t>; MOST_PARTS],
     len: usize,
-    /// The part and, if it is a frame, the piece of it that comes next.
+    /// The part and, if it is a frame, where the piece of it begins that comes next.
     next: (usize, usize),
 }
 
@@ -242,14 +271,12 @@ const MOST_PARTS: usize = 7;
 #[derive(Clone, Copy, Debug)]
 enum Part<'t> {
     Frame(Frame),
-    /// The template's own message. It is the format's own: names of special tokens in it become these tokens.
-    Default(&'static str),
     Text(&'t str),
 }
 
 impl<'t> Pieces<'t> {
     fn new() -> Self {
-        Self { parts: [Part::Frame(&[]); MOST_PARTS], len: 0, next: (0, 0) }
+        Self { parts: [Part::Frame(""); MOST_PARTS], len: 0, next: (0, 0) }
     }
 
     fn turn(&mut self, turn: &Turn, text: &'t str) {
@@ -275,16 +302,15 @@ impl<'t> Iterator for Pieces<'t> {
 
     fn next(&mut self) -> Option<Piece<'t>> {
         loop {
-            let (part, piece) = self.next;
+            let (part, at) = self.next;
             let found = match *self.parts.get(..self.len)?.get(part)? {
-                Part::Default(text) => (piece == 0).then_some(Piece::Frame(text)),
-                Part::Text(text) => (piece == 0).then_some(Piece::Text(text)),
-                Part::Frame(frame) => frame.get(piece).copied(),
+                Part::Text(text) => (at == 0).then_some((Piece::Text(text), 1)),
+                Part::Frame(frame) => piece(frame, at),
             };
             match found {
                 None => self.next = (part + 1, 0),
-                Some(found) => {
-                    self.next = (part, piece + 1);
+                Some((found, next)) => {
+                    self.next = (part, next);
                     return Some(found);
                 }
             }
@@ -319,7 +345,8 @@ mod tests {
     fn nothing_is_left_out_of_the_longest() {
         for format in TurnFormat::ALL {
             let mut turns = Turns::new(format);
-            let longest: Vec<_> = turns.add(Message { role: Role::Assistant, text: "x" }).collect();
+            let longest = turns.add(Message { role: Role::Assistant, text: "x" });
+            let longest: String = longest.map(|piece| piece.text(bos!(), eos!())).collect();
             assert!(longest.ends_with(format.assistant.after), "{format}");
             // A default message that the user's is part of would need more states.
             assert!(format.system.default.is_none() || format.system.user.is_none(), "{format}");

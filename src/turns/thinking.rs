@@ -1,9 +1,8 @@
 //! How models are told to think or not, and how their thoughts are written.
 
 use super::pieces::{Frame, Pieces};
-use super::{Piece, TurnFormat, Turns};
+use super::{TurnFormat, Turns};
 use crate::tools::ThoughtMarks;
-use Piece::Frame as F;
 
 /// How a model that thinks before it answers writes its thoughts, and how its turn is opened with or without them.
 ///
@@ -23,9 +22,8 @@ pub struct Thinking {
     pub(super) around: Option<(Frame, Frame, Frame)>,
 }
 
-const LINES: Option<(Frame, Frame, Frame)> =
-    Some((&[F("<|im_start|>assistant\n")], &[F("<think>\n")], &[F("\n</think>\n\n")]));
-const TAGS: Option<(Frame, Frame, Frame)> = Some((&[F("<|im_start|>assistant\n")], &[F("<think>")], &[F("</think>")]));
+const LINES: Option<(Frame, Frame, Frame)> = Some(("<|im_start|>assistant\n", "<think>\n", "\n</think>\n\n"));
+const TAGS: Option<(Frame, Frame, Frame)> = Some(("<|im_start|>assistant\n", "<think>", "</think>"));
 
 /// A model whose thoughts cannot be turned off.
 const ALWAYS: Thinking =
@@ -34,8 +32,8 @@ const ALWAYS: Thinking =
 const ALL: &[Thinking] = &[
     Thinking {
         turns: &["qwen3"],
-        on: Some((&[F("<|im_start|>assistant\n")], false)),
-        off: Some(&[F("<|im_start|>assistant\n<think>\n\n</think>\n\n")]),
+        on: Some(("<|im_start|>assistant\n", false)),
+        off: Some("<|im_start|>assistant\n<think>\n\n</think>\n\n"),
         around: LINES,
         ..ALWAYS
     },
@@ -48,42 +46,42 @@ const ALL: &[Thinking] = &[
     Thinking { turns: &["qwen3.5-small"], is_on: false, ..QWEN3_5 },
     Thinking {
         turns: &["nemotron3"],
-        on: Some((&[F("<|im_start|>assistant\n<think>\n")], true)),
-        off: Some(&[F("<|im_start|>assistant\n<think></think>")]),
-        around: Some((&[F("<|im_start|>assistant\n")], &[F("<think>\n")], &[F("\n</think>\n")])),
+        on: Some(("<|im_start|>assistant\n<think>\n", true)),
+        off: Some("<|im_start|>assistant\n<think></think>"),
+        around: Some(("<|im_start|>assistant\n", "<think>\n", "\n</think>\n")),
         ..ALWAYS
     },
     Thinking {
         turns: &["nemotron-nano-v2"],
-        on: Some((&[F("<SPECIAL_11>Assistant\n<think>\n")], true)),
-        off: Some(&[F("<SPECIAL_11>Assistant\n<think></think>")]),
+        on: Some(("<SPECIAL_11>Assistant\n<think>\n", true)),
+        off: Some("<SPECIAL_11>Assistant\n<think></think>"),
         ..ALWAYS
     },
     Thinking {
         turns: &["exaone4"],
-        on: Some((&[F("[|assistant|]\n<think>\n")], true)),
-        off: Some(&[F("[|assistant|]\n<think>\n\n</think>\n\n")]),
+        on: Some(("[|assistant|]\n<think>\n", true)),
+        off: Some("[|assistant|]\n<think>\n\n</think>\n\n"),
         is_on: false,
         ..ALWAYS
     },
     Thinking {
         turns: &["glm4.5"],
-        on: Some((&[F("<|assistant|>")], false)),
-        off: Some(&[F("<|assistant|>\n<think></think>")]),
-        around: Some((&[F("<|assistant|>")], &[F("\n<think>")], &[F("</think>\n")])),
+        on: Some(("<|assistant|>", false)),
+        off: Some("<|assistant|>\n<think></think>"),
+        around: Some(("<|assistant|>", "\n<think>", "</think>\n")),
         ..ALWAYS
     },
     Thinking {
         turns: &["glm4.7"],
-        on: Some((&[F("<|assistant|><think>")], true)),
-        off: Some(&[F("<|assistant|></think>")]),
+        on: Some(("<|assistant|><think>", true)),
+        off: Some("<|assistant|></think>"),
         ..ALWAYS
     },
     Thinking {
         turns: &["spark2.5"],
-        on: Some((&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>")], true)),
-        off: Some(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>")]),
-        around: Some((&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|>")], &[F("<think>")], &[F("</think>")])),
+        on: Some(("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>", true)),
+        off: Some("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>"),
+        around: Some(("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|>", "<think>", "</think>")),
         ..ALWAYS
     },
     // The reply is opened without a thought; what turns it on stands in the system turn.
@@ -93,23 +91,23 @@ const ALL: &[Thinking] = &[
     Thinking { turns: &["lfm2.5", "lfm2.5-a1b"], around: TAGS, ..ALWAYS },
     Thinking {
         turns: &["kimi-k2-thinking"],
-        around: Some((&[F("<|im_assistant|>assistant<|im_middle|>")], &[F("<think>")], &[F("</think>")])),
+        around: Some(("<|im_assistant|>assistant<|im_middle|>", "<think>", "</think>")),
         ..ALWAYS
     },
-    Thinking { turns: &["deepseek-r1"], on: Some((&[F("<｜Assistant｜><think>\n")], true)), ..ALWAYS },
+    Thinking { turns: &["deepseek-r1"], on: Some(("<｜Assistant｜><think>\n", true)), ..ALWAYS },
     Thinking {
         turns: &["deepseek-v3.1"],
-        on: Some((&[F("<｜Assistant｜><think>")], true)),
-        off: Some(&[F("<｜Assistant｜></think>")]),
+        on: Some(("<｜Assistant｜><think>", true)),
+        off: Some("<｜Assistant｜></think>"),
         is_on: false,
         ..ALWAYS
     },
-    Thinking { turns: &["glm-z1"], on: Some((&[F("<|assistant|>\n<think>")], true)), ..ALWAYS },
+    Thinking { turns: &["glm-z1"], on: Some(("<|assistant|>\n<think>", true)), ..ALWAYS },
 ];
 
 const QWEN3_5: Thinking = Thinking {
-    on: Some((&[F("<|im_start|>assistant\n<think>\n")], true)),
-    off: Some(&[F("<|im_start|>assistant\n<think>\n\n</think>\n\n")]),
+    on: Some(("<|im_start|>assistant\n<think>\n", true)),
+    off: Some("<|im_start|>assistant\n<think>\n\n</think>\n\n"),
     around: LINES,
     ..ALWAYS
 };

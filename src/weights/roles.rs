@@ -165,6 +165,9 @@ tensors! {
         // Of the residual stream, after a branch was added.
         AttentionOutputNorm "attn_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias AttentionOutputNormBias "attn_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
+        // The same where the branch was added twice.
+        SecondAttentionNorm "attn_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden)),
+            bias SecondAttentionNormBias "attn_norm_2.bias" |c, _| bias(c.biases.norm, c.hidden);
         LayerOutputNorm "layer_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias LayerOutputNormBias "layer_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
         // Falcon-H1's files call it so.

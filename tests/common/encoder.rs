@@ -57,6 +57,20 @@ pub fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
     writer
 }
 
+/// A Jina BERT 2 as that of code: a second norm after attention, and norms of queries and keys.
+pub fn encoder_of_code(head_dim: usize, fused: bool) -> GgufWriter {
+    let (mut writer, mut rng, hidden) = (encoder("jina-bert-v2", head_dim, fused), Rng::new(10), 3 * head_dim);
+    for (layer, name) in
+        (0..2).flat_map(|layer| ["attn_norm_2", "attn_q_norm", "attn_k_norm"].map(|name| (layer, name)))
+    {
+        for (end, mean) in [("weight", 1.0), ("bias", 0.0)] {
+            let values: Vec<f32> = (0..hidden).map(|_| mean + 0.2 * rng.normal()).collect();
+            writer.add_tensor(&format!("blk.{layer}.{name}.{end}"), &[hidden as u64], 0, encode_f32(&values));
+        }
+    }
+    writer
+}
+
 fn keys(writer: &mut GgufWriter, architecture: &str, hidden: usize, layers: u32) {
     writer.set("general.architecture", architecture);
     writer.set(&format!("{architecture}.attention.layer_norm_epsilon"), 1e-12_f32);

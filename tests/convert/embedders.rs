@@ -4,9 +4,9 @@ use gguf_rs_lite::Gguf;
 use gleed::{Engine, KvType, Limits, Model, Plan, Pooling};
 use serde_json::{Value as Json, json};
 
-use crate::common::encoder::{VOCAB, encoder};
+use crate::common::encoder::{VOCAB, encoder, encoder_of_code};
 use crate::common::fixtures::{ids, parse_json};
-use crate::common::gguf_writer::{Meta, Tensor};
+use crate::common::gguf_writer::{GgufWriter, Meta, Tensor};
 use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::common::{Memory, committed, rel_l2};
 use crate::families::{self, Stored};
@@ -56,9 +56,9 @@ fn other_matrices_behind_the_pooling_are_refused() {
 }
 
 /// The tensors of an encoder under other names: those of the layers follow what stands before their number.
-fn renamed(architecture: &str, layers: &str, names: &[(&str, &str)]) -> Stored {
+fn renamed(file: &GgufWriter, layers: &str, names: &[(&str, &str)]) -> Stored {
     let mut tensors = Stored::new();
-    for Tensor { name, dims, data, .. } in &encoder(architecture, 8, true).tensors {
+    for Tensor { name, dims, data, .. } in &file.tensors {
         let name = name.strip_prefix("blk.").map_or(name.clone(), |rest| format!("{layers}{rest}"));
         let (from, to) = names.iter().find(|(from, _)| name.contains(from)).unwrap_or_else(|| panic!("{name}"));
         tensors.insert(name.replace(from, to), ("F32", dims.iter().rev().copied().collect(), data.clone()));
@@ -89,7 +89,7 @@ fn jina_embeddings_3() {
         ("ffn_up.", "mlp.fc1."),
         ("ffn_down.", "mlp.fc2."),
     ];
-    let mut tensors = renamed("jina-bert-v3", "roberta.encoder.layers.", &names);
+    let mut tensors = renamed(&encoder("jina-bert-v3", 8, true), "roberta.encoder.layers.", &names);
     let adapter = "roberta.encoder.layers.1.mixer.Wqkv.parametrizations.weight.0.lora_A";
     tensors.insert(adapter.into(), ("F32", vec![5, 4, 24], vec![7; 4 * 5 * 4 * 24]));
     let settings = config("XLMRobertaModel", json!({"position_embedding_type": "rotary", "rotary_emb_base": 10000.0}));
@@ -102,18 +102,40 @@ fn jina_embeddings_3() {
 /// Q, K and V are three matrices in a folder, gate and up are one.
 #[test]
 fn jina_embeddings_2() {
+    let names = [("layer_output_norm.", "mlp.layernorm."), ("ffn_up.", "mlp.gated_layers."), ("ffn_down.", "mlp.wo.")];
+    let tensors = jina2(&encoder("jina-bert-v2", 8, true), &names);
+    let settings = json!({"position_embedding_type": "alibi", "feed_forward_type": "reglu"});
+    refused(&folder(&config("JinaBertModel", settings), &tensors), &[], "reglu");
+}
+
+/// The model of code has more norms and other names.
+#[test]
+fn jina_embeddings_2_of_code() {
     let names = [
+        ("attn_norm_2.", "layer_norm_1."),
+        ("layer_output_norm.", "layer_norm_2."),
+        ("attn_q_norm.", "attention.self.layer_norm_q."),
+        ("attn_k_norm.", "attention.self.layer_norm_k."),
+        ("ffn_up.", "mlp.up_gated_layer."),
+        ("ffn_down.", "mlp.down_layer."),
+    ];
+    let mut tensors = jina2(&encoder_of_code(8, true), &names);
+    tensors.remove("encoder.layer.0.mlp.up_gated_layer.weight").unwrap();
+    let settings = json!({"position_embedding_type": "alibi", "feed_forward_type": "geglu"});
+    refused(&folder(&config("JinaBertModel", settings), &tensors), &[], "ffn_up");
+}
+
+/// The tensors of a folder of Jina Embeddings 2, some of which have these names, as those of a file. They become that file again.
+fn jina2(file: &GgufWriter, own: &[(&str, &str)]) -> Stored {
+    let common = [
         ("token_embd_norm.", "embeddings.LayerNorm."),
         ("token_embd.", "embeddings.word_embeddings."),
         ("token_types.", "embeddings.token_type_embeddings."),
         ("attn_output_norm.", "attention.output.LayerNorm."),
-        ("layer_output_norm.", "mlp.layernorm."),
         ("attn_qkv.", "attn_qkv."),
         ("attn_output.", "attention.output.dense."),
-        ("ffn_up.", "mlp.gated_layers."),
-        ("ffn_down.", "mlp.wo."),
     ];
-    let mut tensors = renamed("jina-bert-v2", "encoder.layer.", &names);
+    let mut tensors = renamed(file, "encoder.layer.", &[&common, own].concat());
     for layer in 0..2 {
         for end in ["weight", "bias"] {
             let (_, shape, data) = tensors.remove(&format!("encoder.layer.{layer}.attn_qkv.{end}")).unwrap();
@@ -127,7 +149,7 @@ fn jina_embeddings_2() {
     let more = json!({"position_embedding_type": "alibi", "feed_forward_type": "geglu"});
     let settings = config("JinaBertForMaskedLM", more);
     let ours = converted(&folder(&settings, &tensors), &["--type", "f32"]);
-    let original = without_pooling(encoder("jina-bert-v2", 8, true));
+    let original = without_pooling(file.clone());
     let [ours, original] = [&ours, &original].map(|file| Gguf::parse(file).unwrap());
     let data = |file: &Gguf<'_>, name: &str| file.tensor(name).unwrap_or_else(|| panic!("{name}")).data().to_vec();
     for info in original.tensors() {
@@ -140,8 +162,7 @@ fn jina_embeddings_2() {
         };
         assert!(ours == info.data(), "{name}");
     }
-    let other = config("JinaBertModel", json!({"position_embedding_type": "alibi", "feed_forward_type": "reglu"}));
-    refused(&folder(&other, &tensors), &[], "reglu");
+    tensors
 }
 
 /// Spark X2.5: one matrix of Q, K and V, and one of the gates of heads.

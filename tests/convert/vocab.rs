@@ -169,6 +169,27 @@ fn sentence_piece_and_its_merges() {
     assert_eq!(encode(&from_pieces, " ab<turn>", true), [1, 265, 267]);
 }
 
+/// BPE of words that white space separates.
+#[test]
+fn words() {
+    let tokens =
+        ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "a", "b", "\u{6a21}", "\u{578b}", "ab", "\u{6a21}\u{578b}"];
+    let vocab: serde_json::Map<_, _> =
+        tokens.iter().enumerate().map(|(id, text)| ((*text).into(), json!(id))).collect();
+    let names: Vec<Json> = (0..5).map(|id| added(id, tokens[id], true)).collect();
+    let tokenizer = json!({"added_tokens": names, "pre_tokenizer": {"type": "Whitespace"},
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]},
+        "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0]},
+        "model": {"type": "BPE", "vocab": vocab, "merges": [["a", "b"], ["\u{6a21}", "\u{578b}"]], "unk_token": "<unk>"}});
+    let config = json!({"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"});
+    let files = [("tokenizer.json", tokenizer), ("tokenizer_config.json", config)];
+    let file = converted(&folder("words", 12, &files), &[]);
+    let gguf = Gguf::parse(&file).unwrap();
+    assert_eq!((text(&gguf, "ggml.model"), text(&gguf, "ggml.pre")), (Some("whitespace"), Some("whitespace")));
+    assert_eq!((kinds(&gguf)[3], flag(&gguf, "normalizer.lowercase")), (2, Some(true)));
+    assert_eq!(encode(&file, "AB \u{6a21}\u{578b}\n,b", true), [0, 9, 10, 3, 6, 2]);
+}
+
 /// A llama2.c model of the tests' own making, if that of `../shared` is not there.
 fn llama2c(vocab: &[(String, f32, u8)]) -> (Vec<u8>, Vec<u8>) {
     let (hidden, ffn, layers, heads, kv_heads, context) = (16_usize, 24_usize, 2_usize, 4_usize, 2_usize, 32_usize);

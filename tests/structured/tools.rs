@@ -80,7 +80,8 @@ fn samples(format: CallFormat) -> Vec<String> {
         "<think>\nWell.\n</think>\n\nLet me see, then. to=functions.roll json {\"type\": \"function\", \"name\": \"f\"}",
         "call:roll{sides:6,k:<|\"|>v<|\"|>}<tool_call|>x", "[roll(sides=6, zone=\"v\", utc=True)]",
         "<tool_call>\n<function=roll>\n<parameter=sides>\n6\n</parameter>\n</function>\n</tool_call>",
-        "<arg_key>sides</arg_key>\n<arg_value>6</arg_value>\n", "functions.roll:0", "functools[{\"name\"", "function\n```json\n{}\n```",
+        "<arg_key>sides</arg_key>\n<arg_value>6</arg_value>\n", "roll\"><param name=\"sides\"><![CDATA[<6>]]></param>",
+        "\n<function=roll>\n<parameter=sides>6</parameter>\n</function>\n", "functions.roll:0", "functools[{\"name\"", "function\n```json\n{}\n```",
     ]
     .map(str::to_owned)
     .into();
@@ -103,6 +104,9 @@ fn opens_of(format: CallFormat) -> &'static [&'static str] {
         CallFormat::KimiK2 => &["<|tool_call_begin|>", "<|tool_calls_section_begin|><|tool_call_begin|>"],
         CallFormat::Nemotron => &["<TOOLCALL>"],
         CallFormat::DeepSeek => &["<｜tool▁call▁begin｜>"],
+        CallFormat::SeedOss => &["<seed:tool_call>"],
+        CallFormat::MiniCpm5 => &["<function name=\""],
+        CallFormat::Apertus => &["<|tools_prefix|>"],
         _ => unreachable!("a new format"),
     }
 }
@@ -120,6 +124,9 @@ fn marks_of(format: CallFormat) -> Vec<&'static str> {
         CallFormat::KimiK2 => &["<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"],
         CallFormat::Nemotron => &["</TOOLCALL>"],
         CallFormat::DeepSeek => &["<｜tool▁call▁end｜>", "<｜tool▁sep｜>"],
+        CallFormat::SeedOss => &["</seed:tool_call>"],
+        CallFormat::MiniCpm5 => &["</function>"],
+        CallFormat::Apertus => &["<|tools_suffix|>"],
         _ => &[],
     };
     let is_mark = |open: &&&str| {

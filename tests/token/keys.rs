@@ -109,6 +109,24 @@ impl Keys {
         ]))
     }
 
+    /// BPE of words: ids 0 to 4 are `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>`, then `tokens`.
+    #[cfg(feature = "encoder")]
+    pub(crate) fn words(tokens: &[&str], merges: &[&str]) -> Self {
+        let bytes = |texts: &[&str]| Value::Texts(texts.iter().map(|text| text.as_bytes().to_vec()).collect());
+        let special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"];
+        let kinds = [3, 3, 3, 2, 3].into_iter().chain(std::iter::repeat_n(1, tokens.len()));
+        Self(BTreeMap::from([
+            ("model", Value::Text("whitespace")),
+            ("pre", Value::Text("whitespace")),
+            ("tokens", bytes(&[&special, tokens].concat())),
+            ("token_type", Value::Numbers(kinds.collect())),
+            ("merges", bytes(merges)),
+            ("bos_token_id", Value::Number(0)),
+            ("eos_token_id", Value::Number(2)),
+            ("unknown_token_id", Value::Number(3)),
+        ]))
+    }
+
     pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
         self.0.insert(key, value);
         self

@@ -10,6 +10,8 @@ mod small;
 mod unigram;
 #[cfg(feature = "encoder")]
 mod word_piece;
+#[cfg(feature = "encoder")]
+mod words;
 
 use gguf_rs_lite::Gguf;
 use gleed::mem::ALIGN;

@@ -60,7 +60,7 @@ pub(super) const EMBEDDERS: &[Architecture] = &[
     },
 ];
 
-/// The gate is the first half of its matrix.
+/// The gate is the first half of its matrix. Some names are those of the model of code only.
 const JINA2: &[Rule] = &[
     rule("embeddings.word_embeddings", "token_embd", How::Same),
     optional("embeddings.token_type_embeddings", "token_types", How::Same),
@@ -68,11 +68,17 @@ const JINA2: &[Rule] = &[
     rule("encoder.layer.{}.attention.self.query", "blk.{}.attn_q", How::Same),
     rule("encoder.layer.{}.attention.self.key", "blk.{}.attn_k", How::Same),
     rule("encoder.layer.{}.attention.self.value", "blk.{}.attn_v", How::Same),
+    optional("encoder.layer.{}.attention.self.layer_norm_q", "blk.{}.attn_q_norm", How::Same),
+    optional("encoder.layer.{}.attention.self.layer_norm_k", "blk.{}.attn_k_norm", How::Same),
     rule("encoder.layer.{}.attention.output.dense", "blk.{}.attn_output", How::Same),
     rule("encoder.layer.{}.attention.output.LayerNorm", "blk.{}.attn_output_norm", How::Same),
-    rule("encoder.layer.{}.mlp.gated_layers", "blk.{}.ffn_up", How::Same),
-    rule("encoder.layer.{}.mlp.wo", "blk.{}.ffn_down", How::Same),
-    rule("encoder.layer.{}.mlp.layernorm", "blk.{}.layer_output_norm", How::Same),
+    optional("encoder.layer.{}.layer_norm_1", "blk.{}.attn_norm_2", How::Same),
+    optional("encoder.layer.{}.mlp.gated_layers", "blk.{}.ffn_up", How::Same),
+    optional("encoder.layer.{}.mlp.up_gated_layer", "blk.{}.ffn_up", How::Same),
+    optional("encoder.layer.{}.mlp.wo", "blk.{}.ffn_down", How::Same),
+    optional("encoder.layer.{}.mlp.down_layer", "blk.{}.ffn_down", How::Same),
+    optional("encoder.layer.{}.mlp.layernorm", "blk.{}.layer_output_norm", How::Same),
+    optional("encoder.layer.{}.layer_norm_2", "blk.{}.layer_output_norm", How::Same),
 ];
 
 /// Matrices that have adapters beside them have other names.

@@ -21,7 +21,7 @@ enum Step<'a> {
 }
 
 /// The names, the steps, and whether words that are tokens are taken without a look at the merges, where that matters.
-const TABLE: [(&str, &[Step<'_>], Option<bool>); 14] = [
+const TABLE: [(&str, &[Step<'_>], Option<bool>); 15] = [
     ("gpt-2", &[Step::Gpt2], None),
     ("smollm", &[Step::Digits, Step::Gpt2], None),
     ("llama-bpe", &[Step::Split(LLAMA3)], Some(true)),
@@ -61,6 +61,7 @@ const TABLE: [(&str, &[Step<'_>], Option<bool>); 14] = [
     ),
     ("falcon", &[Step::Punctuation, Step::Gpt2, Step::Numbers, Step::Split("[0-9][0-9][0-9]")], None),
     ("falcon", &[Step::Punctuation, Step::Gpt2, Step::Split("[0-9][0-9][0-9]")], None),
+    ("whitespace", &[Step::Other("Whitespace")], None),
 ];
 
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";

@@ -50,6 +50,12 @@ pub(super) fn read(json: &Json) -> Result<Vocab> {
     } else {
         vocab.model = "gpt2";
         vocab.pre = Some(pre::name(json)?);
+        if vocab.pre == Some("whitespace") {
+            // Characters stand for themselves.
+            vocab.model = "whitespace";
+            vocab.lowercase = steps(&json["normalizer"]).any(|step| step["type"] == "Lowercase").then_some(true);
+            mark_unknown(&mut vocab, &json["model"]["unk_token"]);
+        }
         vocab.merges = merges.iter().map(|[left, right]| format!("{left} {right}")).collect();
     }
     Ok(vocab)

@@ -24,8 +24,10 @@ pub(super) enum Dialect {
     Python,
     /// An object with bare names, and strings between two of these marks.
     Gemma(&'static str),
-    /// `<parameter=name>\nvalue\n</parameter>`.
-    Parameters,
+    /// `<parameter=name>\nvalue\n</parameter>`, with this for the line ends.
+    Parameters(&'static str),
+    /// `<param name="name">value</param>`.
+    Quoted,
     /// `<arg_key>name</arg_key>\n<arg_value>value</arg_value>`.
     Pairs,
 }
@@ -37,10 +39,14 @@ enum Writing {
     Bare,
     /// The arguments themselves, in one of the dialects that do not write them as an object.
     Named,
-    Parameters,
+    Parameters(&'static str),
+    InQuotes,
     Pairs,
 }
 
+const CDATA: &str = "<![CDATA[";
+const CDATA_END: &str = "]]>";
+const PARAM_END: &str = "</param>";
 pub(super) const PARAMETER_END: &str = "</parameter>";
 pub(super) const VALUE_END: &str = "</arg_value>";
 
@@ -49,7 +55,8 @@ impl Schemas<'_, '_, '_, '_> {
         match (self.kept.dialect, self.kept.is_arguments) {
             (Dialect::Gemma(_), _) => Writing::Bare,
             (Dialect::Python, true) => Writing::Named,
-            (Dialect::Parameters, true) => Writing::Parameters,
+            (Dialect::Parameters(line), true) => Writing::Parameters(line),
+            (Dialect::Quoted, true) => Writing::InQuotes,
             (Dialect::Pairs, true) => Writing::Pairs,
             _ => Writing::Quoted,
         }
@@ -72,7 +79,8 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the tag that ends a value, and so cannot stand in it.
     pub(super) fn end_tag(&self) -> Option<&'static str> {
         match self.kept.dialect {
-            Dialect::Parameters => Some(PARAMETER_END),
+            Dialect::Parameters(_) => Some(PARAMETER_END),
+            Dialect::Quoted => Some(PARAM_END),
             Dialect::Pairs => Some(VALUE_END),
             _ => None,
         }
@@ -96,7 +104,8 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of what stands before the name of a member, then the name.
     pub(super) fn before_name(&mut self, name: Code) -> Result<Code> {
         match self.writing() {
-            Writing::Parameters => self.literal("<parameter=", name),
+            Writing::Parameters(_) => self.literal("<parameter=", name),
+            Writing::InQuotes => self.literal("<param name=\"", name),
             Writing::Pairs => self.sign("<arg_key>", name),
             _ => Ok(name),
         }
@@ -110,7 +119,7 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the code of one more member, behind another one.
     pub(super) fn next_member(&mut self, member: Code) -> Result<Code> {
         match self.writing() {
-            Writing::Parameters | Writing::Pairs => Ok(member),
+            Writing::Parameters(_) | Writing::InQuotes | Writing::Pairs => Ok(member),
             _ => self.separated(member),
         }
     }
@@ -135,10 +144,17 @@ impl Schemas<'_, '_, '_, '_> {
                 let value = self.tagged(&values, false, then)?;
                 self.literal("=", value)
             }
-            Writing::Parameters => {
-                let end = self.literal("\n</parameter>\n", then)?;
+            Writing::Parameters(line) => {
+                let end = self.literal("</parameter>\n", then)?;
+                let end = self.literal(line, end)?;
                 let value = self.tagged(&values, is_text, end)?;
-                self.literal(">\n", value)
+                let value = self.literal(line, value)?;
+                self.literal(">", value)
+            }
+            Writing::InQuotes => {
+                let end = self.literal(PARAM_END, then)?;
+                let value = self.tagged(&values, is_text, end)?;
+                self.literal("\">", value)
             }
             Writing::Pairs => {
                 let then = self.line(then)?;
@@ -175,9 +191,29 @@ impl Schemas<'_, '_, '_, '_> {
             0,
             true,
         )?;
+        if self.kept.dialect == Dialect::Quoted {
+            return self.quoted_text(values, trimmed, then);
+        }
         let end = self.end_tag().unwrap_or_default();
         let strings = self.raw_strings(values, trimmed, end)?;
         if strings == 0 { Ok(0) } else { self.program.text(self.scratch, strings, Codec::Raw, then) }
+    }
+
+    /// Returns the code of a text: as it is, if it has none of the characters that are marked up, or as character data.
+    fn quoted_text(&mut self, values: &Set, trimmed: Dfa, then: Code) -> Result<Code> {
+        let plain = self.expression(b"[^<&\\n]*", 0, true)?;
+        let limit = self.options.states.saturating_mul(4);
+        let plain = self.combined((plain, trimmed), Combine::Both, limit, 0)?;
+        let plain = self.raw_strings(values, plain, PARAM_END)?;
+        let plain = if plain == 0 { 0 } else { self.program.text(self.scratch, plain, Codec::Raw, then)? };
+        let data = self.raw_strings(values, trimmed, CDATA_END)?;
+        if data == 0 {
+            return Ok(plain);
+        }
+        let end = self.literal(CDATA_END, then)?;
+        let data = self.program.text(self.scratch, data, Codec::Raw, end)?;
+        let data = self.literal(CDATA, data)?;
+        self.program.either(self.scratch, plain, data)
     }
 
     /// Returns the code of strings between two marks.
@@ -211,8 +247,9 @@ impl Schemas<'_, '_, '_, '_> {
 
     /// Returns those of some strings that do not have a text in them.
     pub(super) fn without(&mut self, strings: Dfa, text: &'static str) -> Result<Dfa> {
-        // No letter of a mark but this one means anything else in an expression.
-        let escaped = |char: char| [(char == '|').then_some(0x5C), Some(u32::from(char))].into_iter().flatten();
+        // No letter of a mark but these means anything else in an expression.
+        let escaped =
+            |char: char| [matches!(char, '|' | ']').then_some(0x5C), Some(u32::from(char))].into_iter().flatten();
         let found = self.search(text.chars().flat_map(escaped), 0, false)?;
         let limit = self.options.states.saturating_mul(4);
         self.combined((strings, found), Combine::Without, limit, 0)
@@ -282,9 +319,10 @@ impl Schemas<'_, '_, '_, '_> {
             _ if name.is_empty() => false,
             Writing::Bare => chars.all(|char| is_word(char) || [0x24, 0x2D, 0x2E].contains(&char)),
             Writing::Named => chars.all(is_word),
-            Writing::Parameters | Writing::Pairs => {
-                chars.all(|char| !is_blank(char) && char != u32::from(b'<') && char != u32::from(b'>'))
+            Writing::Parameters(_) | Writing::Pairs => {
+                chars.all(|char| !is_blank(char) && ![0x3C, 0x3E].contains(&char))
             }
+            Writing::InQuotes => chars.all(|char| !is_blank(char) && ![0x22, 0x3C, 0x3E].contains(&char)),
         }
     }
 }

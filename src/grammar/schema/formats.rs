@@ -106,10 +106,22 @@ impl Schemas<'_, '_, '_, '_> {
                     self.tool_name(tools, false, |schemas, rule| schemas.program.call(schemas.scratch, rule, end))?;
                 self.literal("call:", name)
             }
-            CallFormat::Qwen3_5 => self.function(tools, end),
+            CallFormat::Qwen3_5 | CallFormat::SeedOss => self.function(tools, end),
+            CallFormat::MiniCpm5 => self.tool_name(tools, false, |schemas, rule| {
+                let arguments = schemas.program.call(schemas.scratch, rule, end)?;
+                schemas.literal("\">", arguments)
+            }),
             CallFormat::Glm4_5 => self.tool_name(tools, false, |schemas, rule| {
                 let arguments = schemas.program.call(schemas.scratch, rule, end)?;
                 schemas.line(arguments)
+            }),
+            CallFormat::Apertus => self.call_list(parallel, end, |schemas, then| {
+                let close = schemas.literal("}", then)?;
+                let name = schemas.tool_name(tools, false, |schemas, rule| {
+                    let arguments = schemas.program.call(schemas.scratch, rule, close)?;
+                    schemas.literal("\": ", arguments)
+                })?;
+                schemas.literal("{\"", name)
             }),
             CallFormat::KimiK2 => self.kimi(tools, end),
             CallFormat::DeepSeek => self.deep_seek(tools, end),

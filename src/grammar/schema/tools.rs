@@ -96,7 +96,9 @@ fn dialect(format: CallFormat) -> Dialect {
         CallFormat::Lfm2 => Dialect::Python,
         CallFormat::Gemma4 => Dialect::Gemma("<|\"|>"),
         CallFormat::FunctionGemma => Dialect::Gemma("<escape>"),
-        CallFormat::Qwen3_5 => Dialect::Parameters,
+        CallFormat::Qwen3_5 => Dialect::Parameters("\n"),
+        CallFormat::SeedOss => Dialect::Parameters(""),
+        CallFormat::MiniCpm5 => Dialect::Quoted,
         CallFormat::Glm4_5 => Dialect::Pairs,
         _ => Dialect::Json,
     }

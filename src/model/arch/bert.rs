@@ -8,9 +8,11 @@ use crate::kernels::{Activation, NormKind};
 use crate::model::keys::Keys;
 use crate::nn::{RouterScores, Routing};
 use crate::ops::{Input, Source, Target};
-use crate::program::lists::{self, EXPERTS, FEED_FORWARD, HEADS, all, finished, layer, output, quantize, renorm};
+use crate::program::lists::{
+    self, EXPERTS, FEED_FORWARD, HEADS, add_sum_normed, all, finished, layer, output, quantize, renorm,
+};
 use crate::program::{LayerKind, Program, Step};
-use crate::weights::{Biases, Config, ModelError, Presence, Role};
+use crate::weights::{Biases, Config, ModelError, Presence, QkNorm, Role};
 
 const ATTENTION: &[Step] = layer![
     &[all(quantize(Source::Residual, Input::Attention))],
@@ -18,6 +20,18 @@ const ATTENTION: &[Step] = layer![
     &[
         finished(output(Target::Residual)),
         finished(renorm(Target::Residual, Role::AttentionOutputNorm)),
+        finished(quantize(Source::Residual, Input::FeedForward)),
+    ],
+];
+
+/// The norm of attention and of what it has read is added to that once more.
+const ATTENTION_OF_CODE: &[Step] = layer![
+    &[all(quantize(Source::Residual, Input::Attention))],
+    HEADS,
+    &[
+        finished(output(Target::Branch)),
+        finished(add_sum_normed(Role::AttentionOutputNorm)),
+        finished(renorm(Target::Residual, Role::SecondAttentionNorm)),
         finished(quantize(Source::Residual, Input::FeedForward)),
     ],
 ];
@@ -36,6 +50,13 @@ const PROGRAM: Program = Program {
 
 /// Without rotations.
 const NOT_ROTARY: Program = Program { begin: lists::NOT_ROTARY, ..PROGRAM };
+
+/// The program of the model of code.
+const OF_CODE: Program = Program {
+    kinds: &[LayerKind { name: "layer", steps: layer![ATTENTION_OF_CODE, FEED_FORWARD, NORM] }],
+    kind_of: |_, _| 0,
+    ..NOT_ROTARY
+};
 
 /// Learned positions.
 pub(super) const BERT: Architecture = Architecture {
@@ -75,7 +96,8 @@ pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix.
+/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix. The model of code
+/// has another norm in each layer, and norms of queries and keys.
 pub(super) const JINA_BERT_V2: Architecture = Architecture {
     name: "jina-bert-v2",
     activation: Activation::GeluErf,
@@ -83,9 +105,12 @@ pub(super) const JINA_BERT_V2: Architecture = Architecture {
     finish: |keys, config| {
         // As all these models have it; their files do not say so.
         config.attention.alibi = 8.0;
+        if keys.has_in_layer(0, Role::QNorm.name()) {
+            config.attention.qk_norm = QkNorm::Row;
+        }
         types(keys, config)
     },
-    program: |_, _| Ok(NOT_ROTARY),
+    program: |keys, _| Ok(if keys.has_in_layer(0, Role::SecondAttentionNorm.name()) { OF_CODE } else { NOT_ROTARY }),
     ..FAMILY
 };
 

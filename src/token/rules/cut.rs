@@ -1,6 +1,8 @@
 //! Rules that cut something out of a text: digits, signs, scripts, lines.
 
 use super::alphabets::is_in_alphabets;
+#[cfg(feature = "encoder")]
+use super::alphabets::is_word;
 use super::scan::{at_most, is_newline, isolated, run, runs, with_optional};
 use crate::token::class::Set;
 
@@ -116,6 +118,14 @@ pub(in crate::token) fn afmoe_scripts(text: &str) -> usize {
             || matches!(c, '\u{1780}'..='\u{17FF}' | '\u{1000}'..='\u{109F}' | '\u{AA60}'..='\u{AA7F}')
             || matches!(c, '\u{A9E0}'..='\u{A9FF}' | '\u{AC00}'..='\u{D7AF}' | '\u{1100}'..='\u{11FF}')
     })
+}
+
+/// `\w+|[^\w\s]+`
+#[cfg(feature = "encoder")]
+pub(in crate::token) fn words_and_signs(text: &str) -> usize {
+    let kind = |c: char| (is_word(c), Set::SPACE.has(c));
+    let first = text.chars().next().map(kind);
+    run(text, |c| Some(kind(c)) == first)
 }
 
 /// `[^\n]+|[\n]+`

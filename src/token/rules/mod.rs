@@ -17,6 +17,8 @@ pub(super) use alphabets::is_decimal;
 pub(super) use cased::{kimi, o200k, tekken, youtu};
 pub(super) use chameleon::{each_sign, image_tokens, sentinels, tabs_and_blanks};
 pub(super) use cl100k::{deepseek3, exaone_moe, gpt2, jais_blanks, llama3, qwen2, qwen35, seed_coder, spark, ufakzeka};
+#[cfg(feature = "encoder")]
+pub(super) use cut::words_and_signs;
 pub(super) use cut::{
     afmoe_scripts, bloom, deepseek_letters, deepseek_scripts, deepseek_signs, deepseek3_scripts, default_signs,
     each_digit, each_newline, exactly_three_digits, falcon_signs, final_spaces, letters, lines, numbers, punctuation,

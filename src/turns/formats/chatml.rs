@@ -1,10 +1,10 @@
 //! ChatML, `<|im_start|>user\n...<|im_end|>\n`, and what is like it.
 
-use super::{Bos, F, PLAIN, plain, signs, system, system_or, turn};
+use super::{PLAIN, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, Turn, TurnFormat};
 
-const IM_SYSTEM: Turn = plain(&[F("<|im_start|>system\n")], &[F("<|im_end|>\n")]);
+const IM_SYSTEM: Turn = plain("<|im_start|>system\n", "<|im_end|>\n");
 
 /// Yi, OpenHermes, Dolphin, SmolLM, MPT, StableLM 2 and many others. Templates with a message of their own are others.
 pub(super) const CHATML: TurnFormat = TurnFormat {
@@ -15,9 +15,9 @@ pub(super) const CHATML: TurnFormat = TurnFormat {
         ..signs(&["<|im_start|>"])
     },
     system: system(IM_SYSTEM),
-    user: plain(&[F("<|im_start|>user\n")], &[F("<|im_end|>\n")]),
-    assistant: plain(&[F("<|im_start|>assistant\n")], &[F("<|im_end|>\n")]),
-    reply: &[F("<|im_start|>assistant\n")],
+    user: plain("<|im_start|>user\n", "<|im_end|>\n"),
+    assistant: plain("<|im_start|>assistant\n", "<|im_end|>\n"),
+    reply: "<|im_start|>assistant\n",
     stops: &["<|im_end|>"],
     ..PLAIN
 };
@@ -26,7 +26,7 @@ pub(super) const CHATML: TurnFormat = TurnFormat {
 pub(super) const CHATML_BOS: TurnFormat = TurnFormat {
     name: "chatml-bos",
     signs: Signs { none: CHATML.signs.none, ..signs(&["<|im_start|>", "bos_token"]) },
-    start: &[Bos],
+    start: bos!(),
     ..CHATML
 };
 
@@ -66,7 +66,7 @@ pub(super) const MIMO: TurnFormat = TurnFormat {
 pub(super) const HERMES: TurnFormat = TurnFormat {
     name: "hermes",
     signs: signs(&["<|im_start|>", "bos_token", "You are a function calling AI model."]),
-    start: &[Bos],
+    start: bos!(),
     ..CHATML
 };
 
@@ -74,7 +74,7 @@ pub(super) const HERMES: TurnFormat = TurnFormat {
 pub(super) const BIELIK: TurnFormat = TurnFormat {
     name: "bielik",
     signs: signs(&["<|im_start|>", "bos_token", "<|function_list|>"]),
-    start: &[Bos],
+    start: bos!(),
     system: System { skips_empty: true, ..system(IM_SYSTEM) },
     assistant: Turn { trim: Trim::Start, ..CHATML.assistant },
     ..CHATML
@@ -84,7 +84,7 @@ pub(super) const BIELIK: TurnFormat = TurnFormat {
 pub(super) const MINICPM5: TurnFormat = TurnFormat {
     name: "minicpm5",
     signs: signs(&["<|im_start|>", "bos_token", "reasoning_content", "<param name="]),
-    start: &[Bos],
+    start: bos!(),
     ..QWEN3
 };
 
@@ -96,14 +96,12 @@ pub(super) const SMOLLM3: TurnFormat = TurnFormat {
         skips_empty: true,
         ..system_or(
             turn(
-                &[
-                    F(
-                        "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n",
-                    ),
-                    F("## Custom Instructions\n\n"),
-                ],
+                concat!(
+                    "<|im_start|>system\n## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /think\n\n",
+                    "## Custom Instructions\n\n"
+                ),
                 Trim::End,
-                &[F("\n\n<|im_end|>\n")],
+                "\n\n<|im_end|>\n",
             ),
             "You are a helpful AI assistant named SmolLM, trained by Hugging Face. Your role as an assistant involves \
              thoroughly exploring questions through a systematic thinking process before providing the final precise and \
@@ -143,10 +141,10 @@ pub(super) const SMOLLM2: TurnFormat = TurnFormat {
 pub(super) const PHI4: TurnFormat = TurnFormat {
     name: "phi4",
     signs: Signs { tokens: &["<|im_start|>", "<|im_sep|>", "<|im_end|>"], ..signs(&["<|im_start|>", "<|im_sep|>"]) },
-    system: system(plain(&[F("<|im_start|>system<|im_sep|>")], &[F("<|im_end|>")])),
-    user: plain(&[F("<|im_start|>user<|im_sep|>")], &[F("<|im_end|>")]),
-    assistant: plain(&[F("<|im_start|>assistant<|im_sep|>")], &[F("<|im_end|>")]),
-    reply: &[F("<|im_start|>assistant<|im_sep|>")],
+    system: system(plain("<|im_start|>system<|im_sep|>", "<|im_end|>")),
+    user: plain("<|im_start|>user<|im_sep|>", "<|im_end|>"),
+    assistant: plain("<|im_start|>assistant<|im_sep|>", "<|im_end|>"),
+    reply: "<|im_start|>assistant<|im_sep|>",
     stops: &["<|im_end|>"],
     ..PLAIN
 };
@@ -158,7 +156,7 @@ pub(super) const LFM2: TurnFormat = TurnFormat {
         tokens: &["<|im_start|>", "<|tool_list_start|>"],
         ..signs(&["<|im_start|>", "<|tool_list_start|>"])
     },
-    start: &[Bos],
+    start: bos!(),
     system: System { skips_empty: true, ..system(IM_SYSTEM) },
     ..CHATML
 };
@@ -182,7 +180,7 @@ pub(super) const QWEN3_5: TurnFormat = TurnFormat {
     system: system(Turn { trim: Trim::Ends, ..IM_SYSTEM }),
     user: Turn { trim: Trim::Ends, ..CHATML.user },
     assistant: Turn { trim: Trim::ThoughtAndEnds, ..CHATML.assistant },
-    reply: &[F("<|im_start|>assistant\n<think>\n")],
+    reply: "<|im_start|>assistant\n<think>\n",
     ..CHATML
 };
 
@@ -190,7 +188,7 @@ pub(super) const QWEN3_5: TurnFormat = TurnFormat {
 pub(super) const QWEN3_5_SMALL: TurnFormat = TurnFormat {
     name: "qwen3.5-small",
     signs: signs(&["<|im_start|>", "render_content", "reasoning_content", "enable_thinking is true"]),
-    reply: &[F("<|im_start|>assistant\n<think>\n\n</think>\n\n")],
+    reply: "<|im_start|>assistant\n<think>\n\n</think>\n\n",
     ..QWEN3_5
 };
 
@@ -200,16 +198,12 @@ pub(super) const NEMOTRON3: TurnFormat = TurnFormat {
     name: "nemotron3",
     signs: signs(&["<|im_start|>", "truncate_history_thinking"]),
     system: system_or(IM_SYSTEM, ""),
-    assistant: Turn {
-        before: &[F("<|im_start|>assistant\n<think></think>")],
-        trim: Trim::ThoughtAndEnd,
-        ..CHATML.assistant
-    },
-    reply: &[F("<|im_start|>assistant\n<think>\n")],
+    assistant: Turn { before: "<|im_start|>assistant\n<think></think>", trim: Trim::ThoughtAndEnd, ..CHATML.assistant },
+    reply: "<|im_start|>assistant\n<think>\n",
     ..CHATML
 };
 
-const KIMI_SYSTEM: Turn = plain(&[F("<|im_system|>system<|im_middle|>")], &[F("<|im_end|>")]);
+const KIMI_SYSTEM: Turn = plain("<|im_system|>system<|im_middle|>", "<|im_end|>");
 
 /// Kimi K2.
 pub(super) const KIMI_K2: TurnFormat = TurnFormat {
@@ -219,12 +213,12 @@ pub(super) const KIMI_K2: TurnFormat = TurnFormat {
         ..signs(&["<|im_middle|>", "You are Kimi, an AI assistant created by Moonshot AI."])
     },
     system: System {
-        default_after: &[F("<|im_end|>\n")],
+        default_after: "<|im_end|>\n",
         ..system_or(KIMI_SYSTEM, "You are Kimi, an AI assistant created by Moonshot AI.")
     },
-    user: plain(&[F("<|im_user|>user<|im_middle|>")], &[F("<|im_end|>")]),
-    assistant: plain(&[F("<|im_assistant|>assistant<|im_middle|>")], &[F("<|im_end|>")]),
-    reply: &[F("<|im_assistant|>assistant<|im_middle|>")],
+    user: plain("<|im_user|>user<|im_middle|>", "<|im_end|>"),
+    assistant: plain("<|im_assistant|>assistant<|im_middle|>", "<|im_end|>"),
+    reply: "<|im_assistant|>assistant<|im_middle|>",
     stops: &["<|im_end|>"],
     ..PLAIN
 };
@@ -234,6 +228,6 @@ pub(super) const KIMI_K2_THINKING: TurnFormat = TurnFormat {
     name: "kimi-k2-thinking",
     signs: signs(&["<|im_middle|>", "You are Kimi, an AI assistant created by Moonshot AI.", "<think></think>"]),
     system: system_or(KIMI_SYSTEM, "You are Kimi, an AI assistant created by Moonshot AI."),
-    assistant: plain(&[F("<|im_assistant|>assistant<|im_middle|><think></think>")], &[F("<|im_end|>")]),
+    assistant: plain("<|im_assistant|>assistant<|im_middle|><think></think>", "<|im_end|>"),
     ..KIMI_K2
 };

@@ -1,6 +1,6 @@
 //! Formats with a header before each message, and a token after it.
 
-use super::{Bos, F, PLAIN, joined, plain, signs, system, system_or, turn};
+use super::{PLAIN, joined, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, TurnFormat};
 
@@ -13,11 +13,11 @@ pub(super) const LLAMA3: TurnFormat = TurnFormat {
         none: &["tools", "functions"],
         ..signs(&["<|start_header_id|>", "<|end_header_id|>"])
     },
-    start: &[Bos],
-    system: system(turn(&[F("<|start_header_id|>system<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")])),
-    user: turn(&[F("<|start_header_id|>user<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")]),
-    assistant: turn(&[F("<|start_header_id|>assistant<|end_header_id|>\n\n")], Trim::Ends, &[F("<|eot_id|>")]),
-    reply: &[F("<|start_header_id|>assistant<|end_header_id|>\n\n")],
+    start: bos!(),
+    system: system(turn("<|start_header_id|>system<|end_header_id|>\n\n", Trim::Ends, "<|eot_id|>")),
+    user: turn("<|start_header_id|>user<|end_header_id|>\n\n", Trim::Ends, "<|eot_id|>"),
+    assistant: turn("<|start_header_id|>assistant<|end_header_id|>\n\n", Trim::Ends, "<|eot_id|>"),
+    reply: "<|start_header_id|>assistant<|end_header_id|>\n\n",
     stops: &["<|eot_id|>", "<|eom_id|>"],
     ..PLAIN
 };
@@ -28,12 +28,12 @@ pub(super) const LLAMA3_1: TurnFormat = TurnFormat {
     signs: signs(&["<|start_header_id|>", "Cutting Knowledge Date: December 2023", "26 Jul 2024"]),
     system: system_or(
         turn(
-            &[
-                F("<|start_header_id|>system<|end_header_id|>\n\n"),
-                F("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
-            ],
+            concat!(
+                "<|start_header_id|>system<|end_header_id|>\n\n",
+                "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"
+            ),
             Trim::Ends,
-            &[F("<|eot_id|>")],
+            "<|eot_id|>",
         ),
         "",
     ),
@@ -47,11 +47,11 @@ pub(super) const LLAMA4: TurnFormat = TurnFormat {
         tokens: &["<|header_start|>", "<|header_end|>", "<|eot|>"],
         ..signs(&["<|header_start|>", "<|header_end|>"])
     },
-    start: &[Bos],
-    system: system(turn(&[F("<|header_start|>system<|header_end|>\n\n")], Trim::Ends, &[F("<|eot|>")])),
-    user: plain(&[F("<|header_start|>user<|header_end|>\n\n")], &[F("<|eot|>")]),
-    assistant: plain(&[F("<|header_start|>assistant<|header_end|>\n\n")], &[F("<|eot|>")]),
-    reply: &[F("<|header_start|>assistant<|header_end|>\n\n")],
+    start: bos!(),
+    system: system(turn("<|header_start|>system<|header_end|>\n\n", Trim::Ends, "<|eot|>")),
+    user: plain("<|header_start|>user<|header_end|>\n\n", "<|eot|>"),
+    assistant: plain("<|header_start|>assistant<|header_end|>\n\n", "<|eot|>"),
+    reply: "<|header_start|>assistant<|header_end|>\n\n",
     stops: &["<|eot|>", "<|eom|>"],
     ..PLAIN
 };
@@ -67,11 +67,11 @@ pub(super) const GEMMA: TurnFormat = TurnFormat {
         none: &["<start_function_declaration>"],
         ..signs(&["<start_of_turn>"])
     },
-    start: &[Bos],
-    system: joined(plain(&[F("<start_of_turn>user\n")], &[F("\n\n")]), turn(&[], Trim::Ends, &[F("<end_of_turn>\n")])),
-    user: turn(&[F("<start_of_turn>user\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
-    assistant: turn(&[F("<start_of_turn>model\n")], Trim::Ends, &[F("<end_of_turn>\n")]),
-    reply: &[F("<start_of_turn>model\n")],
+    start: bos!(),
+    system: joined(plain("<start_of_turn>user\n", "\n\n"), turn("", Trim::Ends, "<end_of_turn>\n")),
+    user: turn("<start_of_turn>user\n", Trim::Ends, "<end_of_turn>\n"),
+    assistant: turn("<start_of_turn>model\n", Trim::Ends, "<end_of_turn>\n"),
+    reply: "<start_of_turn>model\n",
     stops: &["<end_of_turn>"],
     ..PLAIN
 };
@@ -86,21 +86,21 @@ pub(super) const APERTUS: TurnFormat = TurnFormat {
         tokens: &["<|system_start|>", "<|developer_start|>", "<|assistant_start|>"],
         ..signs(&["<|system_start|>", "<|developer_start|>", "Deliberation: "])
     },
-    start: &[Bos],
+    start: bos!(),
     system: system_or(
         plain(
-            &[F("<|system_start|>")],
-            &[
-                F("<|system_end|><|developer_start|>"),
-                F("Deliberation: disabled\nTool Capabilities: disabled<|developer_end|>"),
-            ],
+            "<|system_start|>",
+            concat!(
+                "<|system_end|><|developer_start|>",
+                "Deliberation: disabled\nTool Capabilities: disabled<|developer_end|>"
+            ),
         ),
         "You are Apertus, a helpful assistant created by the SwissAI initiative.\nKnowledge cutoff: 2024-04",
     ),
-    user: plain(&[F("<|user_start|>")], &[F("<|user_end|>")]),
-    assistant: plain(&[F("<|assistant_start|>")], &[]),
-    between: &[F("<|assistant_end|>")],
-    reply: &[F("<|assistant_start|>")],
+    user: plain("<|user_start|>", "<|user_end|>"),
+    assistant: plain("<|assistant_start|>", ""),
+    between: "<|assistant_end|>",
+    reply: "<|assistant_start|>",
     stops: &["<|assistant_end|>"],
     ..PLAIN
 };
@@ -112,7 +112,7 @@ pub(super) const APERTUS: TurnFormat = TurnFormat {
 pub(super) const GEMMA4: TurnFormat = TurnFormat {
     name: "gemma4",
     signs: signs(&["<|turn>", "<|channel>thought\\n<channel|>"]),
-    reply: &[F("<|turn>model\n<|channel>thought\n<channel|>")],
+    reply: "<|turn>model\n<|channel>thought\n<channel|>",
     ..GEMMA4_E
 };
 
@@ -120,11 +120,11 @@ pub(super) const GEMMA4: TurnFormat = TurnFormat {
 pub(super) const GEMMA4_E: TurnFormat = TurnFormat {
     name: "gemma4-e",
     signs: Signs { tokens: &["<|turn>", "<turn|>"], ..signs(&["<|turn>"]) },
-    start: &[Bos],
-    system: system(turn(&[F("<|turn>system\n")], Trim::Ends, &[F("<turn|>\n")])),
-    user: turn(&[F("<|turn>user\n")], Trim::Ends, &[F("<turn|>\n")]),
-    assistant: turn(&[F("<|turn>model\n")], Trim::ChannelAndEnds, &[F("<turn|>\n")]),
-    reply: &[F("<|turn>model\n")],
+    start: bos!(),
+    system: system(turn("<|turn>system\n", Trim::Ends, "<turn|>\n")),
+    user: turn("<|turn>user\n", Trim::Ends, "<turn|>\n"),
+    assistant: turn("<|turn>model\n", Trim::ChannelAndEnds, "<turn|>\n"),
+    reply: "<|turn>model\n",
     stops: &["<turn|>"],
     ..PLAIN
 };
@@ -140,18 +140,18 @@ pub(super) const HARMONY: TurnFormat = TurnFormat {
         tokens: &["<|start|>", "<|channel|>", "<|message|>"],
         ..signs(&["<|start|>", "<|channel|>", "<|message|>"])
     },
-    start: &[
-        F("<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n"),
-        F("Knowledge cutoff: 2024-06\n\nReasoning: medium\n\n"),
-        F("# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"),
-    ],
+    start: concat!(
+        "<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\n",
+        "Knowledge cutoff: 2024-06\n\nReasoning: medium\n\n",
+        "# Valid channels: analysis, commentary, final. Channel must be included for every message.<|end|>"
+    ),
     system: System {
         skips_empty: true,
-        ..system(plain(&[F("<|start|>developer<|message|># Instructions\n\n")], &[F("\n\n<|end|>")]))
+        ..system(plain("<|start|>developer<|message|># Instructions\n\n", "\n\n<|end|>"))
     },
-    user: plain(&[F("<|start|>user<|message|>")], &[F("<|end|>")]),
-    assistant: plain(&[F("<|start|>assistant<|channel|>final<|message|>")], &[F("<|end|>")]),
-    reply: &[F("<|start|>assistant")],
+    user: plain("<|start|>user<|message|>", "<|end|>"),
+    assistant: plain("<|start|>assistant<|channel|>final<|message|>", "<|end|>"),
+    reply: "<|start|>assistant",
     stops: &["<|return|>", "<|call|>"],
     ..PLAIN
 };
@@ -162,10 +162,10 @@ pub(super) const HARMONY: TurnFormat = TurnFormat {
 pub(super) const SEED_OSS: TurnFormat = TurnFormat {
     name: "seed-oss",
     signs: Signs { tokens: &["<seed:bos>", "<seed:eos>"], ..signs(&["<seed:bos>", "<seed:eos>"]) },
-    system: system(plain(&[F("<seed:bos>system\n")], &[F("<seed:eos>")])),
-    user: plain(&[F("<seed:bos>user\n")], &[F("<seed:eos>")]),
-    assistant: turn(&[F("<seed:bos>assistant\n")], Trim::Ends, &[F("<seed:eos>")]),
-    reply: &[F("<seed:bos>assistant\n")],
+    system: system(plain("<seed:bos>system\n", "<seed:eos>")),
+    user: plain("<seed:bos>user\n", "<seed:eos>"),
+    assistant: turn("<seed:bos>assistant\n", Trim::Ends, "<seed:eos>"),
+    reply: "<seed:bos>assistant\n",
     stops: &["<seed:eos>"],
     ..PLAIN
 };
@@ -176,10 +176,10 @@ pub(super) const SEED_OSS: TurnFormat = TurnFormat {
 pub(super) const EXAONE4: TurnFormat = TurnFormat {
     name: "exaone4",
     signs: signs(&["[|assistant|]\\n", "[|endofturn|]\\n"]),
-    system: system(plain(&[F("[|system|]\n")], &[F("[|endofturn|]\n")])),
-    user: plain(&[F("[|user|]\n")], &[F("[|endofturn|]\n")]),
-    assistant: turn(&[F("[|assistant|]\n<think>\n\n</think>\n\n")], Trim::ThoughtAndEndsAfter, &[F("[|endofturn|]\n")]),
-    reply: &[F("[|assistant|]\n<think>\n\n</think>\n\n")],
+    system: system(plain("[|system|]\n", "[|endofturn|]\n")),
+    user: plain("[|user|]\n", "[|endofturn|]\n"),
+    assistant: turn("[|assistant|]\n<think>\n\n</think>\n\n", Trim::ThoughtAndEndsAfter, "[|endofturn|]\n"),
+    reply: "[|assistant|]\n<think>\n\n</think>\n\n",
     stops: &["[|endofturn|]"],
     ..PLAIN
 };
@@ -190,10 +190,10 @@ pub(super) const EXAONE4: TurnFormat = TurnFormat {
 pub(super) const NEMOTRON_NANO_V2: TurnFormat = TurnFormat {
     name: "nemotron-nano-v2",
     signs: signs(&["<SPECIAL_10>System", "<SPECIAL_11>Assistant", "<SPECIAL_12>", "</think>"]),
-    system: system_or(turn(&[F("<SPECIAL_10>System\n")], Trim::Ends, &[F("\n\n")]), ""),
-    user: turn(&[F("<SPECIAL_11>User\n")], Trim::Ends, &[F("\n")]),
-    assistant: turn(&[F("<SPECIAL_11>Assistant\n")], Trim::ThoughtAndEnds, &[F("\n<SPECIAL_12>\n")]),
-    reply: &[F("<SPECIAL_11>Assistant\n<think>\n")],
+    system: system_or(turn("<SPECIAL_10>System\n", Trim::Ends, "\n\n"), ""),
+    user: turn("<SPECIAL_11>User\n", Trim::Ends, "\n"),
+    assistant: turn("<SPECIAL_11>Assistant\n", Trim::ThoughtAndEnds, "\n<SPECIAL_12>\n"),
+    reply: "<SPECIAL_11>Assistant\n<think>\n",
     stops: &["<SPECIAL_12>"],
     ..PLAIN
 };
@@ -203,10 +203,10 @@ pub(super) const NEMOTRON_NANO_V2: TurnFormat = TurnFormat {
 pub(super) const GRANITE: TurnFormat = TurnFormat {
     name: "granite",
     signs: Signs { tokens: &["<|start_of_role|>", "<|end_of_role|>"], ..signs(&["<|start_of_role|>"]) },
-    system: system(plain(&[F("<|start_of_role|>system<|end_of_role|>")], &[F("<|end_of_text|>\n")])),
-    user: plain(&[F("<|start_of_role|>user<|end_of_role|>")], &[F("<|end_of_text|>\n")]),
-    assistant: plain(&[F("<|start_of_role|>assistant<|end_of_role|>")], &[F("<|end_of_text|>\n")]),
-    reply: &[F("<|start_of_role|>assistant<|end_of_role|>")],
+    system: system(plain("<|start_of_role|>system<|end_of_role|>", "<|end_of_text|>\n")),
+    user: plain("<|start_of_role|>user<|end_of_role|>", "<|end_of_text|>\n"),
+    assistant: plain("<|start_of_role|>assistant<|end_of_role|>", "<|end_of_text|>\n"),
+    reply: "<|start_of_role|>assistant<|end_of_role|>",
     stops: &["<|end_of_text|>"],
     ..PLAIN
 };

@@ -1,18 +1,15 @@
 //! `[INST] ... [/INST] ...`
 
-use super::{Bos, Eos, F, PLAIN, joined, plain, signs, system, system_or, turn};
+use super::{PLAIN, joined, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, TurnFormat};
 
 pub(super) const LLAMA2: TurnFormat = TurnFormat {
     name: "llama2",
     signs: signs(&["[INST]", "<<SYS>>"]),
-    system: joined(
-        plain(&[Bos, F("[INST] <<SYS>>\n")], &[F("\n<</SYS>>\n\n")]),
-        turn(&[], Trim::End, &[F(" [/INST]")]),
-    ),
-    user: turn(&[Bos, F("[INST] ")], Trim::Ends, &[F(" [/INST]")]),
-    assistant: turn(&[F(" ")], Trim::Ends, &[F(" "), Eos]),
+    system: joined(plain(concat!(bos!(), "[INST] <<SYS>>\n"), "\n<</SYS>>\n\n"), turn("", Trim::End, " [/INST]")),
+    user: turn(concat!(bos!(), "[INST] "), Trim::Ends, " [/INST]"),
+    assistant: turn(" ", Trim::Ends, concat!(" ", eos!())),
     ..PLAIN
 };
 
@@ -20,20 +17,20 @@ pub(super) const LLAMA2: TurnFormat = TurnFormat {
 pub(super) const MISTRAL_V0: TurnFormat = TurnFormat {
     name: "mistral-v0",
     signs: Signs { none: &["[SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]"], ..signs(&["[INST]"]) },
-    start: &[Bos],
-    system: joined(plain(&[F("[INST] ")], &[F("\n\n")]), plain(&[], &[F(" [/INST]")])),
-    user: plain(&[F("[INST] ")], &[F(" [/INST]")]),
-    assistant: plain(&[], &[Eos]),
+    start: bos!(),
+    system: joined(plain("[INST] ", "\n\n"), plain("", " [/INST]")),
+    user: plain("[INST] ", " [/INST]"),
+    assistant: plain("", eos!()),
     ..PLAIN
 };
 
 pub(super) const MISTRAL_V1: TurnFormat = TurnFormat {
     name: "mistral-v1",
     signs: signs(&["' [INST] ' + system_message"]),
-    start: &[Bos],
-    system: joined(plain(&[F(" [INST] ")], &[F("\n\n")]), plain(&[], &[F(" [/INST]")])),
-    user: plain(&[F(" [INST] ")], &[F(" [/INST]")]),
-    assistant: plain(&[F(" ")], &[Eos]),
+    start: bos!(),
+    system: joined(plain(" [INST] ", "\n\n"), plain("", " [/INST]")),
+    user: plain(" [INST] ", " [/INST]"),
+    assistant: plain(" ", eos!()),
     ..PLAIN
 };
 
@@ -42,29 +39,29 @@ pub(super) const MISTRAL_V1: TurnFormat = TurnFormat {
 pub(super) const MISTRAL_V3: TurnFormat = TurnFormat {
     name: "mistral-v3",
     signs: signs(&["[AVAILABLE_TOOLS]", "\"[INST] \""]),
-    start: &[Bos],
-    system: joined(plain(&[F("[INST] ")], &[F("\n\n")]), plain(&[], &[F("[/INST]")])),
-    user: plain(&[F("[INST] ")], &[F("[/INST]")]),
-    assistant: turn(&[F(" ")], Trim::Ends, &[Eos]),
+    start: bos!(),
+    system: joined(plain("[INST] ", "\n\n"), plain("", "[/INST]")),
+    user: plain("[INST] ", "[/INST]"),
+    assistant: turn(" ", Trim::Ends, eos!()),
     ..PLAIN
 };
 
 pub(super) const MISTRAL_V3_TEKKEN: TurnFormat = TurnFormat {
     name: "mistral-v3-tekken",
     signs: signs(&["[AVAILABLE_TOOLS]", "\"[INST]\""]),
-    system: joined(plain(&[F("[INST]")], &[F("\n\n")]), plain(&[], &[F("[/INST]")])),
-    user: plain(&[F("[INST]")], &[F("[/INST]")]),
-    assistant: plain(&[], &[Eos]),
+    system: joined(plain("[INST]", "\n\n"), plain("", "[/INST]")),
+    user: plain("[INST]", "[/INST]"),
+    assistant: plain("", eos!()),
     ..MISTRAL_V3
 };
 
 pub(super) const MISTRAL_V7: TurnFormat = TurnFormat {
     name: "mistral-v7",
     signs: signs(&["'[SYSTEM_PROMPT] '"]),
-    start: &[Bos],
-    system: system(plain(&[F("[SYSTEM_PROMPT] ")], &[F("[/SYSTEM_PROMPT]")])),
-    user: plain(&[F("[INST] ")], &[F("[/INST]")]),
-    assistant: plain(&[F(" ")], &[Eos]),
+    start: bos!(),
+    system: system(plain("[SYSTEM_PROMPT] ", "[/SYSTEM_PROMPT]")),
+    user: plain("[INST] ", "[/INST]"),
+    assistant: plain(" ", eos!()),
     ..PLAIN
 };
 
@@ -76,9 +73,9 @@ pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
         none: &["# HOW YOU SHOULD THINK AND ANSWER", "You are Devstral"],
         ..signs(&["[SYSTEM_PROMPT]"])
     },
-    system: system(plain(&[F("[SYSTEM_PROMPT]")], &[F("[/SYSTEM_PROMPT]")])),
-    user: plain(&[F("[INST]")], &[F("[/INST]")]),
-    assistant: plain(&[], &[Eos]),
+    system: system(plain("[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]")),
+    user: plain("[INST]", "[/INST]"),
+    assistant: plain("", eos!()),
     ..MISTRAL_V7
 };
 

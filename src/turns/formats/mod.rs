@@ -10,7 +10,7 @@ mod roles;
 mod words;
 
 use super::pieces::{Frame, Trim};
-use super::{Piece, Signs, System, Turn, TurnFormat};
+use super::{Signs, System, Turn, TurnFormat};
 use chatml::{
     BIELIK, CHATML, CHATML_BOS, HERMES, KIMI_K2, KIMI_K2_THINKING, LFM2, LFM2_5, LFM2_5_A1B, MIMO, MINICPM5, NEMOTRON3,
     PHI4, QWEN2, QWEN2_5, QWEN3, QWEN3_5, QWEN3_5_SMALL, QWEN3_CODER, SMOLLM2, SMOLLM3,
@@ -26,8 +26,6 @@ use roles::{GLM_Z1, GLM4, GLM4_5, GLM4_7, OLMO2, PHI3, PHI4_MINI, SPARK2_5, TULU
 use words::{
     DEEPSEEK_CODER, DEEPSEEK_R1, DEEPSEEK_V2, DEEPSEEK_V3, DEEPSEEK_V3_1, ERNIE4_5, HUNYUAN, OPENCHAT, VICUNA,
 };
-
-use Piece::{Bos, Eos, Frame as F};
 
 pub(super) const ALL: &[TurnFormat] = &[
     PHI4,
@@ -99,13 +97,13 @@ pub(super) const ALL: &[TurnFormat] = &[
 const PLAIN: TurnFormat = TurnFormat {
     name: "",
     signs: Signs { all: &[], none: &[], tokens: &[] },
-    start: &[],
-    system: system(turn(&[], Trim::Nothing, &[])),
-    user: turn(&[], Trim::Nothing, &[]),
-    assistant: turn(&[], Trim::Nothing, &[]),
-    between: &[],
-    reply: &[],
-    end: &[],
+    start: "",
+    system: system(turn("", Trim::Nothing, "")),
+    user: turn("", Trim::Nothing, ""),
+    assistant: turn("", Trim::Nothing, ""),
+    between: "",
+    reply: "",
+    end: "",
     stops: &[],
 };
 

@@ -1,6 +1,6 @@
 //! `<|user|>\n...`, with several ways to end it.
 
-use super::{Bos, Eos, F, PLAIN, plain, signs, system, turn};
+use super::{PLAIN, plain, signs, system, turn};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, System, TurnFormat};
 
@@ -8,11 +8,11 @@ use crate::turns::{Signs, System, TurnFormat};
 pub(super) const PHI3: TurnFormat = TurnFormat {
     name: "phi3",
     signs: Signs { tokens: &["<|user|>", "<|assistant|>", "<|end|>"], ..signs(&["<|assistant|>", "<|end|>"]) },
-    system: System { skips_empty: true, ..system(plain(&[F("<|system|>\n")], &[F("<|end|>\n")])) },
-    user: plain(&[F("<|user|>\n")], &[F("<|end|>\n")]),
-    assistant: plain(&[F("<|assistant|>\n")], &[F("<|end|>\n")]),
-    reply: &[F("<|assistant|>\n")],
-    end: &[Eos],
+    system: System { skips_empty: true, ..system(plain("<|system|>\n", "<|end|>\n")) },
+    user: plain("<|user|>\n", "<|end|>\n"),
+    assistant: plain("<|assistant|>\n", "<|end|>\n"),
+    reply: "<|assistant|>\n",
+    end: eos!(),
     stops: &["<|end|>"],
     ..PLAIN
 };
@@ -20,10 +20,10 @@ pub(super) const PHI3: TurnFormat = TurnFormat {
 pub(super) const PHI4_MINI: TurnFormat = TurnFormat {
     name: "phi4-mini",
     signs: signs(&["<|assistant|>", "'|>' + message['content'] + '<|end|>'"]),
-    system: system(plain(&[F("<|system|>")], &[F("<|end|>")])),
-    user: plain(&[F("<|user|>")], &[F("<|end|>")]),
-    assistant: plain(&[F("<|assistant|>")], &[F("<|end|>")]),
-    reply: &[F("<|assistant|>")],
+    system: system(plain("<|system|>", "<|end|>")),
+    user: plain("<|user|>", "<|end|>"),
+    assistant: plain("<|assistant|>", "<|end|>"),
+    reply: "<|assistant|>",
     ..PHI3
 };
 
@@ -31,10 +31,10 @@ pub(super) const PHI4_MINI: TurnFormat = TurnFormat {
 pub(super) const ZEPHYR: TurnFormat = TurnFormat {
     name: "zephyr",
     signs: signs(&["<|user|>", "message['content'] + eos_token"]),
-    system: system(plain(&[F("<|system|>\n")], &[Eos, F("\n")])),
-    user: plain(&[F("<|user|>\n")], &[Eos, F("\n")]),
-    assistant: plain(&[F("<|assistant|>\n")], &[Eos, F("\n")]),
-    reply: &[F("<|assistant|>\n")],
+    system: system(plain("<|system|>\n", concat!(eos!(), "\n"))),
+    user: plain("<|user|>\n", concat!(eos!(), "\n")),
+    assistant: plain("<|assistant|>\n", concat!(eos!(), "\n")),
+    reply: "<|assistant|>\n",
     ..PLAIN
 };
 
@@ -42,18 +42,18 @@ pub(super) const ZEPHYR: TurnFormat = TurnFormat {
 pub(super) const TULU: TurnFormat = TurnFormat {
     name: "tulu",
     signs: signs(&["'<|user|>\\n' + message['content'] + '\\n'", "eos_token"]),
-    system: system(plain(&[F("<|system|>\n")], &[F("\n")])),
-    user: plain(&[F("<|user|>\n")], &[F("\n")]),
-    assistant: plain(&[F("<|assistant|>\n")], &[Eos]),
-    between: &[F("\n")],
-    reply: &[F("<|assistant|>\n")],
+    system: system(plain("<|system|>\n", "\n")),
+    user: plain("<|user|>\n", "\n"),
+    assistant: plain("<|assistant|>\n", eos!()),
+    between: "\n",
+    reply: "<|assistant|>\n",
     ..PLAIN
 };
 
 pub(super) const OLMO2: TurnFormat = TurnFormat {
     name: "olmo2",
     signs: signs(&["'<|user|>\\n' + message['content'] + '\\n'", "eos_token", "bos_token"]),
-    start: &[Bos],
+    start: bos!(),
     ..TULU
 };
 
@@ -62,12 +62,12 @@ pub(super) const OLMO2: TurnFormat = TurnFormat {
 pub(super) const SPARK2_5: TurnFormat = TurnFormat {
     name: "spark2.5",
     signs: Signs { tokens: &["<|System|>", "<|Bot|>"], ..signs(&["<|System|>", "<|Bot|>"]) },
-    start: &[F("<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.")],
-    system: System { skips_empty: true, ..system(plain(&[F("\n\n")], &[])) },
-    user: plain(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|User|>")], &[]),
-    assistant: plain(&[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>")], &[]),
-    reply: &[F("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>")],
-    end: &[F("<｜end▁of▁sentence｜>")],
+    start: "<｜start▁of▁sentence｜><|System|>\nyou are a helpful assistant.",
+    system: System { skips_empty: true, ..system(plain("\n\n", "")) },
+    user: plain("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|User|>", ""),
+    assistant: plain("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|></think>", ""),
+    reply: "<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|><think>",
+    end: "<｜end▁of▁sentence｜>",
     stops: &["<｜end▁of▁sentence｜>"],
     ..PLAIN
 };
@@ -78,11 +78,11 @@ pub(super) const SPARK2_5: TurnFormat = TurnFormat {
 pub(super) const GLM4: TurnFormat = TurnFormat {
     name: "glm4",
     signs: Signs { none: &["</think>"], ..signs(&["[gMASK]<sop>", "<|assistant|>{% endif %}"]) },
-    start: &[F("[gMASK]<sop>")],
-    system: system(plain(&[F("<|system|>\n")], &[])),
-    user: plain(&[F("<|user|>\n")], &[]),
-    assistant: plain(&[F("<|assistant|>\n")], &[]),
-    reply: &[F("<|assistant|>")],
+    start: "[gMASK]<sop>",
+    system: system(plain("<|system|>\n", "")),
+    user: plain("<|user|>\n", ""),
+    assistant: plain("<|assistant|>\n", ""),
+    reply: "<|assistant|>",
     stops: &["<|user|>", "<|observation|>"],
     ..PLAIN
 };
@@ -91,9 +91,9 @@ pub(super) const GLM4: TurnFormat = TurnFormat {
 pub(super) const GLM_Z1: TurnFormat = TurnFormat {
     name: "glm-z1",
     signs: signs(&["[gMASK]<sop>", "set visible", "<think>{% endif %}"]),
-    user: turn(GLM4.user.before, Trim::ThoughtAndEnds, &[]),
-    assistant: turn(GLM4.assistant.before, Trim::ThoughtAndEnds, &[]),
-    reply: &[F("<|assistant|>\n<think>")],
+    user: turn(GLM4.user.before, Trim::ThoughtAndEnds, ""),
+    assistant: turn(GLM4.assistant.before, Trim::ThoughtAndEnds, ""),
+    reply: "<|assistant|>\n<think>",
     ..GLM4
 };
 
@@ -101,7 +101,7 @@ pub(super) const GLM_Z1: TurnFormat = TurnFormat {
 pub(super) const GLM4_5: TurnFormat = TurnFormat {
     name: "glm4.5",
     signs: signs(&["[gMASK]<sop>", "visible_text", "'\\n<think></think>'"]),
-    assistant: turn(&[F("<|assistant|>\n<think></think>\n")], Trim::ThoughtAndEnds, &[]),
+    assistant: turn("<|assistant|>\n<think></think>\n", Trim::ThoughtAndEnds, ""),
     ..GLM4
 };
 
@@ -109,9 +109,9 @@ pub(super) const GLM4_5: TurnFormat = TurnFormat {
 pub(super) const GLM4_7: TurnFormat = TurnFormat {
     name: "glm4.7",
     signs: signs(&["[gMASK]<sop>", "visible_text", "{{ '</think>' }}"]),
-    system: system(plain(&[F("<|system|>")], &[])),
-    user: plain(&[F("<|user|>")], &[]),
-    assistant: turn(&[F("<|assistant|></think>")], Trim::ThoughtAndEnds, &[]),
-    reply: &[F("<|assistant|><think>")],
+    system: system(plain("<|system|>", "")),
+    user: plain("<|user|>", ""),
+    assistant: turn("<|assistant|></think>", Trim::ThoughtAndEnds, ""),
+    reply: "<|assistant|><think>",
     ..GLM4
 };

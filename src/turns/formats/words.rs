@@ -1,6 +1,6 @@
 //! DeepSeek, Hunyuan, and formats that name the roles in words.
 
-use super::{Bos, Eos, F, PLAIN, plain, signs, system, system_or};
+use super::{PLAIN, plain, signs, system, system_or};
 use crate::turns::pieces::Trim;
 use crate::turns::{Signs, Turn, TurnFormat};
 
@@ -10,21 +10,21 @@ use crate::turns::{Signs, Turn, TurnFormat};
 pub(super) const DEEPSEEK_V2: TurnFormat = TurnFormat {
     name: "deepseek-v2",
     signs: signs(&["'User: '", "'Assistant: ' + message['content'] + eos_token"]),
-    start: &[Bos],
-    system: system(plain(&[], &[F("\n\n")])),
-    user: plain(&[F("User: ")], &[F("\n\n")]),
-    assistant: plain(&[F("Assistant: ")], &[Eos]),
-    reply: &[F("Assistant:")],
+    start: bos!(),
+    system: system(plain("", "\n\n")),
+    user: plain("User: ", "\n\n"),
+    assistant: plain("Assistant: ", eos!()),
+    reply: "Assistant:",
     ..PLAIN
 };
 
 pub(super) const DEEPSEEK_V3: TurnFormat = TurnFormat {
     name: "deepseek-v3",
     signs: Signs { tokens: &["<｜User｜>", "<｜Assistant｜>"], ..signs(&["<｜User｜>", "<｜Assistant｜>"]) },
-    start: &[Bos],
-    user: plain(&[F("<｜User｜>")], &[]),
-    assistant: plain(&[F("<｜Assistant｜>")], &[F("<｜end▁of▁sentence｜>")]),
-    reply: &[F("<｜Assistant｜>")],
+    start: bos!(),
+    user: plain("<｜User｜>", ""),
+    assistant: plain("<｜Assistant｜>", "<｜end▁of▁sentence｜>"),
+    reply: "<｜Assistant｜>",
     stops: &["<｜end▁of▁sentence｜>"],
     ..PLAIN
 };
@@ -38,7 +38,7 @@ pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
         ..signs(&["<｜User｜>", "<｜Assistant｜><think>\\n"])
     },
     assistant: Turn { trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
-    reply: &[F("<｜Assistant｜><think>\n")],
+    reply: "<｜Assistant｜><think>\n",
     ..DEEPSEEK_V3
 };
 
@@ -46,24 +46,24 @@ pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
 pub(super) const DEEPSEEK_V3_1: TurnFormat = TurnFormat {
     name: "deepseek-v3.1",
     signs: signs(&["<｜User｜>", "{{'</think>'}}"]),
-    assistant: Turn { before: &[F("<｜Assistant｜></think>")], trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
-    reply: &[F("<｜Assistant｜></think>")],
+    assistant: Turn { before: "<｜Assistant｜></think>", trim: Trim::Thought, ..DEEPSEEK_V3.assistant },
+    reply: "<｜Assistant｜></think>",
     ..DEEPSEEK_V3
 };
 
 pub(super) const DEEPSEEK_CODER: TurnFormat = TurnFormat {
     name: "deepseek-coder",
     signs: Signs { tokens: &["<|EOT|>"], ..signs(&["### Instruction:", "<|EOT|>"]) },
-    start: &[Bos],
+    start: bos!(),
     system: system_or(
-        plain(&[], &[]),
+        plain("", ""),
         "You are an AI programming assistant, utilizing the Deepseek Coder model, developed by Deepseek Company, and \
          you only answer questions related to computer science. For politically sensitive questions, security and \
          privacy issues, and other non-computer science questions, you will refuse to answer\n",
     ),
-    user: plain(&[F("### Instruction:\n")], &[F("\n")]),
-    assistant: plain(&[F("### Response:\n")], &[F("\n<|EOT|>\n")]),
-    reply: &[F("### Response:\n")],
+    user: plain("### Instruction:\n", "\n"),
+    assistant: plain("### Response:\n", "\n<|EOT|>\n"),
+    reply: "### Response:\n",
     stops: &["<|EOT|>"],
     ..PLAIN
 };
@@ -74,11 +74,11 @@ pub(super) const DEEPSEEK_CODER: TurnFormat = TurnFormat {
 pub(super) const OPENCHAT: TurnFormat = TurnFormat {
     name: "openchat",
     signs: signs(&["GPT4 Correct "]),
-    start: &[Bos],
-    system: system(plain(&[F("GPT4 Correct System: ")], &[F("<|end_of_turn|>")])),
-    user: plain(&[F("GPT4 Correct User: ")], &[F("<|end_of_turn|>")]),
-    assistant: plain(&[F("GPT4 Correct Assistant: ")], &[F("<|end_of_turn|>")]),
-    reply: &[F("GPT4 Correct Assistant:")],
+    start: bos!(),
+    system: system(plain("GPT4 Correct System: ", "<|end_of_turn|>")),
+    user: plain("GPT4 Correct User: ", "<|end_of_turn|>"),
+    assistant: plain("GPT4 Correct Assistant: ", "<|end_of_turn|>"),
+    reply: "GPT4 Correct Assistant:",
     stops: &["<|end_of_turn|>"],
     ..PLAIN
 };
@@ -86,10 +86,10 @@ pub(super) const OPENCHAT: TurnFormat = TurnFormat {
 pub(super) const VICUNA: TurnFormat = TurnFormat {
     name: "vicuna",
     signs: signs(&["USER: ", "ASSISTANT: "]),
-    system: system(plain(&[], &[F("\n\n")])),
-    user: plain(&[F("USER: ")], &[F("\n")]),
-    assistant: plain(&[F("ASSISTANT: ")], &[F("</s>\n")]),
-    reply: &[F("ASSISTANT:")],
+    system: system(plain("", "\n\n")),
+    user: plain("USER: ", "\n"),
+    assistant: plain("ASSISTANT: ", "</s>\n"),
+    reply: "ASSISTANT:",
     stops: &["</s>"],
     ..PLAIN
 };
@@ -98,11 +98,11 @@ pub(super) const VICUNA: TurnFormat = TurnFormat {
 pub(super) const ERNIE4_5: TurnFormat = TurnFormat {
     name: "ernie4.5",
     signs: signs(&["cls_token", "\"User: \" + message[\"content\"]"]),
-    start: &[F("<|begin_of_sentence|>")],
-    system: system(plain(&[], &[F("\n")])),
-    user: plain(&[F("User: ")], &[F("\n")]),
-    assistant: plain(&[F("Assistant: ")], &[F("<|end_of_sentence|>")]),
-    reply: &[F("Assistant: ")],
+    start: "<|begin_of_sentence|>",
+    system: system(plain("", "\n")),
+    user: plain("User: ", "\n"),
+    assistant: plain("Assistant: ", "<|end_of_sentence|>"),
+    reply: "Assistant: ",
     stops: &["<|end_of_sentence|>"],
     ..PLAIN
 };
@@ -116,12 +116,12 @@ pub(super) const HUNYUAN: TurnFormat = TurnFormat {
         tokens: &["<｜hy_User｜>", "<｜hy_Assistant｜>"],
         ..signs(&["<｜hy_User｜>", "<｜hy_Assistant｜>"])
     },
-    start: &[F("<｜hy_begin▁of▁sentence｜>")],
-    system: system(plain(&[], &[F("<｜hy_place▁holder▁no▁3｜>")])),
-    user: plain(&[F("<｜hy_User｜>")], &[]),
-    assistant: plain(&[F("<｜hy_Assistant｜>")], &[F("<｜hy_place▁holder▁no▁2｜>")]),
-    reply: &[F("<｜hy_Assistant｜>")],
-    end: &[F("<｜hy_place▁holder▁no▁8｜>")],
+    start: "<｜hy_begin▁of▁sentence｜>",
+    system: system(plain("", "<｜hy_place▁holder▁no▁3｜>")),
+    user: plain("<｜hy_User｜>", ""),
+    assistant: plain("<｜hy_Assistant｜>", "<｜hy_place▁holder▁no▁2｜>"),
+    reply: "<｜hy_Assistant｜>",
+    end: "<｜hy_place▁holder▁no▁8｜>",
     stops: &["<｜hy_place▁holder▁no▁2｜>"],
     ..PLAIN
 };

@@ -3,7 +3,7 @@
 use super::super::pieces::{At, Frame};
 use super::super::{Piece, Thinking};
 use super::list::frame;
-use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, spaced};
+use super::{Answer, Body, Put, ToolCall, ToolFormat, ToolResult, ToolTurns, gemma, python, spaced};
 use crate::tools::CallFormat;
 use crate::tools::json;
 
@@ -14,7 +14,7 @@ impl ToolTurns<'_> {
         }
         let goes_on = self.in_results && self.format.results.is_inside;
         let is_unmarked = self.in_results && self.format.results.is_unmarked;
-        self.in_results = false;
+        self.close_inside(put)?;
         let is_harmony = self.format.calls == CallFormat::Harmony;
         if is_harmony && !(answer.calls.is_empty() && answer.thought.is_empty()) {
             return self.harmony(answer, put);
@@ -28,20 +28,20 @@ impl ToolTurns<'_> {
         let thinking = Thinking::of(format).filter(|_| !answer.thought.is_empty());
         match thinking.and_then(|thinking| Some((thinking, thinking.around?))) {
             Some((thinking, (open, before, after))) => {
-                frame(if is_open || is_unmarked { &[] } else { open }, put)?;
-                frame(if is_open && thinking.opens_thought(None) { &[] } else { before }, put)?;
+                frame(if is_open || is_unmarked { "" } else { open }, put)?;
+                frame(if is_open && thinking.opens_thought(None) { "" } else { before }, put)?;
                 put(Piece::Text(answer.thought))?;
                 frame(after, put)?;
             }
             // A blank is for text.
-            None if text.is_empty() && format.assistant.before == [Piece::Frame(" ")] => {}
-            None => frame(if is_open || is_unmarked { &[] } else { format.assistant.before }, put)?,
+            None if text.is_empty() && format.assistant.before == " " => {}
+            None => frame(if is_open || is_unmarked { "" } else { format.assistant.before }, put)?,
         }
         put(Piece::Text(text))?;
         let joint = match (text.is_empty(), answer.thought.is_empty()) {
             (false, _) => self.format.joint,
             (true, true) => self.format.lone,
-            (true, false) => &[],
+            (true, false) => "",
         };
         self.calls(answer.calls, joint, put)?;
         if self.format.results.is_inside && !answer.calls.is_empty() {
@@ -104,6 +104,12 @@ impl ToolTurns<'_> {
         put(Piece::Frame(self.format.close_calls))
     }
 
+    /// Ends results in the model's own turn.
+    pub(super) fn close_inside<E>(&mut self, put: Put<'_, E>) -> Result<(), E> {
+        let is_inside = core::mem::take(&mut self.in_results) && self.format.results.is_inside;
+        frame(if is_inside { self.format.results.close } else { "" }, put)
+    }
+
     pub(super) fn write_result<E>(&mut self, result: ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
         let results = &self.format.results;
         if self.in_results {
@@ -130,8 +136,11 @@ impl ToolTurns<'_> {
 fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'static str) {
     match calls {
         CallFormat::Glm4_5 if is_tight => ("", "", ""),
-        CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 => ("", "\n", ""),
+        CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 | CallFormat::SeedOss | CallFormat::MiniCpm5 => {
+            ("", "\n", "")
+        }
         CallFormat::MistralV3 => ("[TOOL_CALLS][", ", ", "]"),
+        CallFormat::Apertus => ("<|tools_prefix|>[", ", ", "]<|tools_suffix|>"),
         CallFormat::Lfm2 => ("<|tool_call_start|>[", ", ", "]<|tool_call_end|>"),
         CallFormat::Granite3 => ("<|tool_call|>[", ", ", "]"),
         CallFormat::Phi4Mini => ("<|tool_call|>[", ", ", "]<|/tool_call|>"),
@@ -176,7 +185,7 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
             put(Piece::Frame("[ARGS]"))?;
             spaced::json(call.arguments, put)
         }
-        CallFormat::Lfm2 => python(call, put),
+        CallFormat::Lfm2 => arguments_of_python(call, put),
         CallFormat::Gemma4 | CallFormat::FunctionGemma => {
             put(Piece::Frame("<|tool_call>"))?;
             put(Piece::Text("call:"))?;
@@ -186,6 +195,15 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
         }
         CallFormat::DeepSeek => deep_seek(call, format.is_tight, put),
         CallFormat::Qwen3_5 => parameters(call, put),
+        CallFormat::SeedOss => seed_oss(call, put),
+        CallFormat::MiniCpm5 => quoted(call, put),
+        CallFormat::Apertus => {
+            for part in ["{\"", call.name, "\": "] {
+                put(Piece::Text(part))?;
+            }
+            spaced::json(call.arguments, put)?;
+            put(Piece::Text("}"))
+        }
         CallFormat::Glm4_5 => keys_and_values(call, line, put),
         CallFormat::KimiK2 => {
             put(Piece::Frame("<|tool_call_begin|>"))?;
@@ -222,7 +240,7 @@ fn deep_seek<E>(call: &ToolCall<'_>, is_tight: bool, put: Put<'_, E>) -> Result<
 }
 
 /// `N(k="v", b=True)`.
-fn python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+fn arguments_of_python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text(call.name))?;
     put(Piece::Text("("))?;
     for (index, (name, value, _)) in json::members(call.arguments).enumerate() {
@@ -249,6 +267,43 @@ fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     }
     put(Piece::Text("</function>\n"))?;
     put(Piece::Frame("</tool_call>"))
+}
+
+/// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as Python prints them.
+fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<seed:tool_call>"))?;
+    for part in ["\n<function=", call.name, ">\n"] {
+        put(Piece::Text(part))?;
+    }
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Text("<parameter="))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text(">"))?;
+        python::string(value, put)?;
+        put(Piece::Text("</parameter>\n"))?;
+    }
+    put(Piece::Text("</function>\n"))?;
+    put(Piece::Frame("</seed:tool_call>"))
+}
+
+/// `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The tags begin with tokens.
+fn quoted<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+    put(Piece::Frame("<function"))?;
+    for part in [" name=\"", call.name, "\">"] {
+        put(Piece::Text(part))?;
+    }
+    for (name, value, _) in json::members(call.arguments) {
+        put(Piece::Frame("<param"))?;
+        put(Piece::Text(" name=\""))?;
+        spaced::plain(name, put)?;
+        put(Piece::Text("\">"))?;
+        let is_data = json::string(value).is_some_and(|text| json::chars(text).any(|c| matches!(c, '<' | '&' | '\n')));
+        put(Piece::Text(if is_data { "<![CDATA[" } else { "" }))?;
+        python::string(value, put)?;
+        put(Piece::Text(if is_data { "]]>" } else { "" }))?;
+        put(Piece::Frame("</param>"))?;
+    }
+    put(Piece::Frame("</function>"))
 }
 
 /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`, with this for the line ends.

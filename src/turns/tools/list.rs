@@ -1,8 +1,8 @@
 //! The list of tools, where a conversation begins.
 
-use super::super::pieces::{At, Frame};
+use super::super::pieces::{At, Frame, piece};
 use super::super::{Message, Piece};
-use super::{Offer, Put, ToolTurns, gemma, namespace, python, spaced, tags};
+use super::{Offer, Put, ToolTurns, definitions, gemma, namespace, python, spaced, tags, typed};
 use crate::tools::{Tool, Tools, json};
 
 /// How tools are listed.
@@ -42,6 +42,10 @@ pub(super) enum List {
     Headings,
     /// Each in a block of Markdown.
     Blocks,
+    /// Definitions of functions in Python.
+    Definitions,
+    /// Types of TypeScript, in lines of their own.
+    Typed,
 }
 
 impl ToolTurns<'_> {
@@ -136,7 +140,7 @@ impl List {
             Self::Array | Self::Functions => ("[", ", ", "]"),
             Self::ArrayLines => ("[", ",\n", "]"),
             Self::Indented => ("[\n    ", ",\n    ", "\n]"),
-            Self::Signatures => ("", "\n", ""),
+            Self::Signatures | Self::Typed => ("", "\n", ""),
             _ => ("", "", ""),
         };
         put(Piece::Text(open))?;
@@ -183,6 +187,8 @@ impl List {
             Self::Tags => tags::function(tool, false, put),
             Self::TagsInOrder => tags::function(tool, true, put),
             Self::Headings => heading(tool, put),
+            Self::Definitions => definitions::function(tool, put),
+            Self::Typed => typed::function(tool, put),
             Self::Blocks => {
                 put(Piece::Text("\n```json\n"))?;
                 wrapped(tool, put)?;
@@ -230,5 +236,10 @@ fn indented<E>(tool: &Tool<'_>, depth: usize, put: Put<'_, E>) -> Result<(), E> 
 
 /// Hands over the pieces of a frame.
 pub(super) fn frame<E>(frame: Frame, put: Put<'_, E>) -> Result<(), E> {
-    frame.iter().copied().try_for_each(put)
+    let mut at = 0;
+    while let Some((piece, next)) = piece(frame, at) {
+        put(piece)?;
+        at = next;
+    }
+    Ok(())
 }

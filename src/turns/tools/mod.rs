@@ -1,6 +1,7 @@
 //! Turns that offer tools, call them and report their results.
 
 mod calls;
+mod definitions;
 mod formats;
 mod gemma;
 mod list;
@@ -8,6 +9,7 @@ mod namespace;
 mod python;
 mod spaced;
 mod tags;
+mod typed;
 
 use super::pieces::Frame;
 use super::{Message, Piece, Role, Thinking, TurnFormat, Turns, find_last};
@@ -76,6 +78,8 @@ struct Results {
     close: Frame,
     /// The model goes on in the turn in which it has called.
     is_inside: bool,
+    /// Opens that turn again, where the model is to write.
+    again: Frame,
     /// Nothing opens the model's turn after results.
     is_unmarked: bool,
 }
@@ -189,7 +193,7 @@ impl ToolFormat {
     /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes after
     /// them is for the results.
     pub fn stops(&self) -> &'static [&'static str] {
-        if self.results.is_inside { &["<|tool_response>"] } else { &[] }
+        if self.results.body == Body::Gemma { &["<|tool_response>"] } else { &[] }
     }
 }
 
@@ -256,12 +260,16 @@ impl<'t> ToolTurns<'t> {
     ///
     /// # Errors
     /// Those of `put`.
-    pub fn reply<E>(&mut self, think: Option<bool>, put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn reply<E>(&mut self, think: Option<bool>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut turns = self.turns;
         let is_inside = self.in_results && self.format.results.is_inside;
+        if is_inside {
+            list::frame(self.format.results.close, &mut put)?;
+            list::frame(self.format.results.again, &mut put)?;
+        }
         let thinking = Thinking::of(turns.format()).zip(think).filter(|_| !is_inside);
         let pieces = match thinking {
-            _ if self.in_results && self.format.results.is_unmarked => turns.reply_with(Some(&[])),
+            _ if self.in_results && self.format.results.is_unmarked => turns.reply_with(Some("")),
             Some((thinking, think)) => turns.reply_thinking(thinking, think),
             None => turns.reply(),
         };
@@ -272,7 +280,7 @@ impl<'t> ToolTurns<'t> {
     }
 
     fn message<E>(&mut self, message: Message<'_>, put: Put<'_, E>) -> Result<(), E> {
-        self.in_results = false;
+        self.close_inside(put)?;
         match (self.is_offered, message.role) {
             (true, _) => self.turns.add(message).try_for_each(put),
             (false, Role::System) => self.offer(Some(message.text), put),

@@ -25,7 +25,7 @@ pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("}) => any;\n\n"))
 }
 
-fn is_required(schema: &str, name: &str) -> bool {
+pub(super) fn is_required(schema: &str, name: &str) -> bool {
     let names = json::member(schema, "required").unwrap_or("[]");
     json::elements(names).any(|(listed, _)| json::string(listed) == Some(name))
 }

@@ -46,7 +46,7 @@ fn description<E>(object: &str, put: Put<'_, E>) -> Result<(), E> {
 }
 
 /// Writes the text of the inside of a JSON string without white space around it.
-fn trimmed<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
+pub(super) fn trimmed<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     let mut chars = json::chars(inside);
     let mut rest = inside;
     while chars.next().is_some_and(char::is_whitespace) {

@@ -376,6 +376,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         rotary: Rotary::Off,
         activation: Activation::GeluErf,
         alibi: 8.0,
+        qk_norm: Part::Optional,
         ..NOMIC_BERT
     },
     Architecture { name: "jina-bert-v3", activation: Activation::GeluErf, gated: false, ..NOMIC_BERT },

@@ -186,6 +186,10 @@ impl Reference {
             self.add(x, &self.recurrent(recurrent, &normed), layer.post_attention_norm.as_ref());
         }
         *x = self.norm(x, layer.sum_norms[0].as_ref());
+        if layer.second_norm.is_some() {
+            x.data.iter_mut().zip(&input.data).for_each(|(x, input)| *x += input);
+            *x = self.norm(x, layer.second_norm.as_ref());
+        }
         if layer.experts.is_empty() {
             return;
         }

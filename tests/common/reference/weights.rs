@@ -99,6 +99,8 @@ pub struct Layer {
     pub post_attention_norm: Option<Norm>,
     /// Of the residual stream, after attention and after the feed-forward part.
     pub sum_norms: [Option<Norm>; 2],
+    /// Before it what attention has read is added once more.
+    pub second_norm: Option<Norm>,
     pub ffn_norm: Option<Norm>,
     /// Which expert a token goes to; without it there is one for all.
     pub router: Option<Matrix>,
@@ -147,6 +149,7 @@ impl Layer {
             post_attention_norm: weights.norm(&name("post_attention_norm"), needed_if(post_norms)),
             sum_norms: ["attn_output_norm", "layer_output_norm"]
                 .map(|what| weights.norm(&name(what), needed_if(sum_norms))),
+            second_norm: weights.norm(&name("attn_norm_2"), if sum_norms { Part::Optional } else { Part::No }),
             parallel: config.parallel_residual || pre_norms && ffn_norm.is_none(),
             ffn_norm,
             router,

@@ -2,38 +2,53 @@
 
 use super::PLAIN;
 use crate::tools::CallFormat;
-use crate::turns::Piece::Frame as F;
 use crate::turns::tools::list::List;
 use crate::turns::tools::{Body, Offer, Results, ToolFormat};
 
 /// Results between tags in a turn of the user.
 pub(super) const IM_RESULTS: Results = Results {
-    open: &[F("<|im_start|>user")],
-    body: Body::Plain(&[F("\n<tool_response>\n")], &[F("\n</tool_response>")]),
-    close: &[F("<|im_end|>\n")],
+    open: "<|im_start|>user",
+    body: Body::Plain("\n<tool_response>\n", "\n</tool_response>"),
+    close: "<|im_end|>\n",
     ..PLAIN.results
 };
 
 pub(super) const QWEN3: ToolFormat = ToolFormat {
     name: "qwen3",
     turns: &["qwen3"],
-    offer: Offer::InSystem(&[], &[F("\n\n")]),
-    before: &[
-        F("# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"),
-        F("You are provided with function signatures within <tools></tools> XML tags:\n<tools>"),
-    ],
+    offer: Offer::InSystem("", "\n\n"),
+    before: concat!(
+        "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n",
+        "You are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+    ),
     list: List::Lines,
-    after: &[
-        F("\n</tools>\n\nFor each function call, return a json object with function name and arguments within "),
-        F("<tool_call></tool_call>"),
-        F(" XML tags:\n"),
-        F("<tool_call>"),
-        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
-        F("</tool_call>"),
-    ],
-    joint: &[F("\n")],
+    after: concat!(
+        "\n</tools>\n\nFor each function call, return a json object with function name and arguments within ",
+        "<tool_call></tool_call>",
+        " XML tags:\n",
+        "<tool_call>",
+        "\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n",
+        "</tool_call>"
+    ),
+    joint: "\n",
     results: IM_RESULTS,
     ..PLAIN
+};
+
+/// MiniCPM 5. A system message with `<tool_def_sep>` in it has the list at its end here.
+pub(super) const MINICPM5: ToolFormat = ToolFormat {
+    name: "minicpm5",
+    turns: &["minicpm5"],
+    calls: CallFormat::MiniCpm5,
+    before: "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>",
+    after: concat!(
+        "\n</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function calls are needed, just ",
+        "answer normally and do not include any <function ... </function>.\n- When calling a function, return an XML object ",
+        "within <function ... </function> using:\n<function name=\"function-name\"><param name=\"param-name\">param-value",
+        "</param></function>\n- param-value may be multi-line. If it contains <, & or newline characters, wrap it in a CDATA ",
+        "block: <param name=\"param-name\"><![CDATA[...multi-line value...]]></param>"
+    ),
+    ..QWEN3
 };
 
 pub(super) const QWEN2_5: ToolFormat = ToolFormat { name: "qwen2.5", turns: &["qwen2.5", "mimo"], ..QWEN3 };
@@ -42,28 +57,24 @@ pub(super) const QWEN3_5: ToolFormat = ToolFormat {
     name: "qwen3.5",
     turns: &["qwen3.5", "qwen3.5-small"],
     calls: CallFormat::Qwen3_5,
-    offer: Offer::BeforeText(&[F("\n\n")]),
-    before: &[F("# Tools\n\nYou have access to the following functions:\n\n<tools>")],
-    after: &[
-        F("\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n"),
-        F("<tool_call>"),
-        F("\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"),
-        F(
-            "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
-        ),
-        F("</parameter>\n</function>\n"),
-        F("</tool_call>"),
-        F("\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner "),
-        F("<function=...></function> block must be nested within "),
-        F("<tool_call></tool_call>"),
-        F(" XML tags\n- Required parameters MUST be specified\n"),
-        F(
-            "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
-        ),
-        F("NOT after\n- If there is no function call available, answer the question like normal with your current "),
-        F("knowledge and do not tell the user about function calls\n</IMPORTANT>"),
-    ],
-    joint: &[F("\n\n")],
+    offer: Offer::BeforeText("\n\n"),
+    before: "# Tools\n\nYou have access to the following functions:\n\n<tools>",
+    after: concat!(
+        "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n",
+        "<tool_call>",
+        "\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n",
+        "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n",
+        "</parameter>\n</function>\n",
+        "</tool_call>",
+        "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner ",
+        "<function=...></function> block must be nested within ",
+        "<tool_call></tool_call>",
+        " XML tags\n- Required parameters MUST be specified\n",
+        "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
+        "NOT after\n- If there is no function call available, answer the question like normal with your current ",
+        "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+    ),
+    joint: "\n\n",
     ..QWEN3
 };
 
@@ -71,14 +82,14 @@ pub(super) const QWEN3_5: ToolFormat = ToolFormat {
 pub(super) const NEMOTRON3: ToolFormat = ToolFormat {
     name: "nemotron3",
     turns: &["nemotron3"],
-    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    offer: Offer::InSystem("", "\n\n"),
     list: List::Tags,
-    joint: &[F("\n")],
-    lone: &[F("\n")],
+    joint: "\n",
+    lone: "\n",
     close_calls: "\n",
     results: Results {
-        open: &[F("<|im_start|>user\n")],
-        body: Body::Plain(&[F("<tool_response>\n")], &[F("\n</tool_response>\n")]),
+        open: "<|im_start|>user\n",
+        body: Body::Plain("<tool_response>\n", "\n</tool_response>\n"),
         ..IM_RESULTS
     },
     ..QWEN3_5
@@ -89,30 +100,26 @@ pub(super) const QWEN3_CODER: ToolFormat = ToolFormat {
     name: "qwen3-coder",
     turns: &["qwen3-coder"],
     default: Some("You are Qwen, a helpful AI assistant that can interact with a computer to solve tasks."),
-    before: &[F("# Tools\n\nYou have access to the following tools:\n\n<tools>")],
+    before: "# Tools\n\nYou have access to the following tools:\n\n<tools>",
     list: List::TagsInOrder,
-    after: &[
-        F("\n</tools>\n\nIf you choose to call a tool ONLY reply in the following format with NO suffix:\n\n"),
-        F("<tool_call>"),
-        F("\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n"),
-        F("<parameter=example_parameter_2>\nvalue_2\n</parameter>\n</function>\n"),
-        F("</tool_call>"),
-        F(
-            "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: the tool calling block MUST ",
-        ),
-        F("begin with an opening "),
-        F("<tool_call>"),
-        F(" tag and end with a closing "),
-        F("</tool_call>"),
-        F(" tag.\n- Required parameters MUST be specified\n"),
-        F(
-            "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
-        ),
-        F("NOT after\n- If there is no function call available, answer the question like normal with your current "),
-        F("knowledge and do not tell the user about function calls\n</IMPORTANT>"),
-    ],
-    joint: &[F("\n\n")],
-    lone: &[],
+    after: concat!(
+        "\n</tools>\n\nIf you choose to call a tool ONLY reply in the following format with NO suffix:\n\n",
+        "<tool_call>",
+        "\n<function=example_function_name>\n<parameter=example_parameter_1>\nvalue_1\n</parameter>\n",
+        "<parameter=example_parameter_2>\nvalue_2\n</parameter>\n</function>\n",
+        "</tool_call>",
+        "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: the tool calling block MUST ",
+        "begin with an opening ",
+        "<tool_call>",
+        " tag and end with a closing ",
+        "</tool_call>",
+        " tag.\n- Required parameters MUST be specified\n",
+        "- You may provide optional reasoning for your function call in natural language BEFORE the function call, but ",
+        "NOT after\n- If there is no function call available, answer the question like normal with your current ",
+        "knowledge and do not tell the user about function calls\n</IMPORTANT>"
+    ),
+    joint: "\n\n",
+    lone: "",
     close_calls: "",
     ..NEMOTRON3
 };
@@ -121,25 +128,21 @@ pub(super) const QWEN3_CODER: ToolFormat = ToolFormat {
 pub(super) const BIELIK: ToolFormat = ToolFormat {
     name: "bielik",
     turns: &["bielik"],
-    offer: Offer::InSystem(&[], &[]),
-    before: &[
-        F("\n\nMasz dostęp do następujących narzędzi. Definicje narzędzi znajdują się poniżej wewnątrz znaczników "),
-        F("<|function_list|>:\n<|function_list|>\n"),
-    ],
+    offer: Offer::InSystem("", ""),
+    before: concat!(
+        "\n\nMasz dostęp do następujących narzędzi. Definicje narzędzi znajdują się poniżej wewnątrz znaczników ",
+        "<|function_list|>:\n<|function_list|>\n"
+    ),
     list: List::ArrayLines,
-    after: &[
-        F("\n<|function_list|>\n\nAby wywołać narzędzie, użyj formatu "),
-        F("<tool_call>"),
-        F("{\"name\": \"nazwa_narzędzia\", \"arguments\": {\"argument\": \"wartość\"}}"),
-        F("</tool_call>"),
-        F(". Wyniki działania narzędzi zostaną przekazane z markerem <|function_output|>.\n"),
-    ],
-    lone: &[F("\n")],
-    results: Results {
-        open: &[F("<|im_start|>user\n")],
-        body: Body::Plain(&[F("<|function_output|>")], &[]),
-        ..IM_RESULTS
-    },
+    after: concat!(
+        "\n<|function_list|>\n\nAby wywołać narzędzie, użyj formatu ",
+        "<tool_call>",
+        "{\"name\": \"nazwa_narzędzia\", \"arguments\": {\"argument\": \"wartość\"}}",
+        "</tool_call>",
+        ". Wyniki działania narzędzi zostaną przekazane z markerem <|function_output|>.\n"
+    ),
+    lone: "\n",
+    results: Results { open: "<|im_start|>user\n", body: Body::Plain("<|function_output|>", ""), ..IM_RESULTS },
     ..QWEN3
 };
 
@@ -148,61 +151,53 @@ pub(super) const SMOLLM3: ToolFormat = ToolFormat {
     name: "smollm3",
     turns: &["smollm3"],
     signs: &["xml_tools"],
-    offer: Offer::InSystem(&[], &[F("\n\n")]),
-    after_system: Some(&[F("<|im_end|>\n")]),
-    before: &[
-        F("### Tools\n\nYou may call one or more functions to assist with the user query.\n"),
-        F("You are provided with function signatures within <tools></tools> XML tags:\n\n<tools>\n"),
-    ],
+    offer: Offer::InSystem("", "\n\n"),
+    after_system: Some("<|im_end|>\n"),
+    before: concat!(
+        "### Tools\n\nYou may call one or more functions to assist with the user query.\n",
+        "You are provided with function signatures within <tools></tools> XML tags:\n\n<tools>\n"
+    ),
     list: List::Python,
-    after: &[
-        F("</tools>\n\nFor each function call, return a json object with function name and arguments within "),
-        F("<tool_call></tool_call>"),
-        F(" XML tags:\n"),
-        F("<tool_call>"),
-        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
-        F("</tool_call>"),
-        F("\n\n"),
-    ],
-    joint: &[F("\n")],
-    results: Results { body: Body::Plain(&[F("<|im_start|>user\n")], &[F("<|im_end|>\n")]), ..PLAIN.results },
+    after: concat!(
+        "</tools>\n\nFor each function call, return a json object with function name and arguments within ",
+        "<tool_call></tool_call>",
+        " XML tags:\n",
+        "<tool_call>",
+        "\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n",
+        "</tool_call>",
+        "\n\n"
+    ),
+    joint: "\n",
+    results: Results { body: Body::Plain("<|im_start|>user\n", "<|im_end|>\n"), ..PLAIN.results },
     ..PLAIN
 };
 
 pub(super) const EXAONE4: ToolFormat = ToolFormat {
     name: "exaone4",
     turns: &["exaone4"],
-    before: &[
-        F(
-            "# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help ",
-        ),
-        F(
-            "with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n",
-        ),
-    ],
+    before: concat!(
+        "# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help ",
+        "with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n"
+    ),
     list: List::Tagged,
-    after: &[
-        F("\nFor each function call you want to make, return a JSON object with function name and arguments within "),
-        F("<tool_call> and </tool_call>"),
-        F(" tags, like:\n"),
-        F("<tool_call>"),
-        F(
-            "{\"name\": function_1_name, \"arguments\": {argument_1_name: argument_1_value, argument_2_name: argument_2_value}}",
-        ),
-        F("</tool_call>\n<tool_call>"),
-        F("{\"name\": function_2_name, \"arguments\": {...}}"),
-        F("</tool_call>"),
-        F(
-            "\n...\nNote that if no argument name is specified for a tool, you can just print the argument value directly, ",
-        ),
-        F("without the argument name or JSON formatting."),
-    ],
+    after: concat!(
+        "\nFor each function call you want to make, return a JSON object with function name and arguments within ",
+        "<tool_call> and </tool_call>",
+        " tags, like:\n",
+        "<tool_call>",
+        "{\"name\": function_1_name, \"arguments\": {argument_1_name: argument_1_value, argument_2_name: argument_2_value}}",
+        "</tool_call>\n<tool_call>",
+        "{\"name\": function_2_name, \"arguments\": {...}}",
+        "</tool_call>",
+        "\n...\nNote that if no argument name is specified for a tool, you can just print the argument value directly, ",
+        "without the argument name or JSON formatting."
+    ),
     is_tight: true,
     results: Results {
-        open: &[F("[|tool|]\n")],
-        between: &[F("\n")],
-        body: Body::Quoted(&[F("<tool_result>{\"result\": ")], &[F("}</tool_result>")]),
-        close: &[F("[|endofturn|]\n")],
+        open: "[|tool|]\n",
+        between: "\n",
+        body: Body::Quoted("<tool_result>{\"result\": ", "}</tool_result>"),
+        close: "[|endofturn|]\n",
         ..PLAIN.results
     },
     ..QWEN3
@@ -215,31 +210,23 @@ pub(super) const GRANITE_4_1: ToolFormat =
 pub(super) const GRANITE_4: ToolFormat = ToolFormat {
     name: "granite4",
     turns: &["granite4"],
-    offer: Offer::InSystem(&[], &[F("\n\n")]),
+    offer: Offer::InSystem("", "\n\n"),
     default: Some(""),
-    before: &[
-        F(
-            "You are a helpful assistant with access to the following tools. You may call one or more tools to assist with ",
-        ),
-        F("the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>"),
-    ],
-    after: &[
-        F("\n</tools>\n\nFor each tool call, return a json object with function name and arguments within "),
-        F("<tool_call></tool_call>"),
-        F(" XML tags:\n"),
-        F("<tool_call>"),
-        F("\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"),
-        F("</tool_call>"),
-        F(
-            ". If a tool does not exist in the provided list of tools, notify the user that you do not have the ability to ",
-        ),
-        F("fulfill the request."),
-    ],
-    results: Results {
-        open: &[F("<|start_of_role|>user<|end_of_role|>")],
-        close: &[F("<|end_of_text|>\n")],
-        ..IM_RESULTS
-    },
+    before: concat!(
+        "You are a helpful assistant with access to the following tools. You may call one or more tools to assist with ",
+        "the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>"
+    ),
+    after: concat!(
+        "\n</tools>\n\nFor each tool call, return a json object with function name and arguments within ",
+        "<tool_call></tool_call>",
+        " XML tags:\n",
+        "<tool_call>",
+        "\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n",
+        "</tool_call>",
+        ". If a tool does not exist in the provided list of tools, notify the user that you do not have the ability to ",
+        "fulfill the request."
+    ),
+    results: Results { open: "<|start_of_role|>user<|end_of_role|>", close: "<|end_of_text|>\n", ..IM_RESULTS },
     ..QWEN3
 };
 
@@ -248,11 +235,11 @@ pub(super) const LFM2: ToolFormat = ToolFormat {
     name: "lfm2",
     turns: &["lfm2"],
     calls: CallFormat::Lfm2,
-    offer: Offer::InSystem(&[], &[F("\n")]),
-    before: &[F("List of tools: <|tool_list_start|>")],
-    after: &[F("<|tool_list_end|>")],
+    offer: Offer::InSystem("", "\n"),
+    before: "List of tools: <|tool_list_start|>",
+    after: "<|tool_list_end|>",
     results: Results {
-        body: Body::Plain(&[F("<|im_start|>tool\n<|tool_response_start|>")], &[F("<|tool_response_end|><|im_end|>\n")]),
+        body: Body::Plain("<|im_start|>tool\n<|tool_response_start|>", "<|tool_response_end|><|im_end|>\n"),
         ..PLAIN.results
     },
     ..PLAIN
@@ -261,9 +248,9 @@ pub(super) const LFM2: ToolFormat = ToolFormat {
 pub(super) const LFM2_5: ToolFormat = ToolFormat {
     name: "lfm2.5",
     turns: &["lfm2.5"],
-    before: &[F("List of tools: ")],
-    after: &[],
-    results: Results { body: Body::Plain(&[F("<|im_start|>tool\n")], &[F("<|im_end|>\n")]), ..PLAIN.results },
+    before: "List of tools: ",
+    after: "",
+    results: Results { body: Body::Plain("<|im_start|>tool\n", "<|im_end|>\n"), ..PLAIN.results },
     ..LFM2
 };
 
@@ -278,29 +265,25 @@ pub(super) const HERMES: ToolFormat = ToolFormat {
     turns: &["chatml"],
     none: &["tools"],
     offer: Offer::BeforeSystem,
-    before: &[
-        F("<|im_start|>system\nYou are a function calling AI model. You are provided with function signatures within "),
-        F("<tools></tools> XML tags. You may call one or more functions to assist with the user query. Don't make "),
-        F("assumptions about what values to plug into functions. Here are the available tools: <tools> "),
-    ],
+    before: concat!(
+        "<|im_start|>system\nYou are a function calling AI model. You are provided with function signatures within ",
+        "<tools></tools> XML tags. You may call one or more functions to assist with the user query. Don't make ",
+        "assumptions about what values to plug into functions. Here are the available tools: <tools> "
+    ),
     list: List::Signatures,
-    after: &[
-        F(" </tools>Use the following pydantic model json schema for each tool call you will make: {\"properties\": "),
-        F(
-            "{\"name\": {\"title\": \"Name\", \"type\": \"string\"}, \"arguments\": {\"title\": \"Arguments\", \"type\": ",
-        ),
-        F(
-            "\"object\"}}, \"required\": [\"name\", \"arguments\"], \"title\": \"FunctionCall\", \"type\": \"object\"}}\n",
-        ),
-        F("For each function call return a json object with function name and arguments within "),
-        F("<tool_call></tool_call>"),
-        F(" XML tags as follows:\n"),
-        F("<tool_call>"),
-        F("\n{\"name\": <function-name>, \"arguments\": <args-dict>}\n"),
-        F("</tool_call>"),
-        F("<|im_end|>\n"),
-    ],
-    joint: &[F("\n")],
-    results: Results { open: &[F("<|im_start|>tool")], close: &[F("<|im_end|>")], ..IM_RESULTS },
+    after: concat!(
+        " </tools>Use the following pydantic model json schema for each tool call you will make: {\"properties\": ",
+        "{\"name\": {\"title\": \"Name\", \"type\": \"string\"}, \"arguments\": {\"title\": \"Arguments\", \"type\": ",
+        "\"object\"}}, \"required\": [\"name\", \"arguments\"], \"title\": \"FunctionCall\", \"type\": \"object\"}}\n",
+        "For each function call return a json object with function name and arguments within ",
+        "<tool_call></tool_call>",
+        " XML tags as follows:\n",
+        "<tool_call>",
+        "\n{\"name\": <function-name>, \"arguments\": <args-dict>}\n",
+        "</tool_call>",
+        "<|im_end|>\n"
+    ),
+    joint: "\n",
+    results: Results { open: "<|im_start|>tool", close: "<|im_end|>", ..IM_RESULTS },
     ..PLAIN
 };

@@ -2,7 +2,6 @@
 
 use super::PLAIN;
 use crate::tools::CallFormat;
-use crate::turns::Piece::Frame as F;
 use crate::turns::tools::list::List;
 use crate::turns::tools::{Body, Offer, Results, ToolFormat};
 
@@ -11,22 +10,20 @@ pub(super) const DEEPSEEK_R1: ToolFormat = ToolFormat {
     name: "deepseek-r1",
     turns: &["deepseek-r1", "deepseek-v3"],
     calls: CallFormat::DeepSeek,
-    offer: Offer::InSystem(&[], &[]),
-    before: &[
-        F(
-            "\n\nYou are a helpful assistant with tool calling capabilities. When a tool call is needed, you MUST use the ",
-        ),
-        F("following format to issue the call:\n"),
-        F("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION_NAME\n```json\n"),
-        F("{\"param1\": \"value1\", \"param2\": \"value2\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>\n\n"),
-        F("Make sure the JSON is valid.## Tools\n\n### Function\n\nYou have the following functions available:\n\n"),
-    ],
+    offer: Offer::InSystem("", ""),
+    before: concat!(
+        "\n\nYou are a helpful assistant with tool calling capabilities. When a tool call is needed, you MUST use the ",
+        "following format to issue the call:\n",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>FUNCTION_NAME\n```json\n",
+        "{\"param1\": \"value1\", \"param2\": \"value2\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>\n\n",
+        "Make sure the JSON is valid.## Tools\n\n### Function\n\nYou have the following functions available:\n\n"
+    ),
     list: List::Blocks,
     results: Results {
-        open: &[F("<｜tool▁outputs▁begin｜>")],
-        between: &[F("\n")],
-        body: Body::Plain(&[F("<｜tool▁output▁begin｜>")], &[F("<｜tool▁output▁end｜>")]),
-        close: &[F("<｜tool▁outputs▁end｜>")],
+        open: "<｜tool▁outputs▁begin｜>",
+        between: "\n",
+        body: Body::Plain("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
+        close: "<｜tool▁outputs▁end｜>",
         is_unmarked: true,
         ..PLAIN.results
     },
@@ -37,19 +34,19 @@ pub(super) const DEEPSEEK_R1: ToolFormat = ToolFormat {
 pub(super) const DEEPSEEK_V3_1: ToolFormat = ToolFormat {
     name: "deepseek-v3.1",
     turns: &["deepseek-v3.1"],
-    before: &[F("\n\n## Tools\nYou have access to the following tools:\n\n")],
+    before: "\n\n## Tools\nYou have access to the following tools:\n\n",
     list: List::Headings,
-    after: &[
-        F("IMPORTANT: ALWAYS adhere to this exact format for tool use:\n"),
-        F("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>tool_call_name<｜tool▁sep｜>tool_call_arguments"),
-        F("<｜tool▁call▁end｜>{{additional_tool_calls}}<｜tool▁calls▁end｜>\n\nWhere:\n\n"),
-        F("- `tool_call_name` must be an exact match to one of the available tools\n"),
-        F("- `tool_call_arguments` must be valid JSON that strictly follows the tool's Parameters Schema\n"),
-        F("- For multiple tool calls, chain them directly without separators or spaces"),
-    ],
+    after: concat!(
+        "IMPORTANT: ALWAYS adhere to this exact format for tool use:\n",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>tool_call_name<｜tool▁sep｜>tool_call_arguments",
+        "<｜tool▁call▁end｜>{{additional_tool_calls}}<｜tool▁calls▁end｜>\n\nWhere:\n\n",
+        "- `tool_call_name` must be an exact match to one of the available tools\n",
+        "- `tool_call_arguments` must be valid JSON that strictly follows the tool's Parameters Schema\n",
+        "- For multiple tool calls, chain them directly without separators or spaces"
+    ),
     is_tight: true,
     results: Results {
-        body: Body::Plain(&[F("<｜tool▁output▁begin｜>")], &[F("<｜tool▁output▁end｜>")]),
+        body: Body::Plain("<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
         is_unmarked: true,
         ..PLAIN.results
     },

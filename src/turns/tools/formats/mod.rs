@@ -11,13 +11,13 @@ use super::list::List;
 use super::{Body, Offer, Results, ToolFormat};
 use crate::tools::CallFormat;
 use chatml::{
-    BIELIK, EXAONE4, GRANITE_4, GRANITE_4_1, HERMES, HERMES_PRO, LFM2, LFM2_5, LFM2_5_A1B, NEMOTRON3, QWEN2_5, QWEN3,
-    QWEN3_5, QWEN3_CODER, SMOLLM3,
+    BIELIK, EXAONE4, GRANITE_4, GRANITE_4_1, HERMES, HERMES_PRO, LFM2, LFM2_5, LFM2_5_A1B, MINICPM5, NEMOTRON3,
+    QWEN2_5, QWEN3, QWEN3_5, QWEN3_CODER, SMOLLM3,
 };
 use deepseek::{DEEPSEEK_R1, DEEPSEEK_V3_1};
 use others::{
-    GEMMA4, GLM4_5, GLM4_7, GRANITE_3, GRANITE_3_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN,
-    MISTRAL_V7, MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI, SPARK2_5,
+    APERTUS, GEMMA4, GLM4_5, GLM4_7, GRANITE_3, GRANITE_3_3, HARMONY, KIMI_K2, LLAMA3_1, MISTRAL_V3, MISTRAL_V3_TEKKEN,
+    MISTRAL_V7, MISTRAL_V11, MISTRAL_V13, NEMOTRON_NANO_V2, PHI4_MINI, SEED_OSS, SPARK2_5,
 };
 
 pub(super) const ALL: &[ToolFormat] = &[
@@ -54,6 +54,9 @@ pub(super) const ALL: &[ToolFormat] = &[
     SMOLLM3,
     HERMES,
     HERMES_PRO,
+    SEED_OSS,
+    MINICPM5,
+    APERTUS,
 ];
 
 /// What most formats have in common.
@@ -68,21 +71,22 @@ const PLAIN: ToolFormat = ToolFormat {
     before_system: None,
     after_system: None,
     default: None,
-    before: &[],
+    before: "",
     list: List::Array,
-    after: &[],
-    joint: &[],
-    lone: &[],
+    after: "",
+    joint: "",
+    lone: "",
     is_tight: false,
     open_calls: None,
     close_calls: "",
     results: Results {
         close_call: None,
-        open: &[],
-        between: &[],
-        body: Body::Plain(&[], &[]),
-        close: &[],
+        open: "",
+        between: "",
+        body: Body::Plain("", ""),
+        close: "",
         is_inside: false,
+        again: "",
         is_unmarked: false,
     },
 };
