@@ -6,10 +6,11 @@ use gleed::quant::{Form, form};
 use gleed::tensor::Dtype;
 
 use crate::error::GpuError;
+use crate::halves;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::hardware::now;
 use crate::hardware::{Hardware, Pipeline};
-use crate::shader::composed;
+use crate::shader::{NATIVE_HALVES, composed};
 
 /// A kernel: what a dispatch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,23 +113,36 @@ impl Kernel {
         all
     }
 
-    /// Returns the source with all that it includes.
+    /// Returns the source with all that it includes, for any device.
     pub fn source(self) -> Option<String> {
-        let with = |name, weights: Weights| {
+        self.source_with(None)
+    }
+
+    /// Returns the source for devices that convert halves themselves, bit for bit.
+    pub fn native_source(self) -> Option<String> {
+        self.source_with(Some(NATIVE_HALVES))
+    }
+
+    fn source_with(self, halves: Option<(&str, &str)>) -> Option<String> {
+        let with = |name, more: &[(&str, &str)]| {
+            let given: Vec<_> = more.iter().copied().chain(halves).collect();
+            composed(name, &given)
+        };
+        let weighs = |name, weights: Weights| {
             let elements = if weights.is_float() { "" } else { "blocks.wgsl" };
-            composed(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements)])
+            with(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements)])
         };
         match self {
-            Self::Embed(weights) => with("embed.wgsl", weights),
-            Self::Vector(weights) if weights.is_float() => with("floats.wgsl", weights),
-            Self::Vector(weights) => with("vector.wgsl", weights),
-            Self::Tile(weights) => with("tile.wgsl", weights),
-            Self::Input => composed("input.wgsl", &[]),
-            Self::Store => composed("store.wgsl", &[]),
-            Self::Attend => composed("attend.wgsl", &[]),
-            Self::Route => composed("route.wgsl", &[]),
-            Self::Choose => composed("choose.wgsl", &[]),
-            Self::Draw => composed("draw.wgsl", &[]),
+            Self::Embed(weights) => weighs("embed.wgsl", weights),
+            Self::Vector(weights) if weights.is_float() => weighs("floats.wgsl", weights),
+            Self::Vector(weights) => weighs("vector.wgsl", weights),
+            Self::Tile(weights) => weighs("tile.wgsl", weights),
+            Self::Input => with("input.wgsl", &[]),
+            Self::Store => with("store.wgsl", &[]),
+            Self::Attend => with("attend.wgsl", &[]),
+            Self::Route => with("route.wgsl", &[]),
+            Self::Choose => with("choose.wgsl", &[]),
+            Self::Draw => with("draw.wgsl", &[]),
         }
     }
 
@@ -136,6 +150,7 @@ impl Kernel {
     pub(crate) fn slots(self) -> u32 {
         match self {
             Self::Tile(_) => 64,
+            Self::Vector(weights) if !weights.is_float() => 8,
             _ => 4,
         }
     }
@@ -148,7 +163,7 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Compiles these kernels.
+    /// Compiles these kernels. A device that converts all halves as the integers of the kernels do converts them itself.
     ///
     /// # Errors
     /// [`GpuError::Refused`] where the driver does not compile one; [`GpuError::Lost`].
@@ -162,8 +177,10 @@ impl Catalog {
         kernels: impl IntoIterator<Item = Kernel>,
     ) -> Result<Self, GpuError> {
         let mut catalog = Self::default();
+        let native = halves::are_native(hardware).await?;
         for kernel in kernels {
-            let source = kernel.source().ok_or(GpuError::Mismatch("a source of a kernel"))?;
+            let source = if native { kernel.native_source() } else { kernel.source() };
+            let source = source.ok_or(GpuError::Mismatch("a source of a kernel"))?;
             catalog.pipelines.insert(kernel, hardware.pipeline_async(&source).await?);
         }
         Ok(catalog)

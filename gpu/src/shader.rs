@@ -3,7 +3,10 @@
 use gleed::num::Xxh64;
 
 /// The files that may compute with floats. All others call them.
-pub const LIBRARY: &[&str] = &["num.wgsl"];
+pub const LIBRARY: &[&str] = &["num.wgsl", "halves.wgsl", "native_halves.wgsl"];
+
+/// What [`composed`] is given for devices that convert halves themselves.
+pub const NATIVE_HALVES: (&str, &str) = ("halves.wgsl", "native_halves.wgsl");
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
@@ -26,12 +29,15 @@ files!(
     "f16.wgsl",
     "f32.wgsl",
     "floats.wgsl",
+    "halves.wgsl",
     "input.wgsl",
     "kv.wgsl",
     "linear.wgsl",
+    "native_halves.wgsl",
     "next.wgsl",
     "num.wgsl",
     "outputs.wgsl",
+    "probe.wgsl",
     "q4_0.wgsl",
     "q4_k.wgsl",
     "q6_k.wgsl",

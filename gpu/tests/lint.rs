@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gleed_gpu::{Kernel, LIBRARY, composed};
+use gleed_gpu::{Kernel, LIBRARY, NATIVE_HALVES, composed};
 use naga::proc::TypeResolution;
 use naga::valid::{Capabilities, FunctionInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, Expression, Function, Literal, Module, ScalarKind, TypeInner, UnaryOperator};
@@ -64,34 +64,37 @@ fn kernels_compute_with_the_library_only() {
     assert!(library().contains("keep") && library().len() > 25);
     for kernel in Kernel::all() {
         assert_eq!(violations(&kernel.source().unwrap()), [""; 0], "{kernel:?}");
+        assert_eq!(violations(&kernel.native_source().unwrap()), [""; 0], "{kernel:?} with native halves");
     }
 }
 
 /// Every float operation of the library is inside of `keep`, or the sources of an estimate that integers correct.
 #[test]
 fn the_library_keeps_its_results() {
-    let source = composed("num.wgsl", &[]).unwrap();
+    let expected = ["add", "div", "mul", "of_i32", "of_u32", "root", "sub"];
+    assert_eq!(computing(&composed("num.wgsl", &[]).unwrap()), BTreeSet::from(expected.map(str::to_owned)));
+    let native = composed("num.wgsl", &[NATIVE_HALVES]).unwrap();
+    let with_native = expected.into_iter().chain(["f16_to_f32"]).map(str::to_owned).collect();
+    assert_eq!(computing(&native), with_native);
+    let kept = expected.into_iter().chain(["f16_to_f32"]).filter(|name| !["div", "root"].contains(name));
+    for name in kept {
+        let line = native.lines().find(|line| line.starts_with(&format!("fn {name}("))).unwrap();
+        assert!(line.contains("{ return keep("), "{name}");
+    }
+}
+
+/// The functions of a library that have float operations.
+fn computing(source: &str) -> BTreeSet<String> {
     let source =
         format!("{source}\nstruct Params {{ zero: u32 }}\n@group(0) @binding(0) var<storage, read> P: Params;");
     let module = naga::front::wgsl::parse_str(&source).unwrap();
     let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).unwrap();
-    let found: BTreeSet<_> = module
+    module
         .functions
         .iter()
         .filter(|(handle, function)| !operations(&module, function, &info[*handle]).is_empty())
         .filter_map(|(_, function)| function.name.clone())
-        .collect();
-    let expected = ["add", "div", "mul", "of_i32", "of_u32", "root", "sub"].map(str::to_owned);
-    assert_eq!(found, BTreeSet::from(expected));
-    for name in ["add", "mul", "of_i32", "of_u32", "sub"] {
-        assert!(
-            source.contains(&format!("fn {name}("))
-                && source
-                    .lines()
-                    .any(|line| { line.starts_with(&format!("fn {name}(")) && line.contains("{ return keep(") }),
-            "{name}"
-        );
-    }
+        .collect()
 }
 
 /// The barrier's zero is what the run time knows from the first statement on. One that is not set is a constant for the compiler.

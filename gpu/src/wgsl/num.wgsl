@@ -47,15 +47,7 @@ const MAGIC = 0x4b400000u; // 1.5 * 2^23
 // |x| < 2^22, rounded to an integer, ties to even; the low bits of the result are that integer.
 fn rounded_bits(x: f32) -> u32 { return bitcast<u32>(add(x, number(MAGIC))); }
 
-fn f16_to_f32(half: u32) -> f32 {
-    let m = half & 0x7fffu;
-    let sign = (half & 0x8000u) << 16u;
-    let normal = (m << 13u) + 0x38000000u;
-    let special = (m << 13u) | 0x7f800000u;
-    // A subnormal half is an integer times 2^-24: no subnormal f32 is made.
-    let small = bitcast<u32>(mul(of_u32(m), number(0x33800000u)));
-    return number(sign | select(select(normal, special, m >= 0x7c00u), small, m < 0x400u));
-}
+//!include halves.wgsl
 
 fn f32_to_f16(x: f32) -> u32 {
     let sign = (bitcast<u32>(x) >> 16u) & 0x8000u;

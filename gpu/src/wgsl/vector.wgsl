@@ -4,23 +4,24 @@
 //!include activations.wgsl
 //!include bytes.wgsl
 //!include FORMAT
-// Few rows of activations times quantized weights: 4 outputs of up to 8 rows by a workgroup, 64 invocations for an output, 2048 columns at a
-// time. An invocation multiplies 32 columns, the first one of an output adds products in order. Weights come from memory once: for the rows
-// that follow they are in a cache.
+// Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 invocations for two outputs, 2048 columns at a
+// time. An invocation multiplies 32 columns, the first two of 64 add products in order. Weights come from memory once: for the rows that follow
+// they are in a cache.
 
-const SLOTS = 4u;
+const SLOTS = 8u;
 const SLOT_LANES = 64u;
+const APART = SLOTS / 2u; // from the first output of 64 invocations to the second; with gates from a gate to what it is multiplied with
 const PART = SLOT_LANES / SUBS; // blocks at a time
 const MOST_ROWS = 8u;
 
 // Codes of 32 columns have two places of three, so that neighbours read from different banks.
 var<workgroup> INPUTS: array<vec4<u32>, 192>;
 // Of blocks of several parts.
-var<workgroup> SUMS: array<i32, 32u * SUBS>;
-var<workgroup> MINIMUM_SUMS: array<i32, 32u * SUBS>;
+var<workgroup> SUMS: array<i32, 64u * SUBS>;
+var<workgroup> MINIMUM_SUMS: array<i32, 64u * SUBS>;
 var<workgroup> PRODUCTS: array<f32, SLOTS * PART>;
 var<workgroup> MINIMA: array<f32, SLOTS * PART>;
-var<workgroup> TOTALS: array<f32, 32>;
+var<workgroup> TOTALS: array<f32, SLOTS * MOST_ROWS>;
 
 // The codes of 16 columns of the blocks from `first` on, by each of 128 invocations.
 fn load(row: u32, first: u32, count: u32, invocation: u32) {
@@ -33,9 +34,7 @@ fn load(row: u32, first: u32, count: u32, invocation: u32) {
 struct Sums { sum: i32, minima: i32 }
 
 // The products of 32 columns, added.
-fn multiplied(block: u32, sub: u32, lane: u32) -> Sums {
-    let x = INPUTS[3u * lane];
-    let y = INPUTS[3u * lane + 1u];
+fn multiplied(block: u32, sub: u32, x: vec4<u32>, y: vec4<u32>) -> Sums {
     let a = dot4I8Packed(codes(block, sub, 0u), x.x) + dot4I8Packed(codes(block, sub, 1u), x.y)
         + dot4I8Packed(codes(block, sub, 2u), x.z) + dot4I8Packed(codes(block, sub, 3u), x.w);
     let b = dot4I8Packed(codes(block, sub, 4u), y.x) + dot4I8Packed(codes(block, sub, 5u), y.y)
@@ -46,10 +45,13 @@ fn multiplied(block: u32, sub: u32, lane: u32) -> Sums {
     return Sums(f.x * a + f.y * b, minima);
 }
 
-// What a block adds: the integers of all its columns, times its scale and that of the activations.
-fn put_product(at: u32, sums: Sums, block: u32, step: f32) {
-    PRODUCTS[at] = mul(of_i32(sums.sum), mul(scale(block), step));
-    if (MINS) { MINIMA[at] = mul(of_i32(sums.minima), mul(min_scale(block), step)); }
+// What a block adds: the integers of all its columns, times its scale and that of the activations; nothing where it is none.
+fn put_product(at: u32, sums: Sums, block: u32, step: f32, is_there: bool) {
+    let product = mul(of_i32(sums.sum), mul(scale(block), step));
+    PRODUCTS[at] = number(select(0u, bitcast<u32>(product), is_there));
+    if (!MINS) { return; }
+    let minimum = mul(of_i32(sums.minima), mul(min_scale(block), step));
+    MINIMA[at] = number(select(0u, bitcast<u32>(minimum), is_there));
 }
 
 // A sum with what block `at` adds.
@@ -62,8 +64,8 @@ fn with_block(sum: f32, at: u32) -> f32 {
 // A sum with what 8 blocks add, in order; zeros where there are fewer.
 fn with_blocks(sum: f32, at: u32) -> f32 {
     if (MINS) {
-        var some = with_block(with_block(with_block(with_block(sum, at), at + 1u), at + 2u), at + 3u);
-        return with_block(with_block(with_block(with_block(some, at + 4u), at + 5u), at + 6u), at + 7u);
+        let half = with_block(with_block(with_block(with_block(sum, at), at + 1u), at + 2u), at + 3u);
+        return with_block(with_block(with_block(with_block(half, at + 4u), at + 5u), at + 6u), at + 7u);
     }
     let a = PRODUCTS[at];
     let b = PRODUCTS[at + 1u];
@@ -76,36 +78,65 @@ fn with_blocks(sum: f32, at: u32) -> f32 {
     return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
 }
 
-// Multiplies the blocks that are staged. `block` is where that of the invocation begins, `first_block` where the first one does.
-fn multiply(invocation: u32, count: u32, block: u32, first_block: u32, step: f32) {
-    let lane = invocation % SLOT_LANES;
+// The sum of the parts of a block.
+fn summed(at: u32) -> Sums {
+    var sums = Sums(0, 0);
+    for (var sub = 0u; sub < SUBS; sub++) {
+        sums.sum += SUMS[at + sub];
+        sums.minima += MINIMUM_SUMS[at + sub];
+    }
+    return sums;
+}
+
+// Multiplies blocks of two outputs, of which the first ones begin at `first` and `second`. All invocations call it.
+fn multiply(slot: u32, lane: u32, count: u32, first: u32, second: u32, step: f32) {
+    // Of columns that are none, the last ones.
+    let column = min(lane, count * SUBS - 1u);
+    let x = INPUTS[3u * column];
+    let y = INPUTS[3u * column + 1u];
+    let block = column / SUBS * BLOCK;
+    let a = multiplied(first + block, column % SUBS, x, y);
+    let b = multiplied(second + block, column % SUBS, x, y);
     if (SUBS == 1u) {
-        PRODUCTS[invocation] = number(0u);
-        if (lane < count) { put_product(invocation, multiplied(block, 0u, lane), block, step); }
+        put_product(slot * PART + lane, a, first + block, step, lane < count);
+        put_product((slot + APART) * PART + lane, b, second + block, step, lane < count);
         workgroupBarrier();
         return;
     }
-    if (lane < count * SUBS) {
-        let sums = multiplied(block, lane % SUBS, lane);
-        SUMS[invocation] = sums.sum;
-        MINIMUM_SUMS[invocation] = sums.minima;
-    }
+    let at = slot * SLOT_LANES;
+    let other = (slot + APART) * SLOT_LANES;
+    SUMS[at + lane] = a.sum;
+    SUMS[other + lane] = b.sum;
+    MINIMUM_SUMS[at + lane] = a.minima;
+    MINIMUM_SUMS[other + lane] = b.minima;
     workgroupBarrier();
     if (lane < PART) {
-        let at = invocation / SLOT_LANES * PART + lane;
-        PRODUCTS[at] = number(0u);
-        MINIMA[at] = number(0u);
-        if (lane < count) {
-            var sums = Sums(0, 0);
-            let source = invocation / SLOT_LANES * SLOT_LANES + lane * SUBS;
-            for (var sub = 0u; sub < SUBS; sub++) {
-                sums.sum += SUMS[source + sub];
-                sums.minima += MINIMUM_SUMS[source + sub];
-            }
-            put_product(at, sums, first_block + lane * BLOCK, step);
-        }
+        let last = min(lane, count - 1u);
+        put_product(slot * PART + lane, summed(at + last * SUBS), first + last * BLOCK, step, lane < count);
+        put_product((slot + APART) * PART + lane, summed(other + last * SUBS), second + last * BLOCK, step, lane < count);
     }
     workgroupBarrier();
+}
+
+// Where the weights of an output begin; of some output where there is none.
+fn weights_of(at: Place) -> u32 { return weights_at(at.segment, select(0u, at.output, at.inside)); }
+
+// What becomes of the outputs: an invocation has one of a row.
+fn put_totals(row: u32, rows: u32, lane: u32, slot: u32, first: Place, second: Place) {
+    let r = lane % MOST_ROWS;
+    let is_second = lane >= MOST_ROWS;
+    if (lane >= 2u * MOST_ROWS || r >= rows) { return; }
+    let total = TOTALS[(slot + select(0u, APART, is_second)) * MOST_ROWS + r];
+    if (P.mode == GATE) {
+        if (is_second || !first.inside) { return; }
+        let gated = TOTALS[(slot + APART) * MOST_ROWS + r];
+        finish_gate(first, row + r, biased(first, total), biased(second, gated));
+        return;
+    }
+    let segment = select(first.segment, second.segment, is_second);
+    let output = select(first.output, second.output, is_second);
+    if (!select(first.inside, second.inside, is_second)) { return; }
+    finish(Place(segment, output, true), row + r, total);
 }
 
 @compute @workgroup_size(256)
@@ -114,6 +145,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let slot = invocation / SLOT_LANES;
     let lane = invocation % SLOT_LANES;
     let at = place(group.x, slot, SLOTS);
+    let other = place(group.x, slot + APART, SLOTS);
     var row = group.y;
     if (!find_expert(row)) { return; }
     var rows = 1u;
@@ -122,30 +154,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         rows = min(MOST_ROWS, max(B[P.count], row) - row);
     }
     let blocks = P.cols / (32u * SUBS);
-    // Some weights where there is no such output.
-    let w0 = weights_at(at.segment, select(0u, at.output, at.inside));
-    if (lane < MOST_ROWS) { TOTALS[slot * MOST_ROWS + lane] = number(0u); }
+    let w = weights_of(at);
+    let v = weights_of(other);
+    // What an invocation adds up, of those that do.
+    let sums = (slot + lane % 2u * APART) * MOST_ROWS;
+    if (lane < 2u * MOST_ROWS) { TOTALS[(slot + lane / MOST_ROWS * APART) * MOST_ROWS + lane % MOST_ROWS] = number(0u); }
     for (var first = 0u; first < blocks; first += PART) {
         let count = min(PART, blocks - first);
-        let byte = w0 + first * BLOCK;
         for (var r = 0u; r < rows; r++) {
             load(row + r, first, count, invocation);
             let step = step_at(row + r, first + min(lane, count - 1u));
             workgroupBarrier();
-            multiply(invocation, count, byte + lane / SUBS * BLOCK, byte, step);
-            if (lane == 0u) {
-                var sum = TOTALS[slot * MOST_ROWS + r];
-                for (var b = 0u; b < count; b += 8u) { sum = with_blocks(sum, slot * PART + b); }
-                TOTALS[slot * MOST_ROWS + r] = sum;
+            multiply(slot, lane, count, w + first * BLOCK, v + first * BLOCK, step);
+            if (lane < 2u) {
+                var sum = TOTALS[sums + r];
+                for (var b = 0u; b < count; b += 8u) { sum = with_blocks(sum, (slot + lane * APART) * PART + b); }
+                TOTALS[sums + r] = sum;
             }
         }
     }
     workgroupBarrier();
-    if (lane >= rows || !at.inside) { return; }
-    let total = TOTALS[slot * MOST_ROWS + lane];
-    if (P.mode != GATE) { finish(at, row + lane, total); }
-    else if (at.segment == 0u) {
-        let other = Place(1u, at.output, true);
-        finish_gate(at, row + lane, biased(at, total), biased(other, TOTALS[(slot + SLOTS / 2u) * MOST_ROWS + lane]));
-    }
+    put_totals(row, rows, lane, slot, at, other);
 }
