@@ -12,10 +12,12 @@ use gleed::{Engine, Limits, Model, Plan};
 use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/assets/gleed-tales-q8_0.gguf");
-const TOKENS: usize = 48;
+const TOKENS: usize = 16;
 const ROWS: usize = 64;
+/// One batch by tiles, and one by the kernels for few rows.
+const PROMPT: u32 = 80;
 /// Tokens that are chosen on the device.
-const CHOSEN: usize = 32;
+const CHOSEN: usize = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
@@ -80,7 +82,7 @@ struct Run {
 /// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the ids.
 fn run(engine: &mut Engine<'_, '_>) -> Result<Run, Box<dyn Error>> {
     let vocab = engine.model().config().vocab as u32;
-    let prompt: Vec<u32> = (0..128).map(|i| (i * 7919 + 13) % vocab).collect();
+    let prompt: Vec<u32> = (0..PROMPT).map(|i| (i * 7919 + 13) % vocab).collect();
     let (seq, mut hash) = (engine.open()?, Xxh64::new());
     let mut add = |logits: &[f32]| logits.iter().for_each(|x| hash.update(&x.to_bits().to_le_bytes()));
     let started = Instant::now();
@@ -99,7 +101,7 @@ fn run(engine: &mut Engine<'_, '_>) -> Result<Run, Box<dyn Error>> {
     engine.decode_greedy(seq, next, &mut ids)?;
     let chosen = CHOSEN as f64 / started.elapsed().as_secs_f64();
     ids.iter().for_each(|id| hash.update(&id.to_le_bytes()));
-    let batches = prompt.len() / ROWS + TOKENS + CHOSEN;
+    let batches = prompt.len().div_ceil(ROWS) + TOKENS + CHOSEN;
     Ok(Run { hash: hash.finish(), prefill, decode, chosen, batches })
 }
 

@@ -9,10 +9,10 @@ use wasm_bindgen::JsError;
 
 use super::error;
 
-const PROMPT: u32 = 128;
-const TOKENS: usize = 48;
+const PROMPT: u32 = 80;
+const TOKENS: usize = 16;
 /// Tokens of which the hash has the ids.
-const CHOSEN: usize = 32;
+const CHOSEN: usize = 8;
 /// Without a limit a step would wait for the device.
 const UNITS: usize = usize::MAX / 2;
 
