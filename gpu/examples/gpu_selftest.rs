@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         tested.0
     );
 
-    let file = std::fs::read(&path)?;
+    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
     let model = Model::open(&file)?;
     let limits = Limits { context: 512, rows: ROWS, ..Limits::default() };
     let plan = Plan::for_device(&model, &limits)?;

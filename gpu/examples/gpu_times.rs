@@ -22,10 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut number = |default: usize| args.next().map_or(Ok(default), |text| text.parse());
     let (tokens, depth) = (number(512)?, number(0)?);
 
+    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
     let choice = Choice { software: true, patience: Duration::from_secs(120), ..Choice::default() };
     let (gpu, _) = Gpu::open(&choice, None)?;
     println!("{}", gpu.hardware().info());
-    let file = std::fs::read(&path)?;
     let model = Model::open(&file)?;
     let context = depth + tokens + RUNS * DECODED * 2 + 16;
     let limits = Limits { context, rows: tokens.max(CHOSEN), ..Limits::default() };

@@ -382,12 +382,17 @@ impl Device for GpuDevice<'_, '_> {
 }
 
 impl Bound {
+    /// The kernel for so many rows.
+    fn chosen(&self, rows: usize) -> &(Kernel, Run) {
+        self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few)
+    }
+
     /// What to run on so many rows, of which a head has so many chunks that are ready; nothing for none.
     fn of(&self, rows: usize, chunks: usize) -> Option<(&Run, [u32; 3])> {
         if rows == 0 {
             return None;
         }
-        let (kernel, run) = self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few);
+        let (kernel, run) = self.chosen(rows);
         let grid = match &self.shaped {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),

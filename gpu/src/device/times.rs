@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::GpuDevice;
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::grid::TILE_ROWS;
-use crate::params::{Linear, mode};
+use crate::params::Linear;
 use crate::place::Shaped;
 
 /// A dispatch, and how long it took on the device.
@@ -33,8 +32,7 @@ impl GpuDevice<'_, '_> {
         let (mut bound, mut dispatches) = (Vec::new(), Vec::new());
         for run in runs {
             let rows = self.counts[run.rows];
-            let kernel = run.many.as_ref().filter(|_| rows >= TILE_ROWS).map_or(run.few.0, |many| many.0);
-            bound.push((kernel, run.shaped));
+            bound.push((run.chosen(rows).0, run.shaped));
             dispatches.extend(run.of(rows, chunks));
         }
         let times = self.gpu.hardware().timed(dispatches)?;
@@ -59,6 +57,5 @@ impl KernelTime {
 fn outputs(params: &Linear) -> u32 {
     let used = params.experts.used.max(1);
     let all: u32 = params.segments.iter().map(|segment| segment.outputs).sum();
-    debug_assert!(params.mode != mode::GATE || params.segments[2].outputs == 0);
     all * used
 }
