@@ -125,43 +125,47 @@ fn keyed<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
 
 /// `NAME>`, parameters in tags, `</function>`.
 fn function<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
-    let name = scan.name()?;
-    scan.expect(">")?;
-    let start = scan.at;
-    let end = loop {
-        scan.space();
-        let end = scan.at;
-        if scan.takes("</function>")? {
-            break end;
-        }
+    tagged(scan, ">", Writing::Parameters, |scan| {
         scan.expect(PARAMETER)?;
         scan.until(">")?;
         scan.until(PARAMETER_END)?;
-    };
-    let text = scan.text.get(start..end).unwrap_or_default();
-    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Parameters, text }, is_listed: false })
+        Ok(())
+    })
 }
 
-/// `NAME">`, parameters in tags with their names in quotes. What follows begins with `</function>`.
+/// `NAME">`, parameters in tags with their names in quotes, `</function>`.
 fn quoted<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
-    let name = scan.name()?;
-    scan.expect("\">")?;
-    let start = scan.at;
-    let end = loop {
-        scan.space();
-        let end = scan.at;
-        if scan.takes("</function>")? {
-            break end;
-        }
+    tagged(scan, "\">", Writing::Quoted, |scan| {
         scan.expect(PARAM)?;
         scan.until("\">")?;
         if scan.takes(CDATA)? {
             scan.until(CDATA_END)?;
         }
         scan.until(PARAM_END)?;
+        Ok(())
+    })
+}
+
+/// A name, `behind` it, parameters, `</function>`.
+fn tagged<'t>(
+    scan: &mut Scan<'t>,
+    behind: &'static str,
+    writing: Writing,
+    parameter: impl Fn(&mut Scan<'t>) -> Result<(), CallError<'t>>,
+) -> Result<Found<'t>, CallError<'t>> {
+    let name = scan.name()?;
+    scan.expect(behind)?;
+    let start = scan.at;
+    let end = loop {
+        scan.space();
+        let end = scan.at;
+        if scan.takes("</function>")? {
+            break end;
+        }
+        parameter(scan)?;
     };
     let text = scan.text.get(start..end).unwrap_or_default();
-    Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Quoted, text }, is_listed: false })
+    Ok(Found { name, id: None, arguments: Arguments { writing, text }, is_listed: false })
 }
 
 /// `NAME` and keys with values in tags.
