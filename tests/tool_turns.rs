@@ -371,3 +371,54 @@ fn models_are_told_to_think_or_not() {
         }
     }
 }
+
+/// The example of FunctionGemma's documentation, and types that are lists, as its template writes them.
+#[test]
+fn function_gemma_is_that_of_its_documentation() {
+    let weather = r#"[{"name": "get_current_weather", "description": "Gets the current weather in a given location.", "parameters":
+        {"type": "object", "properties": {"location": {"type": "string", "description":
+        "The city and state, e.g. \"San Francisco, CA\" or \"Tokyo, JP\""}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"],
+        "description": "The unit to return the temperature in."}}, "required": ["location"]}}]"#;
+    let (turns, tools) = (TurnFormat::named("functiongemma").unwrap(), ToolFormat::named("functiongemma").unwrap());
+    assert_eq!(tools.stops(), ["<start_function_response>"]);
+    let (mut talk, mut text) = (ToolTurns::new(turns, tools, Tools::new(weather).unwrap()), String::new());
+    let mut put = taker(&mut text);
+    let system = "You are a model that can do function calling with the following functions";
+    talk.add(Message { role: Role::System, text: system }, &mut put).unwrap();
+    talk.add(Message { role: Role::User, text: "Hey, what's the weather in Tokyo right now?" }, &mut put).unwrap();
+    let call = ToolCall { name: "get_current_weather", id: None, arguments: r#"{"location": "Tokyo, Japan"}"# };
+    talk.answer(Answer { calls: &[call], ..Answer::default() }, &mut put).unwrap();
+    let result = ToolResult { name: call.name, id: None, text: r#"{"temperature": 15, "weather": "sunny"}"# };
+    talk.result(result, &mut put).unwrap();
+    talk.reply(None, put).unwrap();
+    assert_eq!(
+        text,
+        "<s><start_of_turn>developer\nYou are a model that can do function calling with the following functions\
+         <start_function_declaration>declaration:get_current_weather{description:<escape>Gets the current weather in a given \
+         location.<escape>,parameters:{properties:{location:{description:<escape>The city and state, e.g. \"San Francisco, CA\" or \
+         \"Tokyo, JP\"<escape>,type:<escape>STRING<escape>},unit:{description:<escape>The unit to return the temperature in.\
+         <escape>,enum:[<escape>celsius<escape>,<escape>fahrenheit<escape>],type:<escape>STRING<escape>}},required:[<escape>location\
+         <escape>],type:<escape>OBJECT<escape>}}<end_function_declaration><end_of_turn>\n\
+         <start_of_turn>user\nHey, what's the weather in Tokyo right now?<end_of_turn>\n\
+         <start_of_turn>model\n<start_function_call>call:get_current_weather{location:<escape>Tokyo, Japan<escape>}<end_function_call>\
+         <start_function_response>response:get_current_weather{temperature:15,weather:<escape>sunny<escape>}<end_function_response>"
+    );
+}
+
+/// Types and values of the elements of a list, in the templates of Gemma 4.
+#[test]
+fn elements_of_lists_are_declared_as_in_the_templates() {
+    let list = r#"[{"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "array", "items":
+        {"type": ["string", "null"], "default": {"k": ["v"]}}}}}}]"#;
+    let expected = [
+        ("gemma4", "x:{items:{default:{'k':['v']},type:['STRING','NULL']},type:'ARRAY'}"),
+        ("functiongemma", "x:{description:'',items:{default:{'k':['v']},type:['STRING','NULL']},type:'ARRAY'}"),
+    ];
+    for (family, expected) in expected {
+        let (turns, tools) = formats(family);
+        let (mut talk, mut text) = (ToolTurns::new(turns, tools, Tools::new(list).unwrap()), String::new());
+        talk.add(Message { role: Role::User, text: "" }, taker(&mut text)).unwrap();
+        let text = text.replace("<|\"|>", "'").replace("<escape>", "'");
+        assert!(text.contains(expected), "{text}");
+    }
+}

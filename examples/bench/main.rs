@@ -20,6 +20,7 @@ mod machine;
 mod measure;
 mod products;
 mod report;
+mod start;
 mod survey;
 mod units;
 
@@ -37,6 +38,7 @@ use gleed::kernels::{FetchOrder, Level};
 use gleed::{KvType, Limits};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Bench, Work};
+use start::Start;
 use survey::Survey;
 use units::Units;
 
@@ -203,7 +205,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (json, plot) = (create(args.json.as_deref())?, create(args.plot.as_deref())?);
-    let (setting, bar) = (Setting::begin(), bar(args));
+    let (setting, bar, start) = (Setting::begin(), bar(args), Start::measure(&file, &model)?);
     let mut measured = Vec::new();
     for (index, &depth) in args.depth.iter().enumerate() {
         let bench = Bench {
@@ -229,10 +231,11 @@ fn bench(args: &Args) -> Result<ExitCode> {
         bench.trace(&args.trace, &last)?;
     }
     for (bench, runs) in &measured {
-        report::table(bench, &file.name(), runs)?;
+        report::table(bench, &file.name(), &start, runs)?;
     }
     if let Some((path, json)) = json {
-        let mut values: Vec<_> = measured.iter().map(|(bench, runs)| report::json(bench, &file.name(), runs)).collect();
+        let mut values: Vec<_> =
+            measured.iter().map(|(bench, runs)| report::json(bench, &file.name(), &start, runs)).collect();
         let value = if values.len() == 1 { values.remove(0) } else { values.into() };
         serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
     }

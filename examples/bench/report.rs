@@ -9,6 +9,7 @@ use gleed::kernels::FetchOrder;
 
 use crate::machine;
 use crate::measure::{Bench, Phase, Run};
+use crate::start::Start;
 use common::figures;
 
 /// What all phases of one kind have in common.
@@ -27,13 +28,14 @@ fn kinds(bench: &Bench<'_>) -> [Kind; 2] {
     ]
 }
 
-pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<()> {
+pub(crate) fn table(bench: &Bench<'_>, file: &str, start: &Start, runs: &[Run]) -> io::Result<()> {
     let mut out = stdout().lock();
     let config = bench.model.config();
     let weights = (bench.work.layer_weights + bench.work.output_weights) as f64 / 1e6;
     writeln!(out, "{file}: {}, {} layers, {weights:.1} M weights", config.architecture, config.layers)?;
     let types: Vec<_> = types(bench).into_iter().map(|(name, bytes)| format!("{name} {}", mb(bytes))).collect();
     writeln!(out, "{} read per token: {}", mb(bench.work.bytes), types.join(", "))?;
+    writeln!(out, "{start}")?;
     writeln!(out, "{}", machine::processor())?;
     if let Some(Run { limits, units_per_token, device, .. }) = runs.first() {
         writeln!(
@@ -87,7 +89,7 @@ pub(crate) fn table(bench: &Bench<'_>, file: &str, runs: &[Run]) -> io::Result<(
     Ok(())
 }
 
-pub(crate) fn json(bench: &Bench<'_>, file: &str, runs: &[Run]) -> Value {
+pub(crate) fn json(bench: &Bench<'_>, file: &str, start: &Start, runs: &[Run]) -> Value {
     let runs: Vec<_> = runs.iter().map(|run| run_json(bench, run)).collect();
     json!({
         "processor": machine::processor(),
@@ -99,6 +101,7 @@ pub(crate) fn json(bench: &Bench<'_>, file: &str, runs: &[Run]) -> Value {
         "layer_weights": bench.work.layer_weights,
         "output_weights": bench.work.output_weights,
         "bytes_per_token": bench.work.bytes,
+        "start": start.json(),
         "prompt": bench.prompt,
         "gen": bench.r#gen,
         "depth": bench.depth,

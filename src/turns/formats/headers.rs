@@ -63,7 +63,6 @@ pub(super) const GEMMA: TurnFormat = TurnFormat {
     name: "gemma",
     signs: Signs {
         tokens: &["<start_of_turn>", "<end_of_turn>"],
-        // FunctionGemma.
         none: &["<start_function_declaration>"],
         ..signs(&["<start_of_turn>"])
     },
@@ -74,6 +73,17 @@ pub(super) const GEMMA: TurnFormat = TurnFormat {
     reply: "<start_of_turn>model\n",
     stops: &["<end_of_turn>"],
     ..PLAIN
+};
+
+/// FunctionGemma: tools are declared in the turn of the developer.
+pub(super) const FUNCTION_GEMMA: TurnFormat = TurnFormat {
+    name: "functiongemma",
+    signs: Signs {
+        tokens: &["<start_of_turn>", "<start_function_declaration>"],
+        ..signs(&["<start_of_turn>", "<start_function_declaration>"])
+    },
+    system: system(turn("<start_of_turn>developer\n", Trim::Ends, "<end_of_turn>\n")),
+    ..GEMMA
 };
 
 // `<|user_start|>...<|user_end|>`

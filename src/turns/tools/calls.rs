@@ -186,13 +186,8 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
             spaced::json(call.arguments, put)
         }
         CallFormat::Lfm2 => arguments_of_python(call, put),
-        CallFormat::Gemma4 | CallFormat::FunctionGemma => {
-            put(Piece::Frame("<|tool_call>"))?;
-            put(Piece::Text("call:"))?;
-            put(Piece::Text(call.name))?;
-            gemma::value(call.arguments.trim_ascii(), put)?;
-            put(Piece::Frame("<tool_call|>"))
-        }
+        CallFormat::Gemma4 => gemma::GEMMA4.call(call, put),
+        CallFormat::FunctionGemma => gemma::FUNCTION.call(call, put),
         CallFormat::DeepSeek => deep_seek(call, format.is_tight, put),
         CallFormat::Qwen3_5 => parameters(call, put),
         CallFormat::SeedOss => seed_oss(call, put),
@@ -408,20 +403,6 @@ fn body<E>(body: Body, result: &ToolResult<'_>, put: Put<'_, E>) -> Result<(), E
             spaced::quoted(result.text, put)?;
             put(Piece::Frame("<|end|>"))
         }
-        Body::Gemma => {
-            put(Piece::Frame("<|tool_response>"))?;
-            put(Piece::Text("response:"))?;
-            put(Piece::Text(result.name))?;
-            let is_object = json::object_end(result.text, 0)
-                .is_ok_and(|end| json::skip_space(result.text, end) == result.text.len());
-            if is_object {
-                gemma::value(result.text.trim_ascii(), put)?;
-            } else {
-                put(Piece::Text("{value:"))?;
-                gemma::text(result.text, put)?;
-                put(Piece::Text("}"))?;
-            }
-            put(Piece::Frame("<tool_response|>"))
-        }
+        Body::Gemma(marks) => marks.result(&result, put),
     }
 }

@@ -1,46 +1,275 @@
-//! The writing of Gemma 4: keys in order without quotes, strings between marks.
+//! The writing of Gemma 4 and FunctionGemma: keys in order without quotes, strings between marks.
 
 use super::super::Piece;
-use super::Put;
+use super::super::pieces::Frame;
 use super::spaced::plain;
+use super::{Put, ToolCall, ToolResult};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// The mark around strings.
-const QUOTE: &str = "<|\"|>";
+/// The marks of a family.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Around strings.
+    quote: Frame,
+    /// Around the declaration of a tool.
+    tool: [Frame; 2],
+    /// Around a call.
+    call: [Frame; 2],
+    /// Around the result of a call.
+    pub(super) result: [Frame; 2],
+    /// Each property has a description, if need be an empty one, and none is said to be nullable.
+    describes_all: bool,
+}
+
+pub(super) const GEMMA4: Marks = Marks {
+    quote: "<|\"|>",
+    tool: ["<|tool>", "<tool|>"],
+    call: ["<|tool_call>", "<tool_call|>"],
+    result: ["<|tool_response>", "<tool_response|>"],
+    describes_all: false,
+};
+
+pub(super) const FUNCTION: Marks = Marks {
+    quote: "<escape>",
+    tool: ["<start_function_declaration>", "<end_function_declaration>"],
+    call: ["<start_function_call>", "<end_function_call>"],
+    result: ["<start_function_response>", "<end_function_response>"],
+    describes_all: true,
+};
 
 /// Names of members that say something about a schema; others are not declared.
 const OWN: [&str; 5] = ["description", "type", "properties", "required", "nullable"];
 
-/// A value. It recurses into lists and objects, which are not nested more than 64 deep.
-pub(super) fn value<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
-    if let Some(inside) = json::string(value) {
-        string(inside, put)
-    } else if value.starts_with('[') {
-        put(Piece::Text("["))?;
-        for (index, (element, _)) in json::elements(value).enumerate() {
+impl Marks {
+    /// `call:NAME{...}`.
+    pub(super) fn call<E>(&self, call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
+        let [open, close] = self.call;
+        put(Piece::Frame(open))?;
+        put(Piece::Text("call:"))?;
+        put(Piece::Text(call.name))?;
+        self.value(call.arguments.trim_ascii(), put)?;
+        put(Piece::Frame(close))
+    }
+
+    /// `response:NAME{...}`: an object as it is, another text as `value`.
+    pub(super) fn result<E>(&self, result: &ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
+        let [open, close] = self.result;
+        put(Piece::Frame(open))?;
+        put(Piece::Text("response:"))?;
+        put(Piece::Text(result.name))?;
+        let end = json::object_end(result.text, 0);
+        if end.is_ok_and(|end| json::skip_space(result.text, end) == result.text.len()) {
+            self.value(result.text.trim_ascii(), put)?;
+        } else {
+            put(Piece::Text("{value:"))?;
+            self.text(result.text, put)?;
+            put(Piece::Text("}"))?;
+        }
+        put(Piece::Frame(close))
+    }
+
+    /// A value.
+    fn value<E>(&self, value: &str, put: Put<'_, E>) -> Result<(), E> {
+        self.write(value, false, put)
+    }
+
+    /// A value; `marks_names` is whether marks are around the names of members, too. It recurses into lists and objects, which are not
+    /// nested more than 64 deep.
+    fn write<E>(&self, value: &str, marks_names: bool, put: Put<'_, E>) -> Result<(), E> {
+        if let Some(inside) = json::string(value) {
+            self.string(inside, put)
+        } else if value.starts_with('[') {
+            put(Piece::Text("["))?;
+            for (index, (element, _)) in json::elements(value).enumerate() {
+                put(Piece::Text(if index == 0 { "" } else { "," }))?;
+                self.write(element, marks_names, put)?;
+            }
+            put(Piece::Text("]"))
+        } else if value.starts_with('{') {
+            put(Piece::Text("{"))?;
+            self.members(value, marks_names, put)?;
+            put(Piece::Text("}"))
+        } else {
+            put(Piece::Text(value.trim_ascii()))
+        }
+    }
+
+    /// The members of an object, in the order of their names.
+    fn members<E>(&self, object: &str, marks_names: bool, put: Put<'_, E>) -> Result<(), E> {
+        for (index, (name, value)) in sorted(object).enumerate() {
             put(Piece::Text(if index == 0 { "" } else { "," }))?;
-            self::value(element, put)?;
+            if marks_names {
+                self.string(name, put)?
+            } else {
+                plain(name, put)?
+            }
+            put(Piece::Text(":"))?;
+            self.write(value, marks_names, put)?;
+        }
+        Ok(())
+    }
+
+    /// The inside of a JSON string between the marks.
+    fn string<E>(&self, inside: &str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Frame(self.quote))?;
+        plain(inside, put)?;
+        put(Piece::Frame(self.quote))
+    }
+
+    /// A text that is no JSON between the marks.
+    fn text<E>(&self, text: &str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Frame(self.quote))?;
+        put(Piece::Text(text))?;
+        put(Piece::Frame(self.quote))
+    }
+
+    /// The declaration of a tool.
+    pub(super) fn declaration<E>(&self, tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
+        let [open, close] = self.tool;
+        put(Piece::Frame(open))?;
+        put(Piece::Text("declaration:"))?;
+        put(Piece::Text(tool.name()))?;
+        put(Piece::Text("{description:"))?;
+        self.string(json::member(tool.function(), "description").and_then(json::string).unwrap_or_default(), put)?;
+        if let Some(schema) = tool.parameters().filter(|schema| json::members(schema).next().is_some()) {
+            self.parameters(schema, put)?;
+        }
+        put(Piece::Text("}"))?;
+        put(Piece::Frame(close))
+    }
+
+    fn parameters<E>(&self, schema: &str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Text(",parameters:{"))?;
+        if let Some(list) = json::member(schema, "properties").filter(|list| json::members(list).next().is_some()) {
+            put(Piece::Text("properties:{"))?;
+            self.properties(list, put)?;
+            put(Piece::Text("},"))?;
+        }
+        if let Some(names) = json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
+            put(Piece::Text("required:"))?;
+            self.value(names, put)?;
+            put(Piece::Text(","))?;
+        }
+        if let Some(types) = json::member(schema, "type") {
+            put(Piece::Text("type:"))?;
+            self.types_of(types, put)?;
+            put(Piece::Text("}"))?;
+        } else if self.describes_all {
+            put(Piece::Text("}"))?;
+        }
+        Ok(())
+    }
+
+    /// The properties of an object, in the order of their names.
+    fn properties<E>(&self, list: &str, put: Put<'_, E>) -> Result<(), E> {
+        let mut is_first = true;
+        for (name, schema) in sorted(list).filter(|(name, _)| !OWN.contains(name)) {
+            put(Piece::Text(if is_first { "" } else { "," }))?;
+            is_first = false;
+            plain(name, put)?;
+            put(Piece::Text(":{"))?;
+            self.property(schema, put)?;
+        }
+        Ok(())
+    }
+
+    fn property<E>(&self, schema: &str, put: Put<'_, E>) -> Result<(), E> {
+        let mut parts = Parts { is_first: true };
+        let text = json::member(schema, "description").and_then(json::string).unwrap_or_default();
+        if self.describes_all || !text.is_empty() {
+            parts.begin("description:", put)?;
+            self.string(text, put)?;
+        }
+        if !self.describes_all && json::member(schema, "nullable") == Some("true") {
+            parts.begin("nullable:true", put)?;
+        }
+        let types = json::member(schema, "type").unwrap_or("\"\"");
+        match json::string(types) {
+            Some("string") => {
+                if let Some(list) = json::member(schema, "enum") {
+                    parts.begin("enum:", put)?;
+                    self.value(list, put)?;
+                }
+            }
+            Some("object") => {
+                put(Piece::Text(",properties:{"))?;
+                self.properties(json::member(schema, "properties").unwrap_or(schema), put)?;
+                put(Piece::Text("}"))?;
+                parts.is_first = false;
+                self.required(schema, put)?;
+            }
+            Some("array") => self.items(schema, &mut parts, put)?,
+            _ => {}
+        }
+        parts.begin("type:", put)?;
+        self.types_of(types, put)?;
+        put(Piece::Text("}"))
+    }
+
+    fn required<E>(&self, schema: &str, put: Put<'_, E>) -> Result<(), E> {
+        match json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
+            Some(names) => {
+                put(Piece::Text(",required:"))?;
+                self.value(names, put)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn items<E>(&self, schema: &str, parts: &mut Parts, put: Put<'_, E>) -> Result<(), E> {
+        let Some(items) = json::member(schema, "items").filter(|items| json::members(items).next().is_some()) else {
+            return Ok(());
+        };
+        put(Piece::Text(",items:{"))?;
+        parts.is_first = false;
+        let mut is_first = true;
+        for (name, item) in sorted(items).filter(|(_, item)| *item != "null") {
+            put(Piece::Text(if is_first { "" } else { "," }))?;
+            is_first = false;
+            plain(name, put)?;
+            put(Piece::Text(":"))?;
+            match name {
+                "properties" => {
+                    put(Piece::Text("{"))?;
+                    self.properties(item, put)?;
+                    put(Piece::Text("}"))?;
+                }
+                "type" if item.starts_with('[') => self.list_of_types(item, put)?,
+                "type" => self.types_of(item, put)?,
+                _ => self.write(item, true, put)?,
+            }
+        }
+        put(Piece::Text("}"))
+    }
+
+    /// Types in capitals, in a list.
+    fn list_of_types<E>(&self, types: &str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Text("["))?;
+        for (index, (name, _)) in json::elements(types).enumerate() {
+            put(Piece::Text(if index == 0 { "" } else { "," }))?;
+            self.types_of(name, put)?;
         }
         put(Piece::Text("]"))
-    } else if value.starts_with('{') {
-        put(Piece::Text("{"))?;
-        members(value, put)?;
-        put(Piece::Text("}"))
-    } else {
-        put(Piece::Text(value.trim_ascii()))
     }
-}
 
-/// The members of an object, in the order of their names.
-pub(super) fn members<E>(object: &str, put: Put<'_, E>) -> Result<(), E> {
-    for (index, (name, value)) in sorted(object).enumerate() {
-        put(Piece::Text(if index == 0 { "" } else { "," }))?;
-        plain(name, put)?;
-        put(Piece::Text(":"))?;
-        self::value(value, put)?;
+    /// A type in capitals. The template writes a list of types as Python does, and so it was read by the model.
+    fn types_of<E>(&self, types: &str, put: Put<'_, E>) -> Result<(), E> {
+        put(Piece::Frame(self.quote))?;
+        match json::string(types) {
+            Some(name) => upper(name, put)?,
+            None => {
+                put(Piece::Text("["))?;
+                for (index, (name, _)) in json::elements(types).enumerate() {
+                    put(Piece::Text(if index == 0 { "'" } else { ", '" }))?;
+                    upper(json::string(name).unwrap_or_default(), put)?;
+                    put(Piece::Text("'"))?;
+                }
+                put(Piece::Text("]"))?;
+            }
+        }
+        put(Piece::Frame(self.quote))
     }
-    Ok(())
 }
 
 /// The members of an object in the order of their names. Nothing is remembered: each is the smallest that is larger than the
@@ -82,134 +311,6 @@ fn small(c: char) -> char {
     char::from_u32(small).unwrap_or(c)
 }
 
-/// The inside of a JSON string between the marks.
-fn string<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
-    put(Piece::Frame(QUOTE))?;
-    plain(inside, put)?;
-    put(Piece::Frame(QUOTE))
-}
-
-/// A text that is no JSON between the marks.
-pub(super) fn text<E>(text: &str, put: Put<'_, E>) -> Result<(), E> {
-    put(Piece::Frame(QUOTE))?;
-    put(Piece::Text(text))?;
-    put(Piece::Frame(QUOTE))
-}
-
-/// The declaration of a tool.
-pub(super) fn declaration<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
-    put(Piece::Frame("<|tool>"))?;
-    put(Piece::Text("declaration:"))?;
-    put(Piece::Text(tool.name()))?;
-    put(Piece::Text("{description:"))?;
-    string(json::member(tool.function(), "description").and_then(json::string).unwrap_or_default(), put)?;
-    if let Some(schema) = tool.parameters().filter(|schema| json::members(schema).next().is_some()) {
-        parameters(schema, put)?;
-    }
-    put(Piece::Text("}"))?;
-    put(Piece::Frame("<tool|>"))
-}
-
-fn parameters<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
-    put(Piece::Text(",parameters:{"))?;
-    if let Some(list) = json::member(schema, "properties").filter(|list| json::members(list).next().is_some()) {
-        put(Piece::Text("properties:{"))?;
-        properties(list, put)?;
-        put(Piece::Text("},"))?;
-    }
-    if let Some(names) = json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
-        put(Piece::Text("required:"))?;
-        value(names, put)?;
-        put(Piece::Text(","))?;
-    }
-    if let Some(types) = json::member(schema, "type") {
-        put(Piece::Text("type:"))?;
-        types_of(types, put)?;
-        put(Piece::Text("}"))?;
-    }
-    Ok(())
-}
-
-/// The properties of an object, in the order of their names.
-fn properties<E>(list: &str, put: Put<'_, E>) -> Result<(), E> {
-    let mut is_first = true;
-    for (name, schema) in sorted(list).filter(|(name, _)| !OWN.contains(name)) {
-        put(Piece::Text(if is_first { "" } else { "," }))?;
-        is_first = false;
-        plain(name, put)?;
-        put(Piece::Text(":{"))?;
-        property(schema, put)?;
-    }
-    Ok(())
-}
-
-fn property<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
-    let mut parts = Parts { is_first: true };
-    if let Some(text) = json::member(schema, "description").and_then(json::string).filter(|text| !text.is_empty()) {
-        parts.begin("description:", put)?;
-        string(text, put)?;
-    }
-    if json::member(schema, "nullable") == Some("true") {
-        parts.begin("nullable:true", put)?;
-    }
-    let types = json::member(schema, "type").unwrap_or("\"\"");
-    match json::string(types) {
-        Some("string") => {
-            if let Some(list) = json::member(schema, "enum") {
-                parts.begin("enum:", put)?;
-                value(list, put)?;
-            }
-        }
-        Some("object") => {
-            put(Piece::Text(",properties:{"))?;
-            properties(json::member(schema, "properties").unwrap_or(schema), put)?;
-            put(Piece::Text("}"))?;
-            parts.is_first = false;
-            required(schema, put)?;
-        }
-        Some("array") => items(schema, &mut parts, put)?,
-        _ => {}
-    }
-    parts.begin("type:", put)?;
-    types_of(types, put)?;
-    put(Piece::Text("}"))
-}
-
-fn required<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
-    match json::member(schema, "required").filter(|names| json::elements(names).next().is_some()) {
-        Some(names) => {
-            put(Piece::Text(",required:"))?;
-            value(names, put)
-        }
-        None => Ok(()),
-    }
-}
-
-fn items<E>(schema: &str, parts: &mut Parts, put: Put<'_, E>) -> Result<(), E> {
-    let Some(items) = json::member(schema, "items").filter(|items| json::members(items).next().is_some()) else {
-        return Ok(());
-    };
-    put(Piece::Text(",items:{"))?;
-    parts.is_first = false;
-    let mut is_first = true;
-    for (name, item) in sorted(items).filter(|(_, item)| *item != "null") {
-        put(Piece::Text(if is_first { "" } else { "," }))?;
-        is_first = false;
-        plain(name, put)?;
-        put(Piece::Text(":"))?;
-        match name {
-            "properties" => {
-                put(Piece::Text("{"))?;
-                properties(item, put)?;
-                put(Piece::Text("}"))?;
-            }
-            "type" => types_of(item, put)?,
-            _ => value(item, put)?,
-        }
-    }
-    put(Piece::Text("}"))
-}
-
 /// Parts with commas between them.
 struct Parts {
     is_first: bool,
@@ -221,24 +322,6 @@ impl Parts {
         self.is_first = false;
         put(Piece::Text(name))
     }
-}
-
-/// A type in capitals. The template writes a list of types as Python does, and so it was read by the model.
-fn types_of<E>(types: &str, put: Put<'_, E>) -> Result<(), E> {
-    put(Piece::Frame(QUOTE))?;
-    match json::string(types) {
-        Some(name) => upper(name, put)?,
-        None => {
-            put(Piece::Text("["))?;
-            for (index, (name, _)) in json::elements(types).enumerate() {
-                put(Piece::Text(if index == 0 { "'" } else { ", '" }))?;
-                upper(json::string(name).unwrap_or_default(), put)?;
-                put(Piece::Text("'"))?;
-            }
-            put(Piece::Text("]"))?;
-        }
-    }
-    put(Piece::Frame(QUOTE))
 }
 
 fn upper<E>(name: &str, put: Put<'_, E>) -> Result<(), E> {

@@ -26,8 +26,8 @@ pub(super) enum List {
     Indented,
     /// Each indented by 4, with an empty line.
     IndentedEach,
-    /// Declarations of Gemma.
-    Gemma,
+    /// Declarations of Gemma, with its marks.
+    Gemma(&'static gemma::Marks),
     /// Types of TypeScript in a namespace.
     Namespace,
     /// With a signature of Python in each description.
@@ -177,7 +177,7 @@ impl List {
                 indented(tool, 0, put)?;
                 put(Piece::Text("\n\n"))
             }
-            Self::Gemma => gemma::declaration(tool, put),
+            Self::Gemma(marks) => marks.declaration(tool, put),
             Self::Namespace => namespace::function(tool, put),
             Self::Signatures => spaced::signature(tool, put),
             Self::Python => {

@@ -96,8 +96,8 @@ enum Body {
     AfterId(Frame, Frame, Frame),
     /// `functions.NAME to=assistant...`, the text as a JSON string.
     Recipient,
-    /// `response:NAME{value:TEXT}`.
-    Gemma,
+    /// `response:NAME{value:TEXT}`, between these marks.
+    Gemma(&'static gemma::Marks),
 }
 
 /// A call of a tool that the model has made.
@@ -193,7 +193,10 @@ impl ToolFormat {
     /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes after
     /// them is for the results.
     pub fn stops(&self) -> &'static [&'static str] {
-        if self.results.body == Body::Gemma { &["<|tool_response>"] } else { &[] }
+        match self.results.body {
+            Body::Gemma(gemma::Marks { result: [open, _], .. }) => core::slice::from_ref(open),
+            _ => &[],
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::PLAIN;
 use crate::tools::CallFormat;
 use crate::turns::tools::list::List;
-use crate::turns::tools::{Body, Offer, Results, ToolFormat};
+use crate::turns::tools::{Body, Offer, Results, ToolFormat, gemma};
 
 /// Granite 3.3. The template writes no calls; here they are what the model was told to write.
 pub(super) const GRANITE_3_3: ToolFormat = ToolFormat {
@@ -112,9 +112,19 @@ pub(super) const GEMMA4: ToolFormat = ToolFormat {
     none: &["last_user_message"],
     calls: CallFormat::Gemma4,
     offer: Offer::InSystem("", ""),
-    list: List::Gemma,
-    results: Results { body: Body::Gemma, is_inside: true, ..PLAIN.results },
+    list: List::Gemma(&gemma::GEMMA4),
+    results: Results { body: Body::Gemma(&gemma::GEMMA4), is_inside: true, ..PLAIN.results },
     ..PLAIN
+};
+
+pub(super) const FUNCTION_GEMMA: ToolFormat = ToolFormat {
+    name: "functiongemma",
+    turns: &["functiongemma"],
+    none: &[],
+    calls: CallFormat::FunctionGemma,
+    list: List::Gemma(&gemma::FUNCTION),
+    results: Results { body: Body::Gemma(&gemma::FUNCTION), is_inside: true, ..PLAIN.results },
+    ..GEMMA4
 };
 
 pub(super) const HARMONY: ToolFormat = ToolFormat {
