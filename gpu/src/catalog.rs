@@ -12,6 +12,9 @@ use crate::hardware::now;
 use crate::hardware::{Hardware, Pipeline};
 use crate::shader::{NATIVE_HALVES, composed};
 
+/// The most columns of a narrow matrix: those of 16 invocations.
+const NARROW: usize = 16 * 32;
+
 /// A kernel: what a dispatch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -22,6 +25,8 @@ pub enum Kernel {
     Input,
     /// Few rows times a matrix.
     Vector(Weights),
+    /// Few rows times a quantized matrix of at most 512 columns.
+    Narrow(Weights),
     /// Many rows times a matrix.
     Tile(Weights),
     /// Norms and rotation of heads; keys and values into the pool.
@@ -107,7 +112,7 @@ impl Kernel {
         for weights in Weights::ALL {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
-                all.push(Self::Tile(weights));
+                all.extend([Self::Narrow(weights), Self::Tile(weights)]);
             }
         }
         all
@@ -130,12 +135,13 @@ impl Kernel {
         };
         let weighs = |name, weights: Weights| {
             let elements = if weights.is_float() { "" } else { "blocks.wgsl" };
-            with(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements)])
+            let lanes = if matches!(self, Self::Narrow(_)) { "lanes_16.wgsl" } else { "lanes_64.wgsl" };
+            with(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements), ("LANES", lanes)])
         };
         match self {
             Self::Embed(weights) => weighs("embed.wgsl", weights),
             Self::Vector(weights) if weights.is_float() => weighs("floats.wgsl", weights),
-            Self::Vector(weights) => weighs("vector.wgsl", weights),
+            Self::Vector(weights) | Self::Narrow(weights) => weighs("vector.wgsl", weights),
             Self::Tile(weights) => weighs("tile.wgsl", weights),
             Self::Input => with("input.wgsl", &[]),
             Self::Store => with("store.wgsl", &[]),
@@ -146,11 +152,17 @@ impl Kernel {
         }
     }
 
+    /// The kernel for few rows of a matrix with so many columns.
+    pub(crate) fn few_rows(weights: Weights, cols: usize) -> Self {
+        if weights.is_float() || cols > NARROW { Self::Vector(weights) } else { Self::Narrow(weights) }
+    }
+
     /// Outputs of a workgroup, for kernels that multiply a matrix. With a gate it is half as many.
     pub(crate) fn slots(self) -> u32 {
         match self {
             Self::Tile(_) => 64,
-            Self::Vector(weights) if !weights.is_float() => 8,
+            Self::Vector(weights) if weights.is_float() => 4,
+            Self::Vector(_) | Self::Narrow(_) => 8,
             _ => 4,
         }
     }

@@ -39,7 +39,9 @@ pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     };
     let rows = match kernel {
         Kernel::Tile(_) => rows.div_ceil(TILE),
-        Kernel::Vector(weights) if params.experts.used == 0 && !weights.is_float() => rows.div_ceil(FEW_ROWS),
+        Kernel::Vector(weights) | Kernel::Narrow(weights) if params.experts.used == 0 && !weights.is_float() => {
+            rows.div_ceil(FEW_ROWS)
+        }
         _ => rows * (params.experts.used as usize).max(1),
     };
     [outputs, rows as u32, 1]

@@ -32,6 +32,8 @@ files!(
     "halves.wgsl",
     "input.wgsl",
     "kv.wgsl",
+    "lanes_16.wgsl",
+    "lanes_64.wgsl",
     "linear.wgsl",
     "native_halves.wgsl",
     "next.wgsl",

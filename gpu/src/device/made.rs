@@ -50,7 +50,9 @@ pub(super) fn bind(
     let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
     let many = match dispatch.kernel {
         // Rows of experts have different matrices.
-        Kernel::Vector(weights) if !weights.is_float() && !matches!(dispatch.shaped, Shaped::Experts(_)) => {
+        Kernel::Vector(weights) | Kernel::Narrow(weights)
+            if !weights.is_float() && !matches!(dispatch.shaped, Shaped::Experts(_)) =>
+        {
             Some(bound(Kernel::Tile(weights))?)
         }
         _ => None,

@@ -313,7 +313,7 @@ impl<'m> Lowering<'m> {
             false => (Place::Choices, Shaped::Experts(params)),
         };
         let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
-        self.emit(Kernel::Vector(weights), &params, &buffers, shaped);
+        self.emit(Kernel::few_rows(weights, cols), &params, &buffers, shaped);
         Ok(())
     }
 

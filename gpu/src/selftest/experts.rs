@@ -105,18 +105,29 @@ async fn route_case(
 }
 
 /// Matrices of experts, of which some are in the buffer: from inputs to gated activations, and from these to results.
-pub(super) async fn products(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn products(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    weights: Weights,
+    random: &mut Random,
+) -> Result<(), GpuError> {
     let (experts, used, rows) = (3, 2, 3);
     for is_gate in [true, false] {
         // The matrices of a buffer are those of experts 4 to 6; a matrix has some rows before those that count.
         let case = Case::new(random, weights, 512, [experts * 24, 0, 0], if is_gate { rows } else { rows * used });
         let choices: Vec<u32> = (0..rows * used).map(|pair| [4, 6, 3, 5, 7, 4][pair]).collect();
-        expert_case(bench, &case, &choices, is_gate).await?;
+        expert_case(bench, kernel, &case, &choices, is_gate).await?;
     }
     Ok(())
 }
 
-async fn expert_case(bench: &Bench<'_>, case: &Case, choices: &[u32], is_gate: bool) -> Result<(), GpuError> {
+async fn expert_case(
+    bench: &Bench<'_>,
+    kernel: Kernel,
+    case: &Case,
+    choices: &[u32],
+    is_gate: bool,
+) -> Result<(), GpuError> {
     let (each, first, used) = (24, 4_usize, 2);
     let (outputs, activation) = (if is_gate { 11 } else { 19 }, super::ACTIVATIONS[0]);
     let plain = case.params(mode::SET);
@@ -170,7 +181,6 @@ async fn expert_case(bench: &Bench<'_>, case: &Case, choices: &[u32], is_gate: b
         want[pair * outputs..][..outputs].copy_from_slice(&bits(&y));
     }
     let input = if is_gate { vec![0; magnitudes.len()] } else { magnitudes.clone() };
-    let kernel = Kernel::Vector(case.weights);
     let grid = grid::linear(kernel, &params, choices.len() / used);
     let got = case.run_with(bench, (kernel, grid), &params, &vec![0.5; want.len()], (choices.to_vec(), input)).await?;
     same(name(case.weights), &got[0], &want)?;

@@ -101,9 +101,9 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Choose => choices::choose(bench, random).await,
         Kernel::Draw => choices::draw(bench, random).await,
         Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
-        Kernel::Vector(weights) => {
+        Kernel::Vector(weights) | Kernel::Narrow(weights) => {
             linear::products(bench, kernel, weights, random, &[1, 2, 11]).await?;
-            experts::products(bench, weights, random).await
+            experts::products(bench, kernel, weights, random).await
         }
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
         Kernel::Store => attention::store(bench, random).await,

@@ -4,21 +4,21 @@
 //!include activations.wgsl
 //!include bytes.wgsl
 //!include FORMAT
-// Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 invocations for two outputs, 2048 columns at a
-// time. An invocation multiplies 32 columns, the first two of 64 add products in order. Weights come from memory once: for the rows that follow
+//!include LANES
+// Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 or 16 invocations for two outputs, 2048 or 512
+// columns at a time. An invocation multiplies 32 columns, the first two of each output add products in order. Weights come from memory once: for the rows that follow
 // they are in a cache.
 
 const SLOTS = 8u;
-const SLOT_LANES = 64u;
 const APART = SLOTS / 2u; // from the first output of 64 invocations to the second; with gates from a gate to what it is multiplied with
 const PART = SLOT_LANES / SUBS; // blocks at a time
 const MOST_ROWS = 8u;
 
 // Codes of 32 columns have two places of three, so that neighbours read from different banks.
-var<workgroup> INPUTS: array<vec4<u32>, 192>;
+var<workgroup> INPUTS: array<vec4<u32>, 3u * SLOT_LANES>;
 // Of blocks of several parts.
-var<workgroup> SUMS: array<i32, 64u * SUBS>;
-var<workgroup> MINIMUM_SUMS: array<i32, 64u * SUBS>;
+var<workgroup> SUMS: array<i32, SLOT_LANES * SUBS>;
+var<workgroup> MINIMUM_SUMS: array<i32, SLOT_LANES * SUBS>;
 var<workgroup> PRODUCTS: array<f32, SLOTS * PART>;
 var<workgroup> MINIMA: array<f32, SLOTS * PART>;
 var<workgroup> TOTALS: array<f32, SLOTS * MOST_ROWS>;
@@ -61,8 +61,13 @@ fn with_block(sum: f32, at: u32) -> f32 {
     return sub(more, MINIMA[at]);
 }
 
-// A sum with what 8 blocks add, in order; zeros where there are fewer.
+// A sum with what up to 8 blocks add, in order; zeros where there are fewer.
 fn with_blocks(sum: f32, at: u32) -> f32 {
+    if (PART < 8u) {
+        var few = sum;
+        for (var i = 0u; i < PART; i++) { few = with_block(few, at + i); }
+        return few;
+    }
     if (MINS) {
         let half = with_block(with_block(with_block(with_block(sum, at), at + 1u), at + 2u), at + 3u);
         return with_block(with_block(with_block(with_block(half, at + 4u), at + 5u), at + 6u), at + 7u);
@@ -139,7 +144,7 @@ fn put_totals(row: u32, rows: u32, lane: u32, slot: u32, first: Place, second: P
     finish(Place(segment, output, true), row + r, total);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(4u * SLOT_LANES)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
     let slot = invocation / SLOT_LANES;

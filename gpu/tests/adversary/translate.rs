@@ -33,7 +33,7 @@ pub(crate) fn translate(wgsl: &str) -> String {
     }
     let Kernel { workgroup, constants, structs, globals, prototypes, functions, bindings, call } = kernel;
     format!(
-        "#include \"prelude.hpp\"\nconstexpr u32 WORKGROUP = {workgroup};\n{constants}{structs}{globals}{prototypes}{functions}
+        "#include \"prelude.hpp\"\n{constants}constexpr u32 WORKGROUP = {workgroup};\n{structs}{globals}{prototypes}{functions}
 static void bind(u32 number, u32 *words) {{ switch (number) {{\n{bindings}}} }}
 static void invoke(vec3<u32> group, u32 invocation) {{ {call} }}\n#include \"host.hpp\"\n"
     )

@@ -1,0 +1,2 @@
+// Invocations for two outputs: 2048 columns.
+const SLOT_LANES = 64u;
