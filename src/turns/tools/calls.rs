@@ -403,6 +403,6 @@ fn body<E>(body: Body, result: &ToolResult<'_>, put: Put<'_, E>) -> Result<(), E
             spaced::quoted(result.text, put)?;
             put(Piece::Frame("<|end|>"))
         }
-        Body::Gemma(marks) => marks.result(&result, put),
+        Body::Gemma(marks) => marks.result(result, put),
     }
 }
