@@ -58,11 +58,14 @@ pub enum Weights {
     Q4K,
     /// 6 bits, 256 in a block.
     Q6K,
+    /// Floats of 4 bits, 32 in a block.
+    Mxfp4,
 }
 
 impl Weights {
     /// All of them.
-    pub const ALL: [Self; 7] = [Self::F32, Self::F16, Self::Bf16, Self::Q8_0, Self::Q4_0, Self::Q4K, Self::Q6K];
+    pub const ALL: [Self; 8] =
+        [Self::F32, Self::F16, Self::Bf16, Self::Q8_0, Self::Q4_0, Self::Q4K, Self::Q6K, Self::Mxfp4];
 
     /// Returns the element type in a file.
     pub const fn dtype(self) -> Dtype {
@@ -74,6 +77,7 @@ impl Weights {
             Self::Q4_0 => Dtype::Q4_0,
             Self::Q4K => Dtype::Q4_K,
             Self::Q6K => Dtype::Q6_K,
+            Self::Mxfp4 => Dtype::MXFP4,
         }
     }
 
@@ -101,15 +105,16 @@ impl Weights {
             Self::Q4_0 => "q4_0.wgsl",
             Self::Q4K => "q4_k.wgsl",
             Self::Q6K => "q6_k.wgsl",
+            Self::Mxfp4 => "mxfp4.wgsl",
         }
     }
 }
 
 impl Kernel {
-    /// All kernels.
+    /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Route, Self::Choose, Self::Draw];
-        for weights in Weights::ALL {
+        for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
                 all.extend([Self::Narrow(weights), Self::Tile(weights)]);

@@ -35,6 +35,7 @@ files!(
     "lanes_16.wgsl",
     "lanes_64.wgsl",
     "linear.wgsl",
+    "mxfp4.wgsl",
     "native_halves.wgsl",
     "next.wgsl",
     "num.wgsl",

@@ -132,7 +132,7 @@ fn architectures_and_types_have_one_hash() {
         (Architecture::Starcoder2, Dtype::Q6_K, KvType::F16),
         (Architecture::StableLm, Dtype::Q8_0, KvType::Q8_0),
         (Architecture::Bloom, Dtype::Q4_0, KvType::F16),
-        (Architecture::Hunyuan, Dtype::Q8_0, KvType::F16),
+        (Architecture::Hunyuan, Dtype::MXFP4, KvType::F16),
     ] {
         let bytes = model(architecture, weights);
         let (model, limits) = (Model::open(&bytes).unwrap(), Limits { kv_type, ..limits() });
@@ -156,6 +156,7 @@ fn experts_have_one_hash() {
         ("qwen3moe", of(Architecture::Qwen3Moe, Dtype::F16), KvType::F16),
         ("gpt-oss", of(Architecture::GptOss, Dtype::Q8_0), KvType::F16),
         ("gpt-oss", of(Architecture::GptOss, Dtype::Q6_K), KvType::F16),
+        ("gpt-oss", of(Architecture::GptOss, Dtype::MXFP4), KvType::F16),
     ] {
         let (model, limits) = (Model::open(&bytes).unwrap(), Limits { kv_type, ..limits() });
         let vocab = model.config().vocab;

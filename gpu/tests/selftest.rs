@@ -29,6 +29,7 @@ fn broken_kernels_are_found() {
         (Kernel::Vector(Weights::F16), "i += 16u", "i += 17u", "products of F16"),
         (Kernel::Tile(q4k), "MINIMUM_FACTORS[i] = f.z;", "MINIMUM_FACTORS[i] = f.z + 1;", "products of Q4_K"),
         (Kernel::Tile(q4k), "workgroup * ROWS + i, last_row()", "workgroup * ROWS, last_row()", "products of Q4_K"),
+        (Kernel::Narrow(Weights::Mxfp4), "0x0c080604u", "0x0c080605u", "products of MXFP4"),
         (Kernel::Vector(q6k), "half_at(block + 208u)", "half_at(block + 206u)", "products of Q6_K"),
         (
             Kernel::Tile(q8),

@@ -331,5 +331,6 @@ pub(super) fn name(weights: Weights) -> &'static str {
         Weights::Q4_0 => "products of Q4_0",
         Weights::Q4K => "products of Q4_K",
         Weights::Q6K => "products of Q6_K",
+        Weights::Mxfp4 => "products of MXFP4",
     }
 }

@@ -68,6 +68,8 @@ impl Random {
                 Weights::F16 | Weights::Q8_0 | Weights::Q4_0 => self.half(block, 0),
                 Weights::Q4K => (0..2).for_each(|i| self.half(block, 2 * i)),
                 Weights::Q6K => self.half(block, 208),
+                // From below the least exponent that counts to factors of 2^12.
+                Weights::Mxfp4 => block[0] = 84 + self.below(57) as u8,
             }
         }
         out

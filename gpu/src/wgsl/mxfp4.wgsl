@@ -1,0 +1,29 @@
+// MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first: floats of 4 bits, of which twice the value is a code.
+const BLOCK = 17u;
+const SUBS = 1u;
+const MINS = false;
+// Twice the values of four floats without sign, in the bytes of a word: 0, 1, 2, 3, or 4, 6, 8, 12 with bit 2.
+fn magnitudes(floats: u32) -> u32 {
+    var bytes = 0u;
+    for (var i = 0u; i < 32u; i += 8u) {
+        let code = floats >> i;
+        let four = select(0x03020100u, 0x0c080604u, (code & 4u) != 0u);
+        bytes |= ((four >> (8u * (code & 3u))) & 0xffu) << i;
+    }
+    return bytes;
+}
+fn codes(block: u32, sub: u32, i: u32) -> u32 {
+    let floats = (word_at(block + 1u + 4u * (i & 3u)) >> (i & 4u)) & 0x0f0f0f0fu;
+    let bytes = magnitudes(floats);
+    // 128 more in each byte, or 128 less the magnitude where the sign is set; then the first bit is turned.
+    let signs = (floats >> 3u) & 0x01010101u;
+    let negative = signs * 0xffu;
+    return ((0x80808080u | (bytes & ~negative)) - (bytes & negative)) ^ 0x80808080u;
+}
+fn factors(block: u32, sub: u32) -> vec3<i32> { return vec3<i32>(1, 1, 0); }
+// 2^(e - 128), and 0 for e below 88.
+fn scale(block: u32) -> f32 {
+    let exponent = byte_at(block);
+    return number(select((max(exponent, 1u) - 1u) << 23u, 0u, exponent < 88u));
+}
+fn min_scale(block: u32) -> f32 { return number(0u); }
