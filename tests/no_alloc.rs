@@ -23,6 +23,8 @@ use gleed::{Budget, Deadline, Engine, EngineError, KvKind, KvType, Limits, Logit
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that the thread has taken and not given back.
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Counts the calls of each thread.
@@ -31,19 +33,19 @@ struct Counting;
 // SAFETY: all calls go to the system's allocator as they are.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        count();
+        count(0, layout.size());
         // SAFETY: the caller keeps the contract of `dealloc`, and `ptr` came from `System`.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        count();
+        count(new_size, layout.size());
         // SAFETY: the caller keeps the contract of `realloc`, and `ptr` came from `System`.
         unsafe { System.realloc(ptr, layout, new_size) }
     }
@@ -52,9 +54,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn count() {
+fn count(taken: usize, given: usize) {
     // Not while a thread ends and its variables are gone.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+    let _ = TAKEN.try_with(|bytes| bytes.set(bytes.get().wrapping_add(taken).wrapping_sub(given)));
 }
 
 /// Calls of the allocator by this thread while `f` runs.
@@ -82,6 +85,29 @@ fn models() -> [SyntheticModel; 3] {
 #[test]
 fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1_u8; 100]))).0, 2);
+}
+
+/// What allocates gives all of it back, also in the middle of a text.
+#[cfg(feature = "std")]
+#[test]
+fn a_session_gives_its_memory_back() {
+    use gleed::session::SessionOptions;
+    let use_it = || {
+        let before = TAKEN.get();
+        let limits = Limits { context: 128, workers: 1, ..Limits::default() };
+        let options = SessionOptions { limits, ..SessionOptions::default() };
+        let mut session = gleed::Session::with("examples/assets/gleed-tales-q8_0.gguf", options).unwrap();
+        session.tell("Once").unwrap().take(2).for_each(|piece| drop(piece.unwrap()));
+        session.ask("Who?").unwrap().take(2).for_each(|piece| drop(piece.unwrap()));
+        TAKEN.get().wrapping_sub(before)
+    };
+    use_it();
+    let before = TAKEN.get();
+    let taken: usize = (0..3).map(|_| use_it()).sum();
+    assert!(taken > 3 * 500_000, "{taken} bytes in three sessions");
+    assert_eq!(TAKEN.get(), before);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    assert!(!maps.contains("gleed-tales-q8_0.gguf"), "the file is still mapped");
 }
 
 #[test]

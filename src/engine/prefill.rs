@@ -2,6 +2,7 @@
 
 use super::{Engine, EngineError, Logits, Step};
 use crate::cache::{CacheError, SeqId};
+use crate::par::Budget;
 
 impl Engine<'_, '_> {
     /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
@@ -49,10 +50,27 @@ impl Engine<'_, '_> {
         logits: Logits,
         on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<(), EngineError> {
+        self.run_within(seq, tokens, logits, Budget::default(), on_batch).map(|_| ())
+    }
+
+    /// Runs tokens. Returns false if the budget's flag was set before the end; then the sequence is as after an error.
+    pub(crate) fn run_within(
+        &mut self,
+        seq: SeqId,
+        tokens: &[u32],
+        logits: Logits,
+        budget: Budget<'_>,
+        on_batch: &mut dyn FnMut(&mut Self),
+    ) -> Result<bool, EngineError> {
         self.can_prefill(seq, tokens.len())?;
         self.check_tokens(tokens)?;
         let length = self.seq_len(seq)?;
-        tokens.chunks(self.chunk()).try_for_each(|chunk| self.run_queued(seq, length, chunk, logits, on_batch))
+        for chunk in tokens.chunks(self.chunk()) {
+            if !self.run_queued(seq, length, chunk, logits, budget, on_batch)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// How many tokens are queued at a time by what runs them at once.
@@ -61,33 +79,44 @@ impl Engine<'_, '_> {
         if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
     }
 
-    /// Queues tokens and runs them. After an error the sequence has `length` tokens, if it still can.
+    /// Queues tokens and runs them. After an error, and where it returns false, the sequence has `length` tokens, if it still can.
     fn run_queued(
         &mut self,
         seq: SeqId,
         length: usize,
         tokens: &[u32],
         logits: Logits,
+        budget: Budget<'_>,
         on_batch: &mut dyn FnMut(&mut Self),
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
         loop {
-            match self.step(usize::MAX) {
-                Ok(Step::Idle) => return Ok(()),
+            match self.step(budget) {
+                Ok(Step::Idle) => return Ok(true),
+                Ok(Step::Cancelled) => {
+                    self.cancel(seq)?;
+                    return self.take_back(seq, length).map(|()| false);
+                }
                 Ok(_) => {
                     on_batch(self);
                     if !self.is_busy() {
-                        return Ok(());
+                        return Ok(true);
                     }
                 }
                 Err(error) => {
                     // The batch was dropped. The chunks before it were committed; they go, too.
-                    match self.parts.cache.rewind(seq, length) {
-                        Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
-                        Err(other) => return Err(other.into()),
-                    }
+                    self.take_back(seq, length)?;
+                    return Err(error);
                 }
             }
+        }
+    }
+
+    /// Rewinds a sequence, unless a window has already given back what it would need.
+    fn take_back(&mut self, seq: SeqId, length: usize) -> Result<(), EngineError> {
+        match self.parts.cache.rewind(seq, length) {
+            Ok(()) | Err(CacheError::WindowGone { .. }) => Ok(()),
+            Err(other) => Err(other.into()),
         }
     }
 }

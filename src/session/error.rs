@@ -36,6 +36,8 @@ pub enum SessionError {
     },
     /// A saved conversation has results of tools, which a session has not.
     ToolResults,
+    /// [`Canceller::cancel`](super::Canceller::cancel) was called while the text was read.
+    Cancelled,
     /// The engine refuses it.
     Engine(EngineError),
     /// The tokenizer refuses it.
@@ -75,6 +77,7 @@ impl fmt::Display for SessionError {
             Self::Open { path, error } => write!(f, "{}: {error}", path.display()),
             Self::File { path, error } => write!(f, "{}: {error}", path.display()),
             Self::ToolResults => f.write_str("the conversation has results of tools, which a session has not"),
+            Self::Cancelled => f.write_str("the text was cancelled while it was read"),
             Self::Engine(error) => error.fmt(f),
             Self::Token(error) => error.fmt(f),
             Self::Conversation(error) => error.fmt(f),

@@ -64,6 +64,25 @@
 //! # }
 //! ```
 //!
+//! Another thread can end what takes too long, also while a long prompt is read:
+//!
+//! ```
+//! use gleed::Session;
+//! use gleed::session::End;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut session = Session::open("examples/assets/gleed-tales-q8_0.gguf")?;
+//! let canceller = session.canceller();
+//! let mut pieces = session.tell("Once upon a time")?;
+//! let piece = pieces.next();
+//! std::thread::spawn(move || canceller.cancel()).join().unwrap();
+//! assert!(piece.is_some() && pieces.next().is_none());
+//! drop(pieces);
+//! assert_eq!(session.end(), Some(End::Cancelled));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! A text can be told to end before a string, and, with the feature `grammar`, to follow a JSON Schema, a grammar or a regular
 //! expression:
 //!
@@ -87,6 +106,7 @@
 //! # }
 //! ```
 
+mod cancel;
 mod error;
 #[cfg(feature = "grammar")]
 mod form;
@@ -98,12 +118,13 @@ use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
+pub use cancel::Canceller;
 pub use error::SessionError;
 pub use pieces::{End, Pieces};
 
 use crate::cache::SeqId;
 use crate::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
-use crate::engine::Limits;
+use crate::engine::{Limits, Logits};
 #[cfg(feature = "grammar")]
 use crate::host::OwnedTrie;
 use crate::host::{AlignedBytes, OwnedConversation, OwnedEngine, OwnedTokenizer};
@@ -158,6 +179,7 @@ pub struct Session {
     masses: Vec<u64>,
     messages: Vec<(Role, String)>,
     end: Option<End>,
+    canceller: Canceller,
     /// The sizes of the conversation.
     sizes: ConversationLimits,
     /// For texts that follow a grammar, made for the first of them.
@@ -195,6 +217,7 @@ impl Session {
             masses: vec![0; scratch_len(vocab)],
             messages: system_message(&options),
             end: None,
+            canceller: Canceller::default(),
             sizes,
             #[cfg(feature = "grammar")]
             trie: None,
@@ -210,6 +233,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`], such as a text that is empty or longer than the context. The session is empty then.
     pub fn tell(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
+        self.canceller.begin();
         self.clear()?;
         let tokens = self.encode(text)?;
         self.read(&tokens)?;
@@ -224,6 +248,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`], such as a message longer than the context. The messages are as before.
     pub fn ask(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
+        self.canceller.begin();
         self.messages.push((Role::User, text.into()));
         let read = self.unread().and_then(|tokens| self.read(&tokens));
         if let Err(error) = read {
@@ -256,6 +281,11 @@ impl Session {
     /// Returns how many tokens the model has read and written: the length of its sequence.
     pub fn tokens(&mut self) -> usize {
         self.engine.with(|engine| engine.seq_len(self.seq)).unwrap_or(0)
+    }
+
+    /// Returns what ends the text or the answer in the making, from any thread.
+    pub fn canceller(&self) -> Canceller {
+        self.canceller.clone()
     }
 
     /// Returns the tokenizer.
@@ -306,8 +336,9 @@ impl Session {
     }
 
     fn read(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
-        self.engine.with(|engine| engine.prefill(self.seq, tokens).map(|_logits| ()))?;
-        self.hear()
+        let (seq, budget) = (self.seq, self.canceller.budget());
+        let is_read = self.engine.with(|engine| engine.run_within(seq, tokens, Logits::Last, budget, &mut |_| {}))?;
+        if is_read { self.hear() } else { Err(SessionError::Cancelled) }
     }
 
     /// Begins the choice of a text's tokens. It depends on the seed, on which answer it is and on what the model has read, and

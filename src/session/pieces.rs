@@ -28,6 +28,8 @@ pub enum End {
     Stop,
     /// It follows its grammar, and nothing may follow it.
     Complete,
+    /// [`Canceller::cancel`](super::Canceller::cancel) was called.
+    Cancelled,
 }
 
 /// The pieces of a text, in order. Each is computed when it is asked for, and is one character or longer. Together they are
@@ -159,6 +161,9 @@ impl<'s> Pieces<'s> {
         }
         if self.left == 0 {
             return Ok(Some(End::Tokens));
+        }
+        if self.session.canceller.is_cancelled() {
+            return Ok(Some(End::Cancelled));
         }
         let (seq, token) = (self.session.seq, self.token.take());
         let limits = *self.session.engine.plan().limits();

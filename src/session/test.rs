@@ -26,6 +26,35 @@ fn a_text_is_the_same_each_time_and_ends_for_a_reason() {
 }
 
 #[test]
+fn a_text_is_cancelled_by_another_thread() {
+    let mut session = session(30, 512);
+    let canceller = session.canceller();
+    let mut pieces = session.tell("Once upon a time").unwrap();
+    let piece = pieces.next().unwrap().unwrap();
+    canceller.cancel();
+    assert!(!piece.is_empty() && pieces.next().is_none());
+    drop(pieces);
+    assert_eq!(session.end(), Some(End::Cancelled));
+    session.ask("Who?").unwrap().take(2).for_each(drop);
+    let (heard, said) = (session.tokens(), session.messages().count());
+    // While a long prompt is read.
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                canceller.cancel();
+                std::thread::yield_now();
+            }
+        });
+        let error = session.ask(&"the dog and the cat ".repeat(60)).unwrap_err();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(matches!(error, SessionError::Cancelled));
+    });
+    assert_eq!((session.tokens(), session.messages().count()), (heard, said));
+    assert!(!whole(session.ask("And then?").unwrap()).is_empty());
+}
+
+#[test]
 fn an_answer_is_not_read_again() {
     let mut session = session(12, 512);
     let answer = whole(session.ask("Tell me of a dog.").unwrap());

@@ -10,6 +10,7 @@ it borrows, so they may be closed in any order. Errors are exceptions below `Gle
 """
 
 from ._native import ffi, lib
+from .adapter import Adapter
 from .conversation import Conversation, Keep, New
 from .engine import Engine, EngineInfo, Row, Step
 from .errors import (
@@ -29,6 +30,7 @@ from .errors import (
     TextError,
 )
 from .grammar import Grammar, Matcher, Stops
+from .grammar_build import GrammarBuild
 from .guesses import Guesses
 from .metrics import Metrics, Passes, Times
 from .model import Model, ModelInfo
@@ -38,10 +40,21 @@ from .sequence import Sequence, SequenceInfo, SnapshotInfo, describe_snapshot
 from .session import Session
 from .stream import Stream
 from .tokenizer import Detokenizer, Tokenizer, Vocabulary
+from .tools import Call, Calls, Part, ToolResult
 from .turns import AFTER_NOTHING, AFTER_REPLY, ROLES, Turns
+from .writing import Writing, WritingInfo
 
 NO_TOKEN: int = lib.GLEED_NO_TOKEN
 """No token: the vocabulary has none for a purpose."""
+
+
+def allow_amx() -> bool:
+    """Asks Linux to let this process use AMX, the tiles of some Intel processors: prefill is faster there, with the same bits.
+
+    Returns False where there are none. Call it before an engine is made; it holds to the end of the process.
+    """
+    return bool(lib.gleed_allow_amx())
+
 
 __version__: str = ffi.string(lib.gleed_version()).decode()
 
@@ -50,8 +63,11 @@ __all__ = [
     "AFTER_REPLY",
     "NEVER",
     "NO_TOKEN",
+    "Adapter",
     "Block",
+    "Call",
     "CallError",
+    "Calls",
     "ClosedError",
     "ContextError",
     "Conversation",
@@ -62,6 +78,7 @@ __all__ = [
     "FullError",
     "GleedError",
     "Grammar",
+    "GrammarBuild",
     "GrammarError",
     "Guesses",
     "Keep",
@@ -73,6 +90,7 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "New",
+    "Part",
     "Passes",
     "ROLES",
     "ResultError",
@@ -90,8 +108,12 @@ __all__ = [
     "TextError",
     "Times",
     "Tokenizer",
+    "ToolResult",
     "Turns",
     "Vocabulary",
+    "Writing",
+    "WritingInfo",
+    "allow_amx",
     "argmax",
     "describe_snapshot",
 ]

@@ -104,15 +104,20 @@ class Owner:
 
 def hold(kind: str, size: Callable[[Any, Any], object], start: Callable[[Any, int, Any], object], *keeps: Any) -> Held:
     """Makes an object: ``size`` says how much memory it takes, ``start`` makes it there."""
+    memory = memory_of(size)
+    pointer = ffi.new(f"{kind} **")
+    start(ffi.cast("void *", memory.ctypes.data), len(memory), pointer)
+    return Held(pointer[0], memory, keeps)
+
+
+def memory_of(size: Callable[[Any, Any], object]) -> npt.NDArray[np.uint8]:
+    """Returns as much memory as ``size`` says, aligned as it says."""
     wanted, align = ffi.new("size_t *"), ffi.new("size_t *")
     size(wanted, align)
     # The system gives pages when they are written to, so an engine that is planned for long texts costs what it uses.
     memory = np.empty(wanted[0] + align[0], dtype=np.uint8)
     first = -memory.ctypes.data % align[0]
-    memory = memory[first : first + wanted[0]]
-    pointer = ffi.new(f"{kind} **")
-    start(ffi.cast("void *", memory.ctypes.data), wanted[0], pointer)
-    return Held(pointer[0], memory, keeps)
+    return memory[first : first + wanted[0]]
 
 
 def grow(function: Callable[..., int], scratch: int, result: int = 0) -> tuple[Any, int]:

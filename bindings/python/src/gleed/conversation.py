@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,12 @@ from ._native import ffi, lib
 from .engine import Engine
 from .errors import GleedError
 from .sequence import Sequence
+from .tools import ToolList, ToolResult, tool_list
 from .turns import ROLES, Turns
 
-Messages = Iterable[Tuple[str, str]]
-"""Pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text."""
+Message = Union[Tuple[str, str], ToolResult]
+Messages = Iterable[Message]
+"""Pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text, or what a tool has answered."""
 Summary = Callable[[int, int], Optional[Tuple[str, str]]]
 """Gets the index of the first message that is left out, and how many are. Returns a message that stands for them, or None."""
 
@@ -70,6 +72,8 @@ class Conversation(Owner):
         *,
         think: bool | None = None,
         keep_thoughts: bool = False,
+        tools: ToolList = (),
+        tool_format: str | None = None,
         text: int = 0,
         word: int = 0,
         replies: int = 0,
@@ -78,7 +82,8 @@ class Conversation(Owner):
         """Begins in an empty sequence. Raises `FullError` if as many are open as the engine has.
 
         ``turns`` is the format of the model's file. ``think`` tells the model to think, or not to. Thoughts of earlier turns are left out where
-        the format does so, unless ``keep_thoughts``. The rest is room: for ``text`` bytes between two replies (16384), for ``word`` bytes of the
+        the format does so, unless ``keep_thoughts``. ``tools`` are offered to the model, in the writing that is called ``tool_format``
+        (``docs/tools.md``), or else in that of the turn format. The rest is room: for ``text`` bytes between two replies (16384), for ``word`` bytes of the
         longest word (256), for the tokens of ``replies`` replies (64), and for ``entries`` messages (256).
         """
         flags = (0 if turns._flags else lib.GLEED_SCRIPT_NO_BOS) | keep_thoughts * lib.GLEED_SCRIPT_KEEP_THOUGHTS
@@ -87,7 +92,19 @@ class Conversation(Owner):
         limits = struct("gleed_desk_limits", context=engine.context, text=text, word=word, replies=replies, entries=entries)
         self.engine = engine
         self._tokenizer = tokenizer
-        self._script = struct("gleed_script", format=turns._format, think=told, flags=flags)
+        offered = ffi.NULL if tools == () else tool_list(tools)
+        written = ffi.from_buffer("char[]", (tool_format or "").encode())
+        self._offered = (offered, written)
+        self._script = struct(
+            "gleed_script",
+            format=turns._format,
+            think=told,
+            flags=flags,
+            tools=offered,
+            tools_len=0 if tools == () else len(offered),
+            tool_format=written,
+            tool_format_len=len(written),
+        )
         self._limits = struct("gleed_conversation_limits", replies=replies)
         # Conversations of one engine wait for each other, so forks share it.
         self._desk = hold(
@@ -131,10 +148,10 @@ class Conversation(Owner):
             number(lib.gleed_conversation_save, *what, ffi.from_buffer("uint8_t[]", saved), len(saved))
         return saved.tobytes()
 
-    def load(self, saved: Any) -> tuple[Conversation, list[tuple[str, str]]]:
+    def load(self, saved: Any) -> tuple[Conversation, list[Message]]:
         """Opens a saved conversation in a sequence of its own, written as this one. Returns it and its messages.
 
-        Bytes that are damaged, or of another model, are a `SnapshotError`. Results of tools are a ``ValueError``: Python has no tools yet.
+        Bytes that are damaged, or of another model, are a `SnapshotError`.
         """
         data = ffi.from_buffer("uint8_t[]", saved)
         messages = _messages(data)
@@ -169,7 +186,7 @@ class Conversation(Owner):
     def _another(self, start: Callable[..., int]) -> Conversation:
         """A conversation of the same kind in a new sequence."""
         other = Conversation.__new__(Conversation)
-        for name in ("engine", "_tokenizer", "_script", "_limits", "_desk"):
+        for name in ("engine", "_tokenizer", "_offered", "_script", "_limits", "_desk"):
             setattr(other, name, getattr(self, name))
         other._held = self._made(start)
         with self.engine._changing() as engine:
@@ -182,8 +199,20 @@ class _Entries:
     """Messages as the library takes them, with their texts."""
 
     def __init__(self, messages: Messages) -> None:
-        self.texts = [(choice(role, ROLES, "a role"), ffi.from_buffer("char[]", text.encode())) for role, text in messages]
-        self.array = ffi.new("gleed_entry[]", [{"role": role, "text": text, "text_len": len(text)} for role, text in self.texts])
+        self.texts: list[Any] = []
+        self.array = ffi.new("gleed_entry[]", [self._entry(message) for message in messages])
+
+    def _entry(self, message: Message) -> dict[str, Any]:
+        if not isinstance(message, ToolResult):
+            role, text = message
+            return {"role": choice(role, ROLES, "a role"), **self._text("text", text)}
+        texts = {**self._text("text", message.text), **self._text("name", message.name), **self._text("id", message.id)}
+        return {"role": lib.GLEED_ROLE_TOOL, **texts}
+
+    def _text(self, field: str, text: str) -> dict[str, Any]:
+        data = ffi.from_buffer("char[]", text.encode())
+        self.texts.append(data)
+        return {field: data, f"{field}_len": len(data)}
 
 
 class _Rules:
@@ -214,7 +243,7 @@ class _Rules:
         return 1
 
 
-def _messages(data: Any) -> list[tuple[str, str]]:
+def _messages(data: Any) -> list[Message]:
     """Reads the messages of a saved conversation."""
     count = 0
     while True:
@@ -226,6 +255,14 @@ def _messages(data: Any) -> list[tuple[str, str]]:
             if error.status != lib.GLEED_E_OUTPUT_TOO_SMALL:
                 raise
             count = error.needed
-    if any(entry.role not in NAMES for entry in entries[0:found]):
-        raise ValueError("the conversation has results of tools")
-    return [(NAMES[entry.role], bytes(ffi.buffer(entry.text, entry.text_len)).decode()) for entry in entries[0:found]]
+
+    def told(text: Any, length: int) -> str:
+        return bytes(ffi.buffer(text, length)).decode() if length else ""
+
+    def message(entry: Any) -> Message:
+        text = told(entry.text, entry.text_len)
+        if entry.role == lib.GLEED_ROLE_TOOL:
+            return ToolResult(text, told(entry.name, entry.name_len), told(entry.id, entry.id_len))
+        return NAMES[entry.role], text
+
+    return [message(entry) for entry in entries[0:found]]

@@ -17,6 +17,7 @@ from .metrics import Metrics, metrics_of
 from .model import Model, embedding
 
 if TYPE_CHECKING:
+    from .adapter import Adapter
     from .policy import RankBlock, RankSequence
     from .sequence import Sequence
 
@@ -103,13 +104,16 @@ class Engine(Owner):
         level: int = 0,
         checkpoints: int = 0,
         checkpoint_every: int = 0,
+        adapters: int = 0,
+        adapter_rank: int = 0,
     ) -> None:
         """Plans the engine and takes its memory. 0 means the default.
 
         ``context`` is the most tokens of a sequence; by default that of the model, at most 4096. ``sequences`` is how many can be open
         at a time. ``threads`` compute together; results have the same bits with any number. ``rows`` tokens are computed together
         (256), ``logit_rows`` of these can have logits (1). ``cache`` is ``"paged"``, ``"basic"`` or ``"off"``; its ``keys`` and ``values``
-        are ``"f16"``, ``"f32"``, ``"q8_0"`` or ``"q4_0"``. The rest is as in ``gleed_config`` of ``gleed.h``.
+        are ``"f16"``, ``"f32"``, ``"q8_0"`` or ``"q4_0"``. As many LoRA ``adapters`` can be loaded, of rank ``adapter_rank`` (64) at most.
+        The rest is as in ``gleed_config`` of ``gleed.h``.
         """
         held = model._use()
         types = choice(keys, TYPES, "keys"), choice(values or keys, TYPES, "values")
@@ -129,6 +133,8 @@ class Engine(Owner):
             level=level,
             checkpoints=checkpoints,
             checkpoint_every=checkpoint_every,
+            adapters=adapters,
+            adapter_rank=adapter_rank,
         )
         plan = struct("gleed_plan_info")
         call(lib.gleed_plan_describe, held.pointer, config, plan)
@@ -226,6 +232,30 @@ class Engine(Owner):
         with self._changing() as held:
             handle = number(lib.gleed_restore, held.pointer, before, data, len(data), kind="gleed_seq")
             return Sequence(self, held, handle)
+
+    def load_adapter(self, adapter: Adapter) -> int:
+        """Loads an adapter and returns its number, from 0 on. It has no effect on a sequence before `Sequence.set_adapter`."""
+        loaded = adapter._use()
+        with self._changing() as held:
+            which = number(lib.gleed_engine_load_adapter, held.pointer, loaded.pointer, kind="uint32_t")
+            held.keeps += (loaded,)
+            return which
+
+    def pin(self, tokens: Ids) -> int:
+        """Keeps the beginning of a prompt cached, as far as it is cached, until `unpin`: also if no sequence has it.
+
+        Returns how many tokens that are. To undo it exactly, `unpin` these first tokens. The engine has ``prefix_cache``.
+        """
+        return self._pinned(lib.gleed_pin, tokens)
+
+    def unpin(self, tokens: Ids) -> int:
+        """Removes one pin from each pinned block of a prompt. Returns how many tokens are in these."""
+        return self._pinned(lib.gleed_unpin, tokens)
+
+    def _pinned(self, function: Any, tokens: Ids) -> int:
+        ids = ids_of(tokens)
+        with self._changing() as held:
+            return number(function, held.pointer, words(ids), len(ids))
 
     def step(self, units: int = 0) -> Step:
         """Computes what is queued until rows are finished, nothing is queued, ``units`` are used up, or `stop` is called.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
 
-from ._core import Held, Owner, call, choice, grow, hold, number, struct, words
+from ._core import Held, Owner, call, choice as choose, grow, hold, number, struct, words
 from ._native import ffi, lib
 from .model import Model
+
+if TYPE_CHECKING:
+    from .tools import ToolList
+    from .turns import Turns
 
 KINDS = {"schema": lib.GLEED_GRAMMAR_SCHEMA, "gbnf": lib.GLEED_GRAMMAR_GBNF, "regex": lib.GLEED_GRAMMAR_REGEX}
 WHITESPACE = {
@@ -19,6 +23,7 @@ WHITESPACE = {
     "spaced": lib.GLEED_WHITESPACE_SPACED,
     "any": lib.GLEED_WHITESPACE_ANY,
 }
+CHOICES = {"auto": lib.GLEED_CHOICE_AUTO, "required": lib.GLEED_CHOICE_REQUIRED}
 
 
 class Grammar(Owner):
@@ -43,31 +48,102 @@ class Grammar(Owner):
         no members that a schema does not declare. ``close`` prepares for ``Matcher.mask(within=...)`` and takes twice the memory.
         ``ignore`` names keywords of schemas that are ignored.
         """
-        data = (text if isinstance(text, str) else json.dumps(text)).encode()
-        ignored = " ".join(ignore).encode()
-        keywords = ffi.from_buffer("char[]", ignored)
-        options = struct(
-            "gleed_grammar_options",
-            kind=choice(kind, KINDS, "kind"),
-            whitespace=choice(whitespace, WHITESPACE, "whitespace"),
-            flags=closed * lib.GLEED_GRAMMAR_CLOSED
-            | one_of_as_any_of * lib.GLEED_GRAMMAR_ONE_OF_AS_ANY_OF
-            | all_escapes * lib.GLEED_GRAMMAR_ALL_ESCAPES
-            | close * lib.GLEED_GRAMMAR_CLOSE,
-            states=states,
-            ignore=keywords,
-            ignore_len=len(ignored),
+        flags = flags_of(closed, one_of_as_any_of, all_escapes, close)
+        self._compile(Source(text, choose(kind, KINDS, "kind"), whitespace, flags, states, ignore))
+
+    @classmethod
+    def tools(
+        cls,
+        tools: ToolList,
+        turns: Turns,
+        *,
+        choice: str = "auto",
+        tool: str | None = None,
+        parallel: bool = True,
+        whitespace: str = "spaced",
+        closed: bool = False,
+        one_of_as_any_of: bool = False,
+        close: bool = True,
+        states: int = 0,
+        ignore: Iterable[str] = (),
+    ) -> Grammar:
+        """Compiles a list of tools: the texts are replies that may call them, and no call is wrong. `Calls` reads them.
+
+        ``turns`` says how the model calls tools. With the ``choice`` ``"auto"`` a reply may call a tool, with ``"required"`` it has to, and with
+        ``tool`` it has to call that one. Without ``parallel`` it ends behind the first call. The rest is as in `Grammar`.
+        """
+        if turns.calls == lib.GLEED_NO_CALLS:
+            raise ValueError(f"it is not known how a model with the turn format {turns.name!r} calls tools")
+        which = lib.GLEED_CHOICE_NAMED if tool is not None else choose(choice, CHOICES, "choice")
+        vocabulary, name = turns._use(), ffi.from_buffer("char[]", (tool or "").encode())
+        calls = dict(
+            calls=turns.calls,
+            choice=which,
+            thoughts=turns.thoughts,
+            call_flags=0 if parallel else lib.GLEED_CALLS_SINGLE,
+            tool=name,
+            tool_len=len(name),
+            tokenizer=vocabulary.pointer,
         )
+        text = tools if isinstance(tools, str) else json.dumps(list(tools), ensure_ascii=False)
+        flags = flags_of(closed, one_of_as_any_of, False, close)
+        grammar = cls.__new__(cls)
+        grammar._compile(Source(text, lib.GLEED_GRAMMAR_TOOLS, whitespace, flags, states, ignore, calls, (vocabulary, name)))
+        return grammar
+
+    def _compile(self, source: Source) -> None:
         size, align = ffi.new("size_t *"), ffi.new("size_t *")
+        text = source.text
 
         def plan(pad: Any, _: Any) -> int:
-            return call(lib.gleed_grammar_plan, data, len(data), words(pad), len(pad), size, align, options)
+            return call(lib.gleed_grammar_plan, text, len(text), words(pad), len(pad), size, align, source.options)
 
         (pad, _), _ = grow(plan, 0)
 
-        room = (data, len(data), words(pad), len(pad), options)
+        room = (text, len(text), words(pad), len(pad), source.options)
         self._held = hold("gleed_grammar", _planned(size, align), lambda *at: call(lib.gleed_grammar_init, *room, *at))
-        self.closes = close
+        self.closes = source.closes
+
+
+class Source:
+    """The text of a grammar, and how it is compiled, as the library takes them."""
+
+    def __init__(
+        self,
+        text: str | dict[str, Any] | bool,
+        kind: int,
+        whitespace: str,
+        flags: int,
+        states: int,
+        ignore: Iterable[str],
+        calls: dict[str, Any] | None = None,
+        keeps: tuple[Any, ...] = (),
+    ) -> None:
+        keywords = ffi.from_buffer("char[]", " ".join(ignore).encode())
+        self.text = ffi.from_buffer("char[]", (text if isinstance(text, str) else json.dumps(text)).encode())
+        self.closes = bool(flags & lib.GLEED_GRAMMAR_CLOSE)
+        self.options = struct(
+            "gleed_grammar_options",
+            kind=kind,
+            whitespace=choose(whitespace, WHITESPACE, "whitespace"),
+            flags=flags,
+            states=states,
+            ignore=keywords,
+            ignore_len=len(keywords),
+            **(calls or {}),
+        )
+        self.keeps = (keywords, *keeps)
+        """What `options` points to."""
+
+
+def flags_of(closed: bool, one_of_as_any_of: bool, all_escapes: bool, close: bool) -> int:
+    """Returns the flags of a grammar."""
+    return int(
+        closed * lib.GLEED_GRAMMAR_CLOSED
+        | one_of_as_any_of * lib.GLEED_GRAMMAR_ONE_OF_AS_ANY_OF
+        | all_escapes * lib.GLEED_GRAMMAR_ALL_ESCAPES
+        | close * lib.GLEED_GRAMMAR_CLOSE
+    )
 
 
 class Matcher(Owner):
@@ -82,7 +158,7 @@ class Matcher(Owner):
         self._model = model
         self._rules = rules
         self._tokens = model.tokenizer._use()
-        self._trie = _trie(model)
+        self._trie = trie_of(model)
         self._mask_len = number(lib.gleed_trie_mask_len, self._trie.pointer)
         self._held = hold(
             "gleed_matcher",
@@ -124,6 +200,11 @@ class Matcher(Owner):
     def is_end(self) -> bool:
         """Whether the text may end here."""
         return bool(number(lib.gleed_matcher_is_end, self._use().pointer, kind="uint32_t"))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any text may follow, up to the mark that begins a call of a tool: a program then samples without a mask."""
+        return bool(number(lib.gleed_matcher_is_free, self._use().pointer, kind="uint32_t"))
 
     def forced_tokens(self) -> list[int]:
         """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
@@ -200,7 +281,7 @@ class Stops(Owner):
             return bytes(ffi.buffer(text[0], length[0])).decode() if length[0] else ""
 
 
-def _trie(model: Model) -> Held:
+def trie_of(model: Model) -> Held:
     """Returns the tokens of a model by their bytes. It is made when it is asked for first."""
     tokens = model.tokenizer._use()
     with model._lock:

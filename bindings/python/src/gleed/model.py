@@ -66,7 +66,7 @@ class Model(Owner):
 
     def __init__(self, path: PathLike) -> None:
         """Opens a file. Raises ``OSError``, `FileError` or `ModelError`."""
-        files = [_map(part) for part in _parts(Path(path))]
+        files = [map_file(part) for part in _parts(Path(path))]
         parts = ffi.new("gleed_part[]", [(ffi.from_buffer("uint8_t[]", file), len(file)) for file in files])
         self._held = hold(
             "gleed_model",
@@ -171,7 +171,8 @@ def _parts(path: Path) -> list[Path]:
     return [path.with_name(f"{found[1]}-{part:05}-of-{found[2]}.gguf") for part in range(1, count + 1)]
 
 
-def _map(path: Path) -> npt.NDArray[np.uint8]:
+def map_file(path: Path) -> npt.NDArray[np.uint8]:
+    """Maps a file into memory."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             return np.empty(0, dtype=np.uint8)

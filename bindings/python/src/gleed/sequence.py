@@ -153,6 +153,28 @@ class Sequence:
             keep = self._describe(held).tokens if keep is None else keep
             return Sequence(self.engine, held, number(lib.gleed_fork, held.pointer, self.handle, keep, kind="gleed_seq"))
 
+    def reuse(self, tokens: Ids) -> int:
+        """Takes the prefix of a prompt that the engine has cached into this sequence, which is empty.
+
+        Returns how many tokens it has: fewer than the prompt. `prefill` with ``reuse`` does both.
+        """
+        ids = ids_of(tokens)
+        with self.engine._changing() as held:
+            return number(lib.gleed_reuse, held.pointer, self.handle, words(ids), len(ids))
+
+    def set_adapter(self, adapter: int, scale: float = 1.0) -> None:
+        """Sets the scale of an adapter (`Engine.load_adapter`) from the next token on. With 0 the results are those of the model alone.
+
+        A new sequence has 0 for all adapters, a fork has the scales of its parent. A snapshot does not have them.
+        """
+        self._change(lib.gleed_seq_set_adapter, adapter, scale)
+
+    def adapter(self, adapter: int) -> float:
+        """Returns the scale of an adapter."""
+        scale = ffi.new("float *")
+        self._change(lib.gleed_seq_adapter, adapter, scale)
+        return float(scale[0])
+
     def can_extend(self, tokens: int = 1) -> bool:
         """Whether so many more tokens fit in the sequence and in the engine."""
         try:

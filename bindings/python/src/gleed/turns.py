@@ -31,6 +31,10 @@ class Turns(Owner):
         info = struct("gleed_turns_info")
         call(lib.gleed_turns_describe, self._format, info)
         self.name: str = ffi.string(info.name).decode()
+        calls, thoughts = ffi.new("uint32_t *"), ffi.new("uint32_t *")
+        call(lib.gleed_turns_calls, held.pointer, self._format, calls, thoughts)
+        self.calls, self.thoughts = int(calls[0]), int(thoughts[0])
+        """How the model calls tools, and marks its thoughts: numbers of ``gleed.h``, for `Calls` and `Grammar.tools`."""
         # A template would have written it.
         self._flags = 0 if model.string("tokenizer.chat_template") is not None else lib.GLEED_TURNS_ADD_BOS
 

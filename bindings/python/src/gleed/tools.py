@@ -1,0 +1,141 @@
+"""Tools that a model may call: its calls are read out of its text, and their results go back to it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Iterable, NamedTuple, Union
+
+import numpy as np
+
+from ._core import Owner, call, hold, struct
+from ._native import ffi, lib
+from .errors import GleedError
+from .turns import Turns
+
+ToolList = Union[str, Iterable[Any]]
+"""Functions with ``name``, ``description`` and ``parameters`` (a JSON Schema), bare or as OpenAI's API has them; or their JSON."""
+
+KINDS = {
+    lib.GLEED_PART_TEXT: "text",
+    lib.GLEED_PART_THOUGHT: "thought",
+    lib.GLEED_PART_CALL: "call",
+    lib.GLEED_PART_WRONG: "wrong",
+}
+WRONG = {
+    lib.GLEED_CALL_INCOMPLETE: "incomplete",
+    lib.GLEED_CALL_INVALID: "invalid",
+    lib.GLEED_CALL_TOO_DEEP: "too deep",
+    lib.GLEED_CALL_POSITIONAL: "positional argument",
+    lib.GLEED_CALL_UNKNOWN_TOOL: "unknown tool",
+    lib.GLEED_CALL_NO_OBJECT: "no object",
+    lib.GLEED_CALL_MISSING: "missing argument",
+    lib.GLEED_CALL_UNKNOWN_ARGUMENT: "unknown argument",
+    lib.GLEED_CALL_TYPE: "wrong type",
+    lib.GLEED_CALL_VALUE: "wrong value",
+}
+
+
+class ToolResult(NamedTuple):
+    """What a tool has answered: a message of a `Conversation`, behind the reply that has called it."""
+
+    text: str
+    name: str
+    """The name of the tool."""
+    id: str = ""
+    """The identifier of the call, if it has one."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool."""
+
+    name: str
+    arguments: Any
+    """The arguments, as ``json.loads`` reads them."""
+    id: str
+    """The identifier that the model gave the call; empty if it gave none."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of what a model has written."""
+
+    kind: str
+    """``"text"``, ``"thought"``, ``"call"``, or ``"wrong"``: a call that cannot be read."""
+    text: str
+    """The part, as the model has written it."""
+    call: Call | None
+    """The call, if the part is one."""
+    wrong: str | None
+    """What is wrong with a call, or with its arguments: ``"unknown tool"``, ``"missing argument"`` and so on; None if nothing is."""
+
+
+class Calls(Owner):
+    """Reads a reply while the model writes it: text, thoughts and calls of tools.
+
+    The pieces have the names of control tokens (``Detokenizer(special=True)``), but not the token that ends the turn.
+    """
+
+    def __init__(self, turns: Turns, tools: ToolList = (), *, in_thought: bool = False) -> None:
+        """Starts to read a reply of a model with these turns. Without ``tools`` no names and arguments are checked.
+
+        Raises ``ValueError`` if it is not known how the model calls tools. ``in_thought``: the prompt has opened a thought.
+        """
+        if turns.calls == lib.GLEED_NO_CALLS:
+            raise ValueError(f"it is not known how a model with the turn format {turns.name!r} calls tools")
+        data = tool_list(tools)
+        flags = turns.thoughts | in_thought * lib.GLEED_THOUGHTS_OPEN
+        self._held = hold(
+            "gleed_calls",
+            lambda *out: call(lib.gleed_calls_size, *out),
+            lambda *at: call(lib.gleed_calls_init, turns.calls, flags, data, len(data), *at),
+            data,
+        )
+        self._text = bytearray()
+
+    def push(self, piece: str) -> list[Part]:
+        """Takes the next piece of the reply. Returns the parts that can be told now."""
+        return self._read(piece, False)
+
+    def finish(self) -> list[Part]:
+        """Ends the reply. Returns the parts that were held back."""
+        return self._read("", True)
+
+    def _read(self, piece: str, is_whole: bool) -> list[Part]:
+        held, parts = self._use(), []
+        with held.lock:
+            self._text += piece.encode()
+            text = bytes(self._text)
+            while (part := self._next(held.pointer, text, is_whole)) is not None:
+                parts.append(part)
+        return parts
+
+    def _next(self, pointer: Any, text: bytes, is_whole: bool) -> Part | None:
+        part, room = struct("gleed_calls_part"), len(text) + 64
+        while True:
+            buffer = np.empty(room, dtype=np.uint8)
+            try:
+                call(lib.gleed_calls_next, pointer, text, len(text), is_whole, ffi.from_buffer("char[]", buffer), room, part)
+                break
+            except GleedError as error:
+                if error.status != lib.GLEED_E_OUTPUT_TOO_SMALL or error.needed <= room:
+                    raise
+                room = error.needed
+        if part.kind == lib.GLEED_PART_NONE:
+            return None
+
+        def cut(at: int, length: int) -> str:
+            return text[at : at + length].decode()
+
+        found = None
+        if part.kind == lib.GLEED_PART_CALL:
+            arguments = json.loads(buffer[: part.json_len].tobytes() or b"null")
+            found = Call(cut(part.name_at, part.name_len), arguments, cut(part.id_at, part.id_len))
+        return Part(KINDS[part.kind], cut(part.at, part.len), found, WRONG.get(part.wrong))
+
+
+def tool_list(tools: ToolList) -> Any:
+    """Returns a list of tools as the library reads it."""
+    text = tools if isinstance(tools, str) else json.dumps(list(tools), ensure_ascii=False)
+    return ffi.from_buffer("char[]", text.encode())

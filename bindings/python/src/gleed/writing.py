@@ -1,0 +1,153 @@
+"""Texts under a grammar that stay with their sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import Held, Owner, call, grow, hold, number, struct, words
+from ._native import ffi, lib
+from .grammar import Grammar, trie_of
+from .model import Model
+from .sequence import Sequence
+
+
+@dataclass(frozen=True)
+class WritingInfo:
+    """A text in numbers."""
+
+    begin: int
+    """The position of its first token in the sequence."""
+    end: int
+    """The position behind its last one."""
+    is_end: bool
+    """Whether the text may end here."""
+    bytes_to_end: int | None
+    """The fewest bytes to its end; None if the grammar was compiled without ``close``."""
+
+
+class Writing(Owner):
+    """A sequence that writes a text under a grammar: the sequence and a matcher, which stay together.
+
+    They do so through `fork`, `rewind`, snapshots, and steps that were dropped: `follow` brings the text to where the sequence is.
+
+    >>> writing = gleed.Writing(sequence, grammar, model)
+    >>> token = sampler.sample(logits, writing.mask())
+    >>> writing.accept(token)
+    >>> logits = sequence.decode_step(token)
+    """
+
+    def __init__(self, sequence: Sequence, grammar: Grammar, model: Model, *, state: bytes | None = None) -> None:
+        """Starts an empty text behind the tokens that the sequence has.
+
+        With ``state``, the bytes of `Writing.state`, the text of a sequence that was restored goes on. A state of another grammar is a
+        `SnapshotError`.
+        """
+        rules = grammar._use()
+        self._begin(sequence, model, rules)
+        tables = self._tokens.pointer
+
+        def start(engine: Held, *at: Any) -> int:
+            handle = sequence.handle
+            if state is None:
+                return call(lib.gleed_writing_init, engine.pointer, handle, rules.pointer, ffi.NULL, *at)
+            data = ffi.from_buffer("uint8_t[]", state)
+            what = (engine.pointer, tables, handle, rules.pointer, data, len(data), ffi.NULL)
+            return call(lib.gleed_writing_resume, *what, *at)
+
+        self._held = self._made(start)
+
+    def _begin(self, sequence: Sequence, model: Model, rules: Held) -> None:
+        self.sequence = sequence
+        self._model = model
+        self._rules = rules
+        self._tokens = model.tokenizer._use()
+        self._trie = trie_of(model)
+        self._mask_len = number(lib.gleed_trie_mask_len, self._trie.pointer)
+
+    def _made(self, start: Callable[..., int]) -> Held:
+        with self.sequence.engine._changing() as engine:
+            return hold(
+                "gleed_writing",
+                lambda *out: call(lib.gleed_writing_plan, *out, ffi.NULL),
+                lambda *at: start(engine, *at),
+                self._rules,
+                self._trie,
+                self._tokens,
+            )
+
+    def mask(self, *, within: int | None = None, ends: bool = True) -> npt.NDArray[np.uint32]:
+        """Returns the tokens that may follow, as `Matcher.mask` does. For `Sampler.sample`."""
+        held, mask = self._use(), np.zeros(self._mask_len, dtype=np.uint32)
+        last = lib.GLEED_NO_END if within is None else within
+        rest = (0, ends * lib.GLEED_MASK_ENDS, words(mask), len(mask))
+        with held.lock:
+            call(lib.gleed_writing_mask, held.pointer, self._trie.pointer, last, *rest)
+        return mask
+
+    def accept(self, token: int) -> bool:
+        """Takes a token, which the program appends to the sequence. Returns False where the grammar does not allow it."""
+        held = self._use()
+        with held.lock:
+            return bool(number(lib.gleed_writing_accept, held.pointer, self._tokens.pointer, token, kind="uint32_t"))
+
+    def forced_tokens(self) -> list[int]:
+        """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
+        held = self._use()
+
+        def forced(pad: Any, ids: Any) -> int:
+            room = (words(pad), len(pad), words(ids), len(ids))
+            return number(lib.gleed_writing_forced_tokens, held.pointer, self._tokens.pointer, self._trie.pointer, *room)
+
+        with held.lock:
+            (_, ids), count = grow(forced, 4000, 256)
+        return [int(token) for token in ids[:count]]
+
+    def follow(self) -> None:
+        """Brings the text to where the sequence is: takes back what it no longer has, and takes what it has more."""
+        self._change(lib.gleed_writing_follow)
+
+    def rewind(self, keep: int) -> None:
+        """Keeps only the first ``keep`` tokens of the sequence, and of its text."""
+        self._change(lib.gleed_writing_rewind, keep)
+
+    def fork(self, keep: int | None = None) -> Writing:
+        """Opens a sequence with the first ``keep`` tokens of this one, or with all, and with its text. Memory is shared until it changes."""
+        held, other = self._use(), Writing.__new__(Writing)
+        keep = len(self.sequence) if keep is None else keep
+        tables = self._tokens.pointer
+        other._begin(self.sequence, self._model, self._rules)
+        with self.sequence.engine._changing(), held.lock:
+            other._held = other._made(lambda engine, *at: call(lib.gleed_writing_fork, held.pointer, engine.pointer, tables, keep, *at))
+        handle = int(other._describe().seq)
+        with self.sequence.engine._changing() as engine:
+            other.sequence = Sequence(self.sequence.engine, engine, handle)
+        return other
+
+    @property
+    def info(self) -> WritingInfo:
+        """Where the text is, and whether it may end."""
+        info = self._describe()
+        to_end = None if info.bytes_to_end == lib.GLEED_NO_END else int(info.bytes_to_end)
+        return WritingInfo(int(info.begin), int(info.end), bool(info.is_end), to_end)
+
+    def state(self) -> bytes:
+        """Returns what has to be saved with the sequence, 16 bytes: ``sequence.snapshot(state=writing.state())``."""
+        held, room = self._use(), np.empty(256, dtype=np.uint8)
+        with held.lock:
+            count = number(lib.gleed_writing_state, held.pointer, ffi.from_buffer("uint8_t[]", room), len(room))
+        return room[:count].tobytes()
+
+    def _describe(self) -> Any:
+        held, info = self._use(), struct("gleed_writing_info")
+        with held.lock:
+            call(lib.gleed_writing_describe, held.pointer, info)
+        return info
+
+    def _change(self, function: Callable[..., int], *arguments: int) -> None:
+        held = self._use()
+        with self.sequence.engine._changing() as engine, held.lock:
+            call(function, held.pointer, engine.pointer, self._tokens.pointer, *arguments)
