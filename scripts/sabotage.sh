@@ -121,7 +121,9 @@ threads() {
 }
 
 interpreted() {
-    local how=(cargo +nightly miri test --locked --quiet --manifest-path tests/miri/Cargo.toml --target-dir "$CARGO_TARGET_DIR/miri" --test "$2")
+    local toolchain how
+    toolchain=$(scripts/nightly.sh miri rust-src) || return
+    how=(cargo "+$toolchain" miri test --locked --quiet --manifest-path tests/miri/Cargo.toml --target-dir "$CARGO_TARGET_DIR/miri" --test "$2")
     [ "$1" = run ] || how+=(--no-run)
     in_tree "${how[@]}"
 }
