@@ -6,7 +6,8 @@
 #   fuzz/run.sh list                    the names of the targets
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
 #   fuzz/run.sh short SECONDS [TARGET...]  the corpora, and as many new inputs as take about so long, the same ones each time
-#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
+#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls",
+#                                       without those of the corpus
 #   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
 #                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
 #   fuzz/run.sh fixed SECONDS [TARGET...]  the same program, with as many runs as take about so long: the same ones each time
@@ -101,9 +102,21 @@ depth_a_second() {
 }
 
 fuzz() {
-    local seconds=$1 target
+    local seconds=$1 target known all
     shift
-    for target in "$@"; do run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target"; done
+    for target in "$@"; do
+        known=$(run "$target" -runs=0 "$found/$target" "corpus/$target") || { echo "$known" && return 1; }
+        all=$(run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target") || { echo "$all" && return 1; }
+        new "$known" "$all"
+    done
+}
+
+# new KNOWN ALL: what run has said of all inputs, less what it has said of those that were known.
+new() {
+    local known all
+    read -ra known <<<"$(tr -dc '0-9 ' <<<"${1#*: }")"
+    read -ra all <<<"$(tr -dc '0-9 ' <<<"${2#*: }")"
+    echo "${2%%:*}: $((all[0] - known[0])) runs${all[1]:+, $((all[1] - known[1])) inputs or calls}"
 }
 
 build_breadth() {
