@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# The fuzz targets: builds them, replays their corpora, runs them. Needs rustup; installs the nightly toolchain where it is missing.
+# The fuzz targets: builds them, replays their corpora, runs them. Needs rustup; installs the toolchain of scripts/nightly.sh where it is missing.
 # Fetches nothing else but the crates of fuzz/Cargo.lock.
 #
 #   fuzz/run.sh build                   one program with all targets, with the address sanitizer and overflow checks
 #   fuzz/run.sh list                    the names of the targets
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
 #   fuzz/run.sh short SECONDS [TARGET...]  the corpora, and as many new inputs as take about so long, the same ones each time
-#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls"
+#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls",
+#                                       without those of the corpus
 #   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
 #                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
 #   fuzz/run.sh fixed SECONDS [TARGET...]  the same program, with as many runs as take about so long: the same ones each time
-#   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, each as small as it can be
+#   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, and drops what others cover
 #   fuzz/run.sh show TARGET FILE        one input, with what it calls
 #
 # GLEED_FUZZ_FEATURES=all builds every block format and instruction set, for long runs.
@@ -27,10 +28,10 @@ limits=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512)
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:malloc_context_size=2:quarantine_size_mb=8:thread_local_quarantine_size_kb=64
 
 build() {
-    rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
-    local coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3
+    local toolchain coverage=(-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3
         -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table)
-    RUSTFLAGS="-Zsanitizer=address ${coverage[*]} --cfg fuzzing" cargo +nightly build --locked --release \
+    toolchain=$(../scripts/nightly.sh)
+    RUSTFLAGS="-Zsanitizer=address ${coverage[*]} --cfg fuzzing" cargo "+$toolchain" build --locked --release \
         --bin all \
         --target x86_64-unknown-linux-gnu --target-dir "$out" --features "${GLEED_FUZZ_FEATURES:-}"
 }
@@ -101,9 +102,21 @@ depth_a_second() {
 }
 
 fuzz() {
-    local seconds=$1 target
+    local seconds=$1 target known all
     shift
-    for target in "$@"; do run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target"; done
+    for target in "$@"; do
+        known=$(run "$target" -runs=0 "$found/$target" "corpus/$target") || { echo "$known" && return 1; }
+        all=$(run "$target" -max_total_time="$seconds" "$found/$target" "corpus/$target") || { echo "$all" && return 1; }
+        new "$known" "$all"
+    done
+}
+
+# new KNOWN ALL: what run has said of all inputs, less what it has said of those that were known.
+new() {
+    local known all
+    read -ra known <<<"$(tr -dc '0-9 ' <<<"${1#*: }")"
+    read -ra all <<<"$(tr -dc '0-9 ' <<<"${2#*: }")"
+    echo "${2%%:*}: $((all[0] - known[0])) runs${all[1]:+, $((all[1] - known[1])) inputs or calls}"
 }
 
 build_breadth() {
@@ -171,6 +184,8 @@ minimise() {
         small=$out/small-$target
         rm -rf "$small"
         mkdir -p "$small"
+        # What has such a name is a regression or a seed, and stays.
+        find "corpus/$target" -type f -name '*-*' -exec cp -t "$small" {} +
         run "$target" -merge=1 "$small" "corpus/$target" "$found/$target"
         rm -rf "corpus/$target"
         mv "$small" "corpus/$target"

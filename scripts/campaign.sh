@@ -31,7 +31,7 @@ try() {
         note "$what" "$("$count" <<<"$said")" "$*" "nothing"
     else
         tail -n 40 <<<"$said"
-        note "$what" "until it failed" "$*" "$(tail -n 1 <<<"$said" | tr '|`' '  ')"
+        note "$what" "until it failed" "$*" "$(tail -n 1 <<<"$said" | tr '|`' '  ' | sed "s|$PWD/||g")"
         failed=1
     fi
 }

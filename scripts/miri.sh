@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Runs tests/miri in Miri: the reader, the arena and its tiles, and a tiny engine, on two threads in orders that a seed decides.
 #
-#   scripts/miri.sh [SEEDS] [FIRST]   with so many seeds (4), from this one on (0)
+#   scripts/miri.sh [SEEDS] [FIRST]   with so many seeds (4), from this one on (0); what has one thread runs with the first one alone
 #
-# Needs rustup; installs the nightly toolchain and Miri where they are missing.
+# Needs rustup; installs the toolchain of scripts/nightly.sh and Miri where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rustup toolchain list | grep -q ^nightly || rustup toolchain install nightly --profile minimal
-rustup component add --toolchain nightly miri rust-src
+toolchain=$(scripts/nightly.sh miri rust-src)
 seeds=${1:-4} first=${2:-0}
-MIRIFLAGS="-Zmiri-many-seeds=$first..$((first + seeds))" cargo +nightly miri test --locked --quiet --manifest-path tests/miri/Cargo.toml \
-    --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/miri"
+
+run() {
+    cargo "+$toolchain" miri test --locked --quiet --manifest-path tests/miri/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-$PWD/target}/miri" "$@"
+}
+
+export MIRIFLAGS=-Zmiri-seed=$first
+run --test reader --test cache --test level
+run --test engine -- windows
+MIRIFLAGS=-Zmiri-many-seeds=$first..$((first + seeds))
+run --test arena
+run --test engine -- two_threads

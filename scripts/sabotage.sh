@@ -27,6 +27,10 @@ all() {
     fault nesting src/host/template/mod.rs 's/nesting::check\(.*?\)\?;//' template
     fault source src/host/template/mod.rs 's/source\.len\(\) > MAX_SOURCE/source.len() > MAX_SOURCE * 1000/' template
     fault instructions src/host/template/mod.rs 's/Some\(MAX_INSTRUCTIONS\)/Some(MAX_INSTRUCTIONS * 1000)/' template
+    fault one-text src/host/template/guard.rs 's/text_len\(&value\), MAX_TEXT/text_len(&value), MAX_TEXT * 2/' bound
+    fault repeated-text src/host/template/amplify.rs 's/saturating_mul\(count\), MAX_TEXT/saturating_mul(count), MAX_TEXT * 2/' bound
+    fault output src/host/template/guard.rs 's/used\.written, MAX_TEXT/used.written, MAX_TEXT * 2/' bound
+    fault gone-through src/host/template/guard.rs 's/used\.read, MAX_READ/used.read, MAX_READ * 2/' bound
     fault made-texts src/host/template/guard.rs 's/match number <= bound/match number <= bound.saturating_mul(1 << 40)/' template
     fault gone-window src/cache/snapshot/read.rs 's/self\.check_whole\(seq, header\.base\(\)\)\?;//' test_of regressions a_delta_on_a_base
     fault other-adapter src/engine/adapters.rs 's/!adapter\.fits\(&self\.model\)/!adapter.fits(&self.model) && self.is_busy()/' \
@@ -87,6 +91,7 @@ examples() { in_tree cargo build --locked --quiet --config profile.dev.package.g
 
 # Without instruction sets, whose kernels take most of a build.
 plain=(--no-default-features --features "std,grammar,gleed/device,gleed/arch-all,gleed/quant-all,gleed/kv-all")
+few=(-p gleed --no-default-features --features "std,grammar,device,arch-llama,quant-q8_0,jinja")
 plain_core=(-p gleed --no-default-features --features "std,grammar,device,arch-all,quant-all,kv-all")
 
 # The C programs link the library that an example makes.
@@ -103,7 +108,8 @@ example() {
 }
 test_of() { cargo_test "$1" "${plain_core[@]}" --test "$2" -- "${@:3}"; }
 core() { cargo_test "$1" "${plain_core[@]}" --lib -- "$2"; }
-template() { cargo_test "$1" "${plain_core[@]}" --features jinja --test hostile_templates -- hostile; }
+template() { cargo_test "$1" "${few[@]}" --test hostile_templates -- hostile; }
+bound() { cargo_test "$1" "${few[@]}" --test hostile_templates -- each_bound; }
 soak() { GLEED_SOAK_SECONDS=20 cargo_test "$1" "${plain_core[@]}" --test soak --; }
 attack() { GLEED_CASES=2000 cargo_test "$1" -p gleed --test attack -- "$2"; }
 
@@ -115,7 +121,9 @@ threads() {
 }
 
 interpreted() {
-    local how=(cargo +nightly miri test --locked --quiet --manifest-path tests/miri/Cargo.toml --target-dir "$CARGO_TARGET_DIR/miri" --test "$2")
+    local toolchain how
+    toolchain=$(scripts/nightly.sh miri rust-src) || return
+    how=(cargo "+$toolchain" miri test --locked --quiet --manifest-path tests/miri/Cargo.toml --target-dir "$CARGO_TARGET_DIR/miri" --test "$2")
     [ "$1" = run ] || how+=(--no-run)
     in_tree "${how[@]}"
 }

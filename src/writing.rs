@@ -170,8 +170,9 @@ impl<'g, 'm> Writing<'g, 'm> {
     /// [`Writing::rewind`].
     ///
     /// # Errors
-    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed. [`WritingError::Refused`]: the tokens before it have
-    /// been taken.
+    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed, and the sequence has no place for the text. Drop the
+    /// text: when the sequence has other tokens, it would go on behind those that it had. [`WritingError::Refused`]: the tokens
+    /// before it have been taken.
     pub fn follow(&mut self, engine: &Engine<'_, '_>, vocabulary: &dyn Vocabulary) -> Result<(), WritingError> {
         let len = engine.seq_len(self.seq)?;
         self.go_to(engine, vocabulary, len)

@@ -58,6 +58,65 @@ fn render(source: &str) -> String {
     }
 }
 
+/// Each bound alone: what just keeps to it is rendered, and a little more is refused by this bound and no other.
+#[test]
+fn each_bound_is_met_alone() {
+    let failed: Vec<String> = bounds()
+        .iter()
+        .filter_map(|bound| {
+            let [within, beyond] = [bound.most, bound.most + 1].map(|n| render(&(bound.source)(n)));
+            let is_right = !within.starts_with("chat template") && beyond.contains(bound.refusal);
+            (!is_right).then(|| format!("{}: {within:?}, {beyond:?}", bound.name))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+struct Bound {
+    name: &'static str,
+    /// A template that uses so much.
+    source: fn(usize) -> String,
+    most: usize,
+    refusal: &'static str,
+}
+
+fn bounds() -> [Bound; 15] {
+    let bound = |name, source, most, refusal| Bound { name, source, most, refusal };
+    [
+        bound("source", |n| "x".repeat(n), 262_144, "262145 bytes, and at most 262144 are allowed"),
+        bound("blocks", |n| "{% if 1 %}".repeat(n) + &"{% endif %}".repeat(n), 100, "more than 100 deep"),
+        bound("operators", |n| format!("{{{{ {}1 }}}}", "not ".repeat(n)), 100, "more than 100 deep"),
+        bound("text", |n| format!("{{{{ ('a' * {} ~ 'a')|length }}}}", n - 1), 16_777_216, "a text: 16777217 bytes"),
+        bound(
+            "repeated text",
+            |n| format!("{{{{ ('a' * {n})|length }}}}"),
+            16_777_216,
+            "a repeated text: 16777217 bytes",
+        ),
+        bound("output", |n| format!("{{{{ 'a' * {} }}}}a", n - 1), 16_777_216, "text that is written: 16777217 bytes"),
+        bound("instructions", |n| LOOP.replace("N", &n.to_string()), 6_493, "more than 2000000 instructions"),
+        bound("calls", |n| MACRO.replace("N", &n.to_string()), 32, "more than 200 deep"),
+        bound("items", |n| format!("{{{{ ([1] * {n})|length }}}}"), 1_000_000, "a repeated list: 1000001 items"),
+        bound("characters", |n| format!("{{{{ ('a' * {n})|first }}}}"), 1_000_000, "by characters: 1000001 bytes"),
+        bound(
+            "weight",
+            |n| format!("{{% set x=['a' * 999936] * {n} %}}{{% set y=[x] %}}"),
+            67,
+            "all that is in a value",
+        ),
+        bound("depth", |n| DEEPER.replace("N", &n.to_string()), 64, "65 levels, and at most 64"),
+        bound("made", |n| MAKE.replace("N", &n.to_string()), 100, "texts and lists that are made: 101006464 bytes"),
+        bound("gone through", |n| READ.replace("N", &n.to_string()), 268, "that are gone through: 269280784 bytes"),
+        bound("date", |n| format!("{{{{ strftime_now('a' * {n}) }}}}"), 1024, "a format of a date: 1025 bytes"),
+    ]
+}
+
+const LOOP: &str = "{% for i in range(N) %}{% for i in range(100) %}{% endfor %}{% endfor %}";
+const MACRO: &str = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(N) }}";
+const DEEPER: &str = "{% set ns=namespace(x=[]) %}{% for i in range(N) %}{% set ns.x=[ns.x] %}{% endfor %}";
+const MAKE: &str = "{% for i in range(N) %}{% set x='a' * 1000000 %}{% endfor %}";
+const READ: &str = "{% set x='a' * 1000000 %}{% for i in range(N) %}{% set y=x|length %}{% endfor %}";
+
 struct Case {
     name: &'static str,
     source: String,

@@ -4,7 +4,7 @@
 # address: the C and C++ programs that `cargo test -p gleed-ffi` runs, with AddressSanitizer on both sides (and UBSan in C).
 #     A control program, which tells the library that a file were longer than it is, must be caught in the library's code.
 # thread: ThreadSanitizer. The crowd with the job system of its host, and `const` calls on four threads. The control program reads
-#     logits while another thread decodes. Needs clang, and a nightly toolchain with rust-src: std is compiled, too.
+#     logits while another thread decodes. Needs clang, and takes the toolchain of scripts/nightly.sh: std is compiled, too.
 #
 # usage: tests/mistakes/sanitize.sh [address|thread]
 set -euo pipefail
@@ -65,9 +65,10 @@ END
 }
 
 thread() {
-    local runtime
+    local toolchain runtime
+    toolchain=$(scripts/nightly.sh rust-src)
     library=$target_dir/thread/$host/debug/examples/libgleed_hosted.a
-    runtime=$(rustc +nightly --print sysroot)/lib/rustlib/$host/lib/librustc-nightly_rt.tsan.a
+    runtime=$(rustc "+$toolchain" --print sysroot)/lib/rustlib/$host/lib/librustc-nightly_rt.tsan.a
     export RUSTFLAGS=-Zsanitizer=thread
     # Without a long history it finds races, but cannot say where they are, and then says nothing.
     export TSAN_OPTIONS=history_size=7:halt_on_error=1
@@ -77,7 +78,7 @@ thread() {
             "$library" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive "${libraries[@]}" -lrt -lstdc++ \
             -o "$target_dir/thread/$2"
     }
-    cargo +nightly build --quiet --locked -Zbuild-std --target "$host" --target-dir "$target_dir/thread" "${package[@]}" \
+    cargo "+$toolchain" build --quiet --locked -Zbuild-std --target "$host" --target-dir "$target_dir/thread" "${package[@]}" \
         --example gleed_hosted
     cat >"$target_dir/control.c" <<'END'
 #define _DEFAULT_SOURCE

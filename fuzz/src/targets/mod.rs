@@ -9,6 +9,7 @@ mod grammar;
 mod model;
 mod snapshot;
 /// What the tests make grammars of.
+#[allow(dead_code)]
 #[path = "../../../tests/structured/random_sources.rs"]
 mod sources;
 mod template;

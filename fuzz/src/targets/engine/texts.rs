@@ -73,12 +73,14 @@ pub fn follow(world: &mut World<'_, '_, '_>, index: usize) -> Result<(), Writing
 }
 
 /// Brings texts whose sequences have become shorter to where these are: before they get other tokens, as [`Writing::follow`] asks.
+/// Those that cannot go there have no place any more.
 pub fn follow_cut(world: &mut World<'_, '_, '_>) {
-    for index in 0..world.texts.len() {
+    for index in (0..world.texts.len()).rev() {
         let text = &world.texts[index];
-        if world.engine.seq_len(text.seq()).is_ok_and(|len| len < text.len()) {
-            // A window may have passed what it would have to read again; then it says so each time.
-            let _ = follow(world, index);
+        if world.engine.seq_len(text.seq()).is_ok_and(|len| len < text.len())
+            && let Err(WritingError::Before { .. } | WritingError::Gone { .. }) = follow(world, index)
+        {
+            world.texts.remove(index);
         }
     }
 }
