@@ -31,6 +31,8 @@ use clap_sys::version::CLAP_VERSION;
 
 thread_local! {
     static IN_BUFFER: Cell<bool> = const { Cell::new(false) };
+    /// Bytes that this thread has taken and not given back.
+    static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
 /// What a plugin must not ask for while a buffer runs.
@@ -48,6 +50,20 @@ unsafe extern "C" {
     fn __libc_realloc(memory: *mut c_void, size: usize) -> *mut c_void;
     fn __libc_memalign(align: usize, size: usize) -> *mut c_void;
     fn __libc_free(memory: *mut c_void);
+    fn malloc_usable_size(memory: *mut c_void) -> usize;
+}
+
+fn took(memory: *mut c_void) -> *mut c_void {
+    // SAFETY: it is what glibc has just given, or NULL, which has 0 bytes.
+    TAKEN.set(TAKEN.get().wrapping_add(unsafe { malloc_usable_size(memory) }));
+    memory
+}
+
+/// # Safety
+/// `memory` is one of glibc's that has not been given back, or NULL.
+unsafe fn gives(memory: *mut c_void) {
+    // SAFETY: the caller promises it.
+    TAKEN.set(TAKEN.get().wrapping_sub(unsafe { malloc_usable_size(memory) }));
 }
 
 // SAFETY of these: what the caller promises for the function of this name is what glibc's own asks for.
@@ -55,28 +71,31 @@ unsafe extern "C" {
 unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     forbid();
     // SAFETY: see above.
-    unsafe { __libc_malloc(size) }
+    took(unsafe { __libc_malloc(size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     forbid();
     // SAFETY: see above.
-    unsafe { __libc_calloc(count, size) }
+    took(unsafe { __libc_calloc(count, size) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     forbid();
     // SAFETY: see above.
-    unsafe { __libc_realloc(memory, size) }
+    unsafe {
+        gives(memory);
+        took(__libc_realloc(memory, size))
+    }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     forbid();
     // SAFETY: see above.
-    unsafe { __libc_memalign(align, size) }
+    took(unsafe { __libc_memalign(align, size) })
 }
 
 #[unsafe(no_mangle)]
@@ -84,7 +103,7 @@ unsafe extern "C" fn posix_memalign(memory: *mut *mut c_void, align: usize, size
     forbid();
     // SAFETY: see above; the caller has room for the pointer.
     unsafe {
-        *memory = __libc_memalign(align, size);
+        *memory = took(__libc_memalign(align, size));
         if (*memory).is_null() { 12 } else { 0 }
     }
 }
@@ -93,7 +112,10 @@ unsafe extern "C" fn posix_memalign(memory: *mut *mut c_void, align: usize, size
 unsafe extern "C" fn free(memory: *mut c_void) {
     forbid();
     // SAFETY: see above.
-    unsafe { __libc_free(memory) }
+    unsafe {
+        gives(memory);
+        __libc_free(memory);
+    }
 }
 
 // ---- The host ----------------------------------------------------------------------------------------------
@@ -375,6 +397,25 @@ fn a_story_comes_as_notes_and_as_text() {
     let shortest = stories.iter().map(String::len).min().unwrap();
     assert!(stories.iter().all(|story| story.len() < shortest + 40), "{stories:?}");
     loaded.deactivate();
+}
+
+#[test]
+fn what_is_destroyed_gives_its_memory_back() {
+    let folder = Folder::new("memory", true);
+    // In the middle of a story, as a host ends a plugin. Returns what an instance takes.
+    let use_it = || {
+        let before = TAKEN.get();
+        let loaded = Loaded::new(&folder).unwrap();
+        assert!(loaded.activate(48_000.0));
+        run(&loaded, &[256], SECOND, &mut Heard::default());
+        TAKEN.get().wrapping_sub(before)
+    };
+    use_it();
+    let before = TAKEN.get();
+    let taken: usize = (0..20).map(|_| use_it()).sum();
+    let kept = TAKEN.get().wrapping_sub(before) as isize;
+    println!("20 instances take {taken} bytes, and keep {kept}");
+    assert!(taken > 20 * 3_000_000 && kept < 10_000, "20 instances take {taken} bytes, and keep {kept}");
 }
 
 #[test]
