@@ -1056,6 +1056,54 @@ MINISTRAL3_REASONING = """{%- set default = '# HOW YOU SHOULD THINK AND ANSWER\\
 {%- endfor %}
 """
 
+FUNCTION_GEMMA = """{{ bos_token }}
+{%- set ns = namespace(prev_message_type=None) -%}
+{%- set rest = messages -%}
+{%- if tools or messages[0]['role'] in ['system', 'developer'] -%}
+    {{- '<start_of_turn>developer\\n' -}}
+    {%- if messages[0]['role'] in ['system', 'developer'] -%}
+        {{- messages[0]['content'] | trim -}}
+        {%- set rest = messages[1:] -%}
+    {%- endif -%}
+    {%- for tool in tools or [] -%}
+        {{- '<start_function_declaration>declaration:' + tool.function.name + '{description:<escape>' + tool.function.description + '<escape>,parameters:{properties:{' -}}
+        {%- for key, value in tool.function.parameters.properties | dictsort -%}
+            {{- key + ':{description:<escape>' + (value.description or '') + '<escape>,type:<escape>' + (value.type | upper) + '<escape>}' -}}
+            {{- ',' if not loop.last else '' -}}
+        {%- endfor -%}
+        {{- '}}}<end_function_declaration>' -}}
+    {%- endfor -%}
+    {{- '<end_of_turn>\\n' -}}
+{%- endif -%}
+{%- for message in rest -%}
+    {%- set role = 'model' if message['role'] == 'assistant' else message['role'] -%}
+    {%- if role != 'tool' -%}
+        {%- if ns.prev_message_type != 'tool_response' -%}
+            {{- '<start_of_turn>' + role + '\\n' -}}
+        {%- endif -%}
+        {%- set ns.prev_message_type = 'content' -%}
+        {{- message['content'] | trim -}}
+        {%- for call in message['tool_calls'] or [] -%}
+            {{- '<start_function_call>call:' + call.function.name + '{' -}}
+            {%- for key, value in call.function.arguments | dictsort -%}
+                {{- key + ':' -}}{{- '<escape>' + value + '<escape>' if value is string else value -}}
+                {{- ',' if not loop.last else '' -}}
+            {%- endfor -%}
+            {{- '}<end_function_call>' -}}
+            {%- set ns.prev_message_type = 'tool_call' -%}
+        {%- endfor -%}
+    {%- else -%}
+        {{- '<start_function_response>response:' + (message['name'] or '') + '{value:<escape>' + message['content'] + '<escape>}<end_function_response>' -}}
+        {%- set ns.prev_message_type = 'tool_response' -%}
+    {%- endif -%}
+    {%- if ns.prev_message_type not in ['tool_call', 'tool_response'] -%}
+        {{- '<end_of_turn>\\n' -}}
+    {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt and ns.prev_message_type != 'tool_response' -%}
+    {{- '<start_of_turn>model\\n' -}}
+{%- endif -%}"""
+
 TEMPLATES = {
     "chatml": IM.replace("{DEFAULT}", ""),
     "qwen2": with_default("You are a helpful assistant."),
@@ -1089,6 +1137,7 @@ TEMPLATES = {
 '''),
     "gemma": GEMMA,
     "gemma3": GEMMA3,
+    "functiongemma": FUNCTION_GEMMA,
     "phi3": "{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{% elif message['role'] == 'assistant' %}{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}",
     "phi4-mini": "{% for message in messages %}{% if message['role'] == 'system' and 'tools' in message and message['tools'] is not none %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|tool|>' + message['tools'] + '<|/tool|>' + '<|end|>' }}{% else %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% else %}{{ eos_token }}{% endif %}",
     "granite": GRANITE.replace("LIST", "messages"),
