@@ -53,7 +53,7 @@ impl Engine<'_, '_> {
         self.run_within(seq, tokens, logits, Budget::default(), on_batch).map(|_| ())
     }
 
-    /// Runs tokens. Returns false if the budget's flag was set before the end; then the sequence is as after an error.
+    /// Runs tokens. Returns false if the budget's flag was set before the end: what is left stays queued, see [`Engine::cancel`].
     pub(crate) fn run_within(
         &mut self,
         seq: SeqId,
@@ -79,7 +79,7 @@ impl Engine<'_, '_> {
         if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
     }
 
-    /// Queues tokens and runs them. After an error, and where it returns false, the sequence has `length` tokens, if it still can.
+    /// Queues tokens and runs them, as [`Engine::run_within`]. After an error the sequence has `length` tokens, if it still can.
     fn run_queued(
         &mut self,
         seq: SeqId,
@@ -93,10 +93,7 @@ impl Engine<'_, '_> {
         loop {
             match self.step(budget) {
                 Ok(Step::Idle) => return Ok(true),
-                Ok(Step::Cancelled) => {
-                    self.cancel(seq)?;
-                    return self.take_back(seq, length).map(|()| false);
-                }
+                Ok(Step::Cancelled) => return Ok(false),
                 Ok(_) => {
                     on_batch(self);
                     if !self.is_busy() {
@@ -105,18 +102,12 @@ impl Engine<'_, '_> {
                 }
                 Err(error) => {
                     // The batch was dropped. The chunks before it were committed; they go, too.
-                    self.take_back(seq, length)?;
-                    return Err(error);
+                    match self.parts.cache.rewind(seq, length) {
+                        Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
+                        Err(other) => return Err(other.into()),
+                    }
                 }
             }
-        }
-    }
-
-    /// Rewinds a sequence, unless a window has already given back what it would need.
-    fn take_back(&mut self, seq: SeqId, length: usize) -> Result<(), EngineError> {
-        match self.parts.cache.rewind(seq, length) {
-            Ok(()) | Err(CacheError::WindowGone { .. }) => Ok(()),
-            Err(other) => Err(other.into()),
         }
     }
 }

@@ -124,7 +124,7 @@ pub use pieces::{End, Pieces};
 
 use crate::cache::SeqId;
 use crate::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
-use crate::engine::{Limits, Logits};
+use crate::engine::{EngineError, Limits, Logits};
 #[cfg(feature = "grammar")]
 use crate::host::OwnedTrie;
 use crate::host::{AlignedBytes, OwnedConversation, OwnedEngine, OwnedTokenizer};
@@ -337,7 +337,15 @@ impl Session {
 
     fn read(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
         let (seq, budget) = (self.seq, self.canceller.budget());
-        let is_read = self.engine.with(|engine| engine.run_within(seq, tokens, Logits::Last, budget, &mut |_| {}))?;
+        let is_read = self.engine.with(|engine| {
+            let length = engine.seq_len(seq)?;
+            let is_read = engine.run_within(seq, tokens, Logits::Last, budget, &mut |_| {})?;
+            if !is_read {
+                engine.cancel(seq)?;
+                engine.rewind(seq, length)?;
+            }
+            Ok::<_, EngineError>(is_read)
+        })?;
         if is_read { self.hear() } else { Err(SessionError::Cancelled) }
     }
 
