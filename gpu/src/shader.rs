@@ -126,11 +126,12 @@ mod tests {
 
     #[test]
     fn files_are_included_once() {
-        let source = composed("vector.wgsl", &[("FORMAT", "q8_0.wgsl")]).unwrap();
+        let given = |format| [("FORMAT", format), ("LANES", "lanes_16.wgsl")];
+        let source = composed("vector.wgsl", &given("q8_0.wgsl")).unwrap();
         assert_eq!(source.matches("fn keep(").count(), 1);
         assert_eq!(source.matches("const BLOCK = 34u;").count(), 1);
         assert!(!source.contains("//!include"));
-        assert_eq!(composed("vector.wgsl", &[("FORMAT", "q9.wgsl")]), None);
+        assert_eq!(composed("vector.wgsl", &given("q9.wgsl")), None);
         use Binding::{Read, Write};
         assert_eq!(bindings(&source), [Read, Read, Read, Write, Read, Write, Read, Write]);
     }
