@@ -8,8 +8,10 @@ use crate::report::spread;
 /// The medians: by depth where there are several, else by the number of threads.
 pub(crate) fn plot(measured: &[(Bench<'_>, Vec<Run>)]) -> Plot {
     let file = "bench.svg";
-    let title =
-        |what: &str| format!("{what}, median of {} runs", measured.first().map_or(0, |(bench, _)| bench.repeat));
+    let title = |what: &str| match measured.first().map_or(0, |(bench, _)| bench.repeat) {
+        1 => format!("{what}, one run"),
+        repeats => format!("{what}, median of {repeats} runs"),
+    };
     let y = Axis::linear("tokens/s");
     if measured.len() > 1 {
         let (x, title) = (Axis::linear("tokens before"), title("Decode by depth"));

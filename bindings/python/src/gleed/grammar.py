@@ -208,15 +208,7 @@ class Matcher(Owner):
 
     def forced_tokens(self) -> list[int]:
         """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
-        held = self._use()
-
-        def forced(pad: Any, ids: Any) -> int:
-            room = (words(pad), len(pad), words(ids), len(ids))
-            return number(lib.gleed_matcher_forced_tokens, held.pointer, self._tokens.pointer, self._trie.pointer, *room)
-
-        with held.lock:
-            (_, ids), count = grow(forced, 4000, 256)
-        return [int(token) for token in ids[:count]]
+        return forced_tokens(lib.gleed_matcher_forced_tokens, self._use(), self._tokens.pointer, self._trie.pointer)
 
     def fork(self) -> Matcher:
         """Returns a copy that does not depend on this one."""
@@ -279,6 +271,17 @@ class Stops(Owner):
         with held.lock:
             call(lib.gleed_stops_finish, held.pointer, text, length)
             return bytes(ffi.buffer(text[0], length[0])).decode() if length[0] else ""
+
+
+def forced_tokens(function: Any, held: Held, tokens: Any, trie: Any) -> list[int]:
+    """Returns the tokens that have to follow. ``function`` writes those of a matcher or of a writing."""
+
+    def forced(pad: Any, ids: Any) -> int:
+        return number(function, held.pointer, tokens, trie, words(pad), len(pad), words(ids), len(ids))
+
+    with held.lock:
+        (_, ids), count = grow(forced, 4000, 256)
+    return [int(token) for token in ids[:count]]
 
 
 def trie_of(model: Model) -> Held:

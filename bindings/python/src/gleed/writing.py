@@ -8,9 +8,9 @@ from typing import Any, Callable
 import numpy as np
 import numpy.typing as npt
 
-from ._core import Held, Owner, call, grow, hold, number, struct, words
+from ._core import Held, Owner, call, hold, number, struct, words
 from ._native import ffi, lib
-from .grammar import Grammar, trie_of
+from .grammar import Grammar, forced_tokens, trie_of
 from .model import Model
 from .sequence import Sequence
 
@@ -96,15 +96,7 @@ class Writing(Owner):
 
     def forced_tokens(self) -> list[int]:
         """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
-        held = self._use()
-
-        def forced(pad: Any, ids: Any) -> int:
-            room = (words(pad), len(pad), words(ids), len(ids))
-            return number(lib.gleed_writing_forced_tokens, held.pointer, self._tokens.pointer, self._trie.pointer, *room)
-
-        with held.lock:
-            (_, ids), count = grow(forced, 4000, 256)
-        return [int(token) for token in ids[:count]]
+        return forced_tokens(lib.gleed_writing_forced_tokens, self._use(), self._tokens.pointer, self._trie.pointer)
 
     def follow(self) -> None:
         """Brings the text to where the sequence is: takes back what it no longer has, and takes what it has more."""
