@@ -197,7 +197,8 @@ fn thoughts(request: &Value) -> Result<Option<ThoughtMarks>, String> {
         Some("think") => Ok(Some(ThoughtMarks::THINK)),
         Some("channel") => Ok(Some(ThoughtMarks::CHANNEL)),
         Some("brackets") => Ok(Some(ThoughtMarks::BRACKETS)),
-        Some(other) => Err(format!("thoughts {other}: think, channel or brackets was expected")),
+        Some("seed") => Ok(Some(ThoughtMarks::SEED)),
+        Some(other) => Err(format!("thoughts {other}: think, channel, brackets or seed was expected")),
     }
 }
 

@@ -2902,10 +2902,11 @@ typedef struct gleed_calls gleed_calls;
 /* No format: the model calls no tools. */
 #define GLEED_NO_CALLS UINT32_MAX
 
-/* What is around thoughts, at most one of the first three. */
+/* What is around thoughts, at most one of these, and how a text begins. */
 #define GLEED_THOUGHTS_THINK 1u    /* <think> and </think> */
 #define GLEED_THOUGHTS_CHANNEL 2u  /* <|channel>thought and <channel|> */
 #define GLEED_THOUGHTS_BRACKETS 4u /* [THINK] and [/THINK] */
+#define GLEED_THOUGHTS_SEED 16u    /* <seed:think> and </seed:think> */
 #define GLEED_THOUGHTS_OPEN 8u     /* the prompt has opened a thought */
 
 /* What a part is. */

@@ -100,9 +100,14 @@ fn written(turns: &'static TurnFormat, tools: &'static ToolFormat, list: &str, t
     text
 }
 
-/// Only the templates of Nemotron 3 and Spark are given thoughts: the others write none with calls.
+/// Only the templates of Nemotron 3, Spark and Seed-OSS are given thoughts: the others write none with calls. That of Seed-OSS writes
+/// those of earlier turns, too.
 fn thought(turns: &TurnFormat, talk: &Talk) -> &'static str {
-    if ["nemotron3", "spark2.5"].contains(&turns.name()) && !talk.goes_on { talk.thought } else { "" }
+    match turns.name() {
+        "seed-oss" => talk.thought,
+        "nemotron3" | "spark2.5" if !talk.goes_on => talk.thought,
+        _ => "",
+    }
 }
 
 /// What the template writes, without the date that formats leave out.

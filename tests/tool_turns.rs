@@ -357,6 +357,11 @@ fn models_are_told_to_think_or_not() {
     assert_eq!(reply("qwen3.5-small", Some(true)), "<|im_start|>assistant\n<think>\n");
     assert_eq!(reply("qwen3.5-small", None), "<|im_start|>assistant\n<think>\n\n</think>\n\n");
     assert_eq!(reply("exaone4", Some(true)), "[|assistant|]\n<think>\n");
+    let drops = |name: &str| {
+        let format = TurnFormat::named(name).unwrap();
+        ToolTurns::new(format, ToolFormat::named("hermes").unwrap(), Tools::NONE).drops_thoughts()
+    };
+    assert_eq!(["qwen3", "seed-oss", "chatml"].map(drops), [true, false, false]);
     for format in TurnFormat::ALL {
         let Some(thinking) = Thinking::of(format) else {
             assert_eq!(reply(format.name(), None), reply(format.name(), Some(true)), "{format}");

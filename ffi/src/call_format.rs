@@ -24,11 +24,14 @@ pub const GLEED_THOUGHTS_CHANNEL: u32 = 2;
 pub const GLEED_THOUGHTS_BRACKETS: u32 = 4;
 /// The prompt has opened a thought.
 pub const GLEED_THOUGHTS_OPEN: u32 = 8;
+/// Thoughts are between `<seed:think>` and `</seed:think>`.
+pub const GLEED_THOUGHTS_SEED: u32 = 16;
 
-const MARKS: [(u32, ThoughtMarks); 3] = [
+const MARKS: [(u32, ThoughtMarks); 4] = [
     (GLEED_THOUGHTS_THINK, ThoughtMarks::THINK),
     (GLEED_THOUGHTS_CHANNEL, ThoughtMarks::CHANNEL),
     (GLEED_THOUGHTS_BRACKETS, ThoughtMarks::BRACKETS),
+    (GLEED_THOUGHTS_SEED, ThoughtMarks::SEED),
 ];
 
 /// The format with this name.
@@ -84,7 +87,7 @@ fn number_of(format: CallFormat) -> u32 {
 
 /// The format with a number, and the marks of thoughts.
 pub(crate) fn formats(format: u32, flags: u32) -> Result<(Option<CallFormat>, Option<ThoughtMarks>), Failure> {
-    let known = GLEED_THOUGHTS_THINK | GLEED_THOUGHTS_CHANNEL | GLEED_THOUGHTS_BRACKETS | GLEED_THOUGHTS_OPEN;
+    let known = MARKS.iter().fold(GLEED_THOUGHTS_OPEN, |known, (flag, _)| known | flag);
     let flags = known_flags(flags, known)?;
     let mut marked = MARKS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, marks)| *marks);
     let marks = marked.next();

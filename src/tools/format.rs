@@ -71,6 +71,8 @@ impl ThoughtMarks {
     pub const CHANNEL: Self = Self { open: "<|channel>thought", close: "<channel|>" };
     /// `[THINK]` and `[/THINK]`, which Ministral 3 writes.
     pub const BRACKETS: Self = Self { open: "[THINK]", close: "[/THINK]" };
+    /// `<seed:think>` and `</seed:think>`, which Seed-OSS writes.
+    pub const SEED: Self = Self { open: "<seed:think>", close: "</seed:think>" };
 }
 
 impl CallFormat {

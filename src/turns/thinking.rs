@@ -20,6 +20,8 @@ pub struct Thinking {
     is_on: bool,
     /// Opens a turn of the assistant that begins with a thought; before and after the thought.
     pub(super) around: Option<(Frame, Frame, Frame)>,
+    /// The template writes the thoughts of earlier turns, too.
+    pub(super) stays: bool,
 }
 
 const LINES: Option<(Frame, Frame, Frame)> = Some(("<|im_start|>assistant\n", "<think>\n", "\n</think>\n\n"));
@@ -27,7 +29,7 @@ const TAGS: Option<(Frame, Frame, Frame)> = Some(("<|im_start|>assistant\n", "<t
 
 /// A model whose thoughts cannot be turned off.
 const ALWAYS: Thinking =
-    Thinking { turns: &[], marks: ThoughtMarks::THINK, on: None, off: None, is_on: true, around: None };
+    Thinking { turns: &[], marks: ThoughtMarks::THINK, on: None, off: None, is_on: true, around: None, stays: false };
 
 const ALL: &[Thinking] = &[
     Thinking {
@@ -88,6 +90,14 @@ const ALL: &[Thinking] = &[
     Thinking { turns: &["gemma4"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },
     Thinking { turns: &["gemma4-e"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },
     Thinking { turns: &["ministral3-reasoning"], marks: ThoughtMarks::BRACKETS, ..ALWAYS },
+    // A budget of thoughts, also of none, is told in a system turn of its own.
+    Thinking {
+        turns: &["seed-oss"],
+        marks: ThoughtMarks::SEED,
+        around: Some(("<seed:bos>assistant\n", "<seed:think>", "</seed:think>\n")),
+        stays: true,
+        ..ALWAYS
+    },
     Thinking { turns: &["lfm2.5", "lfm2.5-a1b"], around: TAGS, ..ALWAYS },
     Thinking {
         turns: &["kimi-k2-thinking"],

@@ -217,7 +217,7 @@ impl<'t> ToolTurns<'t> {
     /// of such a conversation is no longer appended to: a program that wants what the template writes renders it again,
     /// without these thoughts, or leaves them in the cache.
     pub fn drops_thoughts(&self) -> bool {
-        self.format.calls == CallFormat::Harmony || Thinking::of(self.turns.format()).is_some()
+        self.format.calls == CallFormat::Harmony || Thinking::of(self.turns.format()).is_some_and(|how| !how.stays)
     }
 
     /// Writes a message of the system or the user. The first message lists the tools. An assistant's message is an
