@@ -1,6 +1,8 @@
 //! Whole models: what an engine with a GPU gives has the bits of the CPU.
 
 mod common;
+#[path = "engine/models.rs"]
+mod models;
 
 use common::makers::Memory;
 use common::makers::random::Rng;

@@ -79,6 +79,7 @@ impl<'m> Lowering<'m> {
             Place::Vectors,
         ];
         self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
+        self.attention_waits = true;
         Ok(())
     }
 

@@ -118,7 +118,11 @@ impl<'m> Lowering<'m> {
     fn emit_input(&mut self, params: Input, to: Place) {
         let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
         let kinds = [Activations::Attention, Activations::FeedForward];
-        let largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        let mut largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        // Those of results that no matrix has read stay.
+        if self.attention_waits {
+            largest[0] = 0;
+        }
         let params = Input { n: self.hidden as u32, flag: self.flag, branch, largest, ..params };
         let [attention, feed_forward] = kinds.map(Place::Largest);
         let buffers = [Place::Residual, Place::Branch, Place::Vectors, to, Place::Flags, attention, feed_forward];
@@ -132,6 +136,7 @@ impl<'m> Lowering<'m> {
             ActivationSource::FeedForward => Some(Activations::FeedForward),
             ActivationSource::Attention { sinks } => {
                 self.add_sinks(sinks)?;
+                self.attention_waits = false;
                 Some(Activations::Attention)
             }
             ActivationSource::Experts => Some(Activations::FeedForward),

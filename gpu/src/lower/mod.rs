@@ -42,6 +42,8 @@ pub(crate) struct Lowering<'m> {
     largest: Widest,
     /// The activations that the next matrices read; none where these were quantized.
     raw: Option<Activations>,
+    /// Whether no matrix has read the results of attention yet.
+    attention_waits: bool,
     /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
@@ -74,6 +76,7 @@ impl<'m> Lowering<'m> {
             used: 0,
             largest,
             raw: None,
+            attention_waits: false,
             branch: None,
             step: 0,
             rows: Rows::All,
