@@ -122,7 +122,8 @@ pub(crate) struct Linear {
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
     pub(crate) experts: Experts,
-    pub(crate) unused: u32,
+    /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for none.
+    pub(crate) gates: u32,
     pub(crate) segments: [Segment; 3],
 }
 

@@ -1,7 +1,9 @@
 //! Which models run, and which are refused by what name.
 
+use gleed::engine::PlanError;
 use gleed::tensor::Dtype;
-use gleed::{Engine, KvType, Limits, Model};
+use gleed::{Engine, KvType, Limits, Model, Plan};
+use gleed_gpu::{DevicePlan, GpuError};
 
 use super::common;
 use super::common::makers::random::Rng;
@@ -31,6 +33,65 @@ fn assert_alike(models: &[(Architecture, Dtype)]) {
         let expected = on_cpu(&model, &limits(), host);
         assert_eq!(on_gpu(gpu, &model, &limits(), host), expected, "{architecture:?} {weights}");
     }
+}
+
+/// All made models are tested or refused here, so what is new to the core is neither forgotten nor a surprise.
+#[test]
+fn what_does_not_run_is_refused_by_name() {
+    const RECURRENT: &str = "recurrent layers";
+    let refused = [
+        ("gemma4", "project for all layers"),
+        ("gemma4, dense", "norms of values"),
+        ("gemma4, experts", "norms of values"),
+        ("gemma4, all", "project for all layers"),
+        ("olmo2", "norms of heads with weights of their own"),
+        ("olmo2, window and yarn", "norms of heads with weights of their own"),
+        ("olmoe", "norms of heads with weights of their own"),
+        ("mpt, q/k norm", "norms of heads with weights of their own"),
+        ("stablelm, parallel", "norms of heads with weights of their own"),
+        ("mistral3", "temperatures of queries"),
+        ("apertus", "xIELU"),
+        ("bailingmoe2", "choose experts"),
+        ("afmoe", "qkv"),
+        ("spark2_5", "qkv"),
+        ("spark2_5, listed", "qkv"),
+        ("lfm2", RECURRENT),
+        ("lfm2moe", RECURRENT),
+        ("qwen35", RECURRENT),
+        ("qwen35moe", RECURRENT),
+        ("granitehybrid", RECURRENT),
+        ("granitehybrid, rotary", RECURRENT),
+        ("falcon-h1", RECURRENT),
+        ("nemotron_h", RECURRENT),
+        ("nemotron_h_moe", RECURRENT),
+    ];
+    let most = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
+    for (name, synthetic) in SyntheticModel::all() {
+        let bytes = synthetic.bytes();
+        let model = Model::open(&bytes).unwrap();
+        let planned = match Plan::for_device(&model, &limits()) {
+            Err(PlanError::Device { what }) => Err(what),
+            plan => match DevicePlan::new(&model, &plan.unwrap(), most) {
+                Err(GpuError::Unsupported { what }) => Err(what),
+                planned => Ok(planned.map(|_| ()).unwrap()),
+            },
+        };
+        let expected = refused.iter().find(|(refused, _)| *refused == name).map_or(Ok(()), |(_, what)| Err(*what));
+        assert_eq!(planned, expected, "{name}");
+    }
+}
+
+/// An expert that every row goes through, beside the chosen ones, with a gate and without.
+#[test]
+fn experts_of_all_rows_have_one_hash() {
+    assert_alike(&[
+        (Architecture::Qwen2Moe, Dtype::F32),
+        (Architecture::Qwen2Moe, Dtype::Q8_0),
+        (Architecture::Ernie45Moe, Dtype::Q8_0),
+        (Architecture::Glm4Moe, Dtype::Q4_0),
+        (Architecture::HunyuanMoe, Dtype::MXFP4),
+        (Architecture::Dots1, Dtype::BF16),
+    ]);
 }
 
 /// The results of attention wait while the feed-forward layer reads the norm.
