@@ -168,14 +168,29 @@ pub(crate) struct Store {
     pub(crate) rotation_stride: u32,
     pub(crate) rotation_at: u32,
     pub(crate) epsilon: f32,
-    /// 1 for queries, 2 for keys; 4 where that is after the rotation.
+    /// Of `head_norms`.
     pub(crate) norms: u32,
     pub(crate) flag: u32,
     /// The largest magnitude, 0 for any.
     pub(crate) clamp: u32,
-    pub(crate) unused: u32,
+    pub(crate) q_bias: u32,
+    pub(crate) k_bias: u32,
+    pub(crate) unused: [u32; 3],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
+}
+
+/// Which heads are normed, and how.
+pub(crate) mod head_norms {
+    pub(crate) const QUERIES: u32 = 1;
+    pub(crate) const KEYS: u32 = 2;
+    pub(crate) const AFTER_ROTATION: u32 = 4;
+    /// All heads of queries are one row, and all of keys.
+    pub(crate) const WHOLE_ROW: u32 = 8;
+    /// Each head has weights of its own.
+    pub(crate) const OWN_WEIGHTS: u32 = 16;
+    /// By mean and standard deviation.
+    pub(crate) const CENTERS: u32 = 32;
 }
 
 /// `chunk.wgsl`

@@ -2,12 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 use gleed::device::{AttendView, HeadNormView, NormRotateView, StoreView};
+use gleed::kernels::NormKind;
 use gleed::nn::RopePairs;
 
 use super::{Lowering, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::params::{Attend, NONE, Scores, Shape, Store};
+use crate::params::{Attend, NONE, Scores, Shape, Store, head_norms};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ELEMENTS, scores};
 
@@ -16,23 +17,23 @@ impl<'m> Lowering<'m> {
         let Some(heads) = self.heads.take() else { return refused("keys without norms and rotation") };
         let Some(to) = view.to else { return refused("keys and values of another layer") };
         check_heads(&heads)?;
-        let (q_norm, k_norm) = (self.head_norm(heads.q_norm.as_ref())?, self.head_norm(heads.k_norm.as_ref())?);
-        let epsilon = heads.q_norm.as_ref().or(heads.k_norm.as_ref()).map_or(0.0, |norm| norm.norm.epsilon);
-        let norms = u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some());
+        let norms = self.head_norms(&heads)?;
         let (shape, pool) = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
         let params = Store {
             zero: 0,
-            q_norm: q_norm.unwrap_or(NONE),
-            k_norm: k_norm.unwrap_or(NONE),
+            q_norm: norms.weights[0],
+            k_norm: norms.weights[1],
             turned: heads.rotation.len() as u32,
             halves: u32::from(heads.pairs == RopePairs::Halves),
             rotation_stride: self.angles as u32,
             rotation_at: heads.rotation.start as u32,
-            epsilon,
-            norms: if norms == 0 { 0 } else { norms + 4 * u32::from(heads.norm_after_rotation) },
+            epsilon: norms.epsilon,
+            norms: norms.which,
             flag: self.flag,
             clamp: if heads.clamp > 0.0 { heads.clamp.to_bits() } else { 0 },
-            unused: 0,
+            q_bias: norms.biases[0],
+            k_bias: norms.biases[1],
+            unused: [0; 3],
             shape,
             // Attention says them.
             scores: Scores::zeroed(),
@@ -142,14 +143,52 @@ impl<'m> Lowering<'m> {
         Ok((shape, part.place(group)))
     }
 
-    /// Where the weights of the norm of heads begin; none without a norm.
-    fn head_norm(&mut self, norm: Option<&HeadNormView<'m>>) -> Result<Option<u32>, GpuError> {
-        let Some(norm) = norm else { return Ok(None) };
-        if norm.whole_row || norm.weights.rows() > 1 {
-            return refused("norms of heads with weights of their own");
+    /// The norms of queries and keys.
+    fn head_norms(&mut self, heads: &NormRotateView<'m>) -> Result<HeadNorms, GpuError> {
+        let mut norms = HeadNorms { which: 0, epsilon: 0.0, weights: [NONE; 2], biases: [NONE; 2] };
+        let parts =
+            [(&heads.q_norm, heads.heads, head_norms::QUERIES), (&heads.k_norm, heads.kv_heads, head_norms::KEYS)];
+        let mut how = None;
+        for (index, (norm, count, part)) in parts.into_iter().enumerate() {
+            let Some(norm) = norm else { continue };
+            let own = !norm.whole_row && norm.weights.rows() > 1;
+            if own && norm.weights.rows() < count {
+                return Err(GpuError::Mismatch("weights of the norms of heads"));
+            }
+            let bits = kind_of(norm, own);
+            if *how.get_or_insert(bits) != bits {
+                return refused("norms of queries that are unlike those of keys");
+            }
+            let weights = if own { norm.weights.bytes() } else { norm.norm.weight };
+            norms.which |= part | bits;
+            norms.epsilon = norm.norm.epsilon;
+            norms.weights[index] = self.vectors.add(weights).unwrap_or(NONE);
+            norms.biases[index] = self.vectors.add(norm.norm.bias).unwrap_or(NONE);
         }
-        self.rms_weight(&norm.norm).map(Some)
+        if norms.which != 0 && heads.norm_after_rotation {
+            if norms.which & head_norms::WHOLE_ROW != 0 {
+                return refused("norms of a whole row of heads after the rotation");
+            }
+            norms.which |= head_norms::AFTER_ROTATION;
+        }
+        Ok(norms)
     }
+}
+
+/// The norms of queries and keys: which, of `head_norms`, and where weights and biases begin among the vectors.
+struct HeadNorms {
+    which: u32,
+    epsilon: f32,
+    weights: [u32; 2],
+    biases: [u32; 2],
+}
+
+/// How heads are normed, of `head_norms`.
+fn kind_of(norm: &HeadNormView<'_>, own: bool) -> u32 {
+    let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+    bit(norm.whole_row, head_norms::WHOLE_ROW)
+        | bit(own, head_norms::OWN_WEIGHTS)
+        | bit(norm.norm.kind == NormKind::Layer, head_norms::CENTERS)
 }
 
 /// What a kernel does with heads, it does with all of them alike.

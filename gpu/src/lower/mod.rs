@@ -339,7 +339,7 @@ impl<'m> Lowering<'m> {
     /// Where the weights are of a norm that can only be RMSNorm.
     fn rms_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
-            return refused("LayerNorm of heads, or of a branch");
+            return refused("LayerNorm of a branch");
         }
         Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
     }
