@@ -175,7 +175,9 @@ pub(crate) struct Store {
     pub(crate) clamp: u32,
     pub(crate) q_bias: u32,
     pub(crate) k_bias: u32,
-    pub(crate) unused: [u32; 3],
+    /// Where a row's angles have what queries are multiplied by at last.
+    pub(crate) temperature: u32,
+    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
 }
@@ -191,6 +193,10 @@ pub(crate) mod head_norms {
     pub(crate) const OWN_WEIGHTS: u32 = 16;
     /// By mean and standard deviation.
     pub(crate) const CENTERS: u32 = 32;
+    /// Each head of values, without weights.
+    pub(crate) const VALUES: u32 = 64;
+    /// Values are the keys as they are before their norm.
+    pub(crate) const KEYS_AS_VALUES: u32 = 128;
 }
 
 /// `chunk.wgsl`

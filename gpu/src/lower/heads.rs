@@ -16,7 +16,6 @@ impl<'m> Lowering<'m> {
     pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
         let Some(heads) = self.heads.take() else { return refused("keys without norms and rotation") };
         let Some(to) = view.to else { return refused("keys and values of another layer") };
-        check_heads(&heads)?;
         let norms = self.head_norms(&heads)?;
         let (shape, pool) = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
         let params = Store {
@@ -33,7 +32,8 @@ impl<'m> Lowering<'m> {
             clamp: if heads.clamp > 0.0 { heads.clamp.to_bits() } else { 0 },
             q_bias: norms.biases[0],
             k_bias: norms.biases[1],
-            unused: [0; 3],
+            temperature: self.temperature(&heads)?,
+            unused: [0; 2],
             shape,
             // Attention says them.
             scores: Scores::zeroed(),
@@ -143,7 +143,21 @@ impl<'m> Lowering<'m> {
         Ok((shape, part.place(group)))
     }
 
-    /// The norms of queries and keys.
+    /// The column of a row's angles that has what queries are multiplied by; none where they are not.
+    fn temperature(&self, heads: &NormRotateView<'m>) -> Result<u32, GpuError> {
+        if heads.temperature.is_none() {
+            return Ok(NONE);
+        }
+        if heads.temperature != self.largest.temperature {
+            return refused("several temperatures of queries");
+        }
+        match self.angles.checked_sub(1) {
+            Some(last) => Ok(last as u32),
+            None => refused("temperatures of queries that are not rotated"),
+        }
+    }
+
+    /// The norms of queries, keys and values.
     fn head_norms(&mut self, heads: &NormRotateView<'m>) -> Result<HeadNorms, GpuError> {
         let mut norms = HeadNorms { which: 0, epsilon: 0.0, weights: [NONE; 2], biases: [NONE; 2] };
         let parts =
@@ -164,6 +178,17 @@ impl<'m> Lowering<'m> {
             norms.epsilon = norm.norm.epsilon;
             norms.weights[index] = self.vectors.add(weights).unwrap_or(NONE);
             norms.biases[index] = self.vectors.add(norm.norm.bias).unwrap_or(NONE);
+        }
+        if let Some(norm) = &heads.v_norm {
+            let centers = if norm.kind == NormKind::Layer { head_norms::CENTERS } else { 0 };
+            if how.is_some_and(|bits| bits & head_norms::CENTERS != centers) || !norm.weight.is_empty() {
+                return refused("norms of values that are unlike those of keys");
+            }
+            norms.which |= head_norms::VALUES | centers;
+            norms.epsilon = norm.epsilon;
+        }
+        if heads.keys_as_values {
+            norms.which |= head_norms::KEYS_AS_VALUES;
         }
         if norms.which != 0 && heads.norm_after_rotation {
             if norms.which & head_norms::WHOLE_ROW != 0 {
@@ -189,17 +214,4 @@ fn kind_of(norm: &HeadNormView<'_>, own: bool) -> u32 {
     bit(norm.whole_row, head_norms::WHOLE_ROW)
         | bit(own, head_norms::OWN_WEIGHTS)
         | bit(norm.norm.kind == NormKind::Layer, head_norms::CENTERS)
-}
-
-/// What a kernel does with heads, it does with all of them alike.
-fn check_heads(heads: &NormRotateView<'_>) -> Result<(), GpuError> {
-    let what = [
-        (heads.v_norm.is_some(), "norms of values"),
-        (heads.keys_as_values, "values that are the keys"),
-        (heads.temperature.is_some(), "temperatures of queries"),
-    ];
-    match what.into_iter().find(|(is, _)| *is) {
-        Some((_, what)) => refused(what),
-        None => Ok(()),
-    }
 }

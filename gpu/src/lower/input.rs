@@ -3,6 +3,7 @@
 use bytemuck::Zeroable;
 use gleed::device::{ActivationSource, InputView, OpView};
 use gleed::kernels::Norm;
+use gleed::nn::Temperature;
 
 use super::{Lowering, refused, words_of};
 use crate::catalog::Kernel;
@@ -23,6 +24,8 @@ pub(crate) struct Widest {
     feed_forward: usize,
     /// Experts of a row.
     used: usize,
+    /// What queries are multiplied by.
+    pub(crate) temperature: Option<Temperature>,
     /// Whether experts are chosen already, and did not read their input yet.
     is_routed: bool,
 }
@@ -42,6 +45,7 @@ impl Widest {
     pub(crate) fn see(&mut self, operation: &OpView<'_>) {
         match operation {
             OpView::Qkv(view) => self.heads = self.heads.max(view.width),
+            OpView::NormRotate(view) => self.temperature = self.temperature.or(view.temperature),
             OpView::Attend(view) => {
                 self.attention = self.attention.max(view.heads * view.head_dim);
                 self.part = self.part.max(view.heads * (view.head_dim + 2));

@@ -108,7 +108,7 @@ impl<'m> Lowering<'m> {
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
-                self.angles = view.width();
+                self.angles = view.width() + usize::from(self.largest.temperature.is_some());
                 self.widen(Place::Angles, self.angles);
                 Ok(())
             }
@@ -181,14 +181,16 @@ impl<'m> Lowering<'m> {
     }
 
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
-        self.widen(Place::Heads, view.width);
+        // As wide as in the layer that has most.
+        let width = self.largest.heads;
+        self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
         let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
         let placed = if alike { self.arena.together(&matrices) } else { None };
         let Some((buffer, starts)) = placed else {
             for (column, matrix) in parts {
-                self.matrix(&matrix, Place::Heads, view.width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
+                self.matrix(&matrix, Place::Heads, width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
             }
             return Ok(());
         };
@@ -201,7 +203,7 @@ impl<'m> Lowering<'m> {
                 bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
             };
         }
-        self.linear(matrices[0], buffer, Place::Heads, view.width, params)
+        self.linear(matrices[0], buffer, Place::Heads, width, params)
     }
 
     fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {

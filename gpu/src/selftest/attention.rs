@@ -45,23 +45,27 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     let both = head_norms::QUERIES | head_norms::KEYS;
     let (whole, own, centers) = (head_norms::WHOLE_ROW, head_norms::OWN_WEIGHTS, head_norms::CENTERS);
     let (adjacent, halves) = (RopePairs::Adjacent, RopePairs::Halves);
+    let (values, of_keys) = (head_norms::VALUES, head_norms::VALUES | head_norms::KEYS_AS_VALUES);
+    // How heads are rotated, their norms, the clamp, whether queries have a temperature.
     let ways = [
-        (adjacent, 0, 0.0),
-        (halves, both, 0.0),
-        (halves, head_norms::KEYS, 1.5),
-        (adjacent, both | head_norms::AFTER_ROTATION, 0.0),
-        (halves, both | whole, 1.5),
-        (adjacent, both | own | centers, 0.0),
-        (halves, both | whole | centers, 0.0),
+        (adjacent, 0, 0.0, false),
+        (halves, both, 0.0, false),
+        (halves, head_norms::KEYS, 1.5, true),
+        (adjacent, both | head_norms::AFTER_ROTATION, 0.0, false),
+        (halves, both | whole, 1.5, false),
+        (adjacent, both | own | centers, 0.0, false),
+        (halves, both | whole | centers, 0.0, true),
+        (adjacent, both | whole | values, 1.5, false),
+        (halves, both | of_keys, 1.5, false),
     ];
     for (index, &(dim, element)) in
         bench.some(&shapes).iter().enumerate().filter(|(_, (_, element))| are_built(*element))
     {
         // What becomes of the heads afterwards has nothing to do with their norms.
         let ways = if index < 2 { &ways[..] } else { &ways[..4] };
-        for &(pairs, norms, clamp) in ways {
+        for &(pairs, norms, clamp, falls) in ways {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-            store_case(bench, random, heads, pairs, norms, clamp).await?;
+            store_case(bench, random, heads, pairs, norms, clamp, falls).await?;
         }
     }
     for case in bench.some(&cases()).iter().filter(|case| are_built(case.element)) {
@@ -86,6 +90,7 @@ async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Res
         k_norm: NONE,
         turned: turned as u32,
         rotation_stride: turned as u32,
+        temperature: NONE,
         shape: heads.shape(),
         scores: world.scores(2),
         ..Store::zeroed()
@@ -135,6 +140,7 @@ async fn store_case(
     pairs: RopePairs,
     norms: u32,
     clamp: f32,
+    falls: bool,
 ) -> Result<(), GpuError> {
     let (rows, first, turned, dim) = (21, 6, (heads.dim - 8) & !1, heads.dim);
     let table = [9, 9, 2, 0, 1];
@@ -142,7 +148,9 @@ async fn store_case(
     // Weights of queries and keys, then biases.
     let sizes = [heads.heads * dim, heads.kv_heads * dim];
     let starts = [0, sizes[0], sizes[0] + sizes[1], 2 * sizes[0] + sizes[1]];
-    let (rotations, vector) = (random.moderate(rows * turned), random.moderate(2 * (sizes[0] + sizes[1])));
+    // Behind the angles is what queries are multiplied by.
+    let stride = turned + 1;
+    let (rotations, vector) = (random.moderate(rows * stride), random.moderate(2 * (sizes[0] + sizes[1])));
     let (weighs, has_biases) = (norms & head_norms::QUERIES != 0, norms & head_norms::CENTERS != 0);
     let at = |is: bool, start: usize| if is { start as u32 } else { NONE };
     let mut pool: Vec<u32> = (0..heads.pool(3)).map(|_| random.bits() as u32).collect();
@@ -152,7 +160,7 @@ async fn store_case(
         k_norm: at(weighs, starts[1]),
         turned: turned as u32,
         halves: u32::from(pairs == RopePairs::Halves),
-        rotation_stride: turned as u32,
+        rotation_stride: stride as u32,
         rotation_at: 0,
         epsilon: 1e-6,
         norms,
@@ -160,7 +168,8 @@ async fn store_case(
         clamp: clamp.to_bits(),
         q_bias: at(has_biases, starts[2]),
         k_bias: at(has_biases, starts[3]),
-        unused: [0; 3],
+        temperature: at(falls, turned),
+        unused: [0; 2],
         shape: heads.shape(),
         scores: Scores { queries: qkv.len() as u32, ..Scores::zeroed() },
     };
@@ -182,12 +191,19 @@ async fn store_case(
             *x = x.clamp(-clamp, clamp)
         }
     };
-    for (index, (row, rotation)) in row_values.chunks_mut(heads.width()).zip(rotations.chunks(turned)).enumerate() {
+    for (index, (row, rotation)) in row_values.chunks_mut(heads.width()).zip(rotations.chunks(stride)).enumerate() {
+        let (rotation, factor) = rotation.split_at(turned);
         let (q, kv) = row.split_at_mut(heads.heads * dim);
         let (k, v) = kv.split_at(heads.kv_heads * dim);
         // Keys and values go to the pool only.
         let (mut k, mut v) = (k.to_vec(), v.to_vec());
         q.iter_mut().chain(&mut k).chain(&mut v).for_each(clamped);
+        if norms & head_norms::KEYS_AS_VALUES != 0 {
+            v.copy_from_slice(&k);
+        }
+        if norms & head_norms::VALUES != 0 {
+            norm_heads(norms & head_norms::CENTERS, (&[], &[]), dim, &mut v);
+        }
         let of = |is: bool, part: usize| if is { &vector[starts[part]..] } else { &[] };
         let q_norm = (of(true, 0), of(has_biases, 2));
         let k_norm = (of(weighs, 1), of(has_biases, 3));
@@ -200,6 +216,9 @@ async fn store_case(
             if is_normed && after {
                 norm_heads(norms, weights, dim, part);
             }
+        }
+        if falls {
+            q.iter_mut().for_each(|q| *q *= factor[0]);
         }
         queries.extend_from_slice(q);
         let position = first + index;
