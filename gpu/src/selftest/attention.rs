@@ -150,7 +150,9 @@ async fn store_case(
     let starts = [0, sizes[0], sizes[0] + sizes[1], 2 * sizes[0] + sizes[1]];
     // Behind the angles is what queries are multiplied by.
     let stride = turned + 1;
-    let (rotations, vector) = (random.moderate(rows * stride), random.moderate(2 * (sizes[0] + sizes[1])));
+    let (mut rotations, vector) = (random.moderate(rows * stride), random.moderate(2 * (sizes[0] + sizes[1])));
+    // At most 1: a subnormal query, which a device may flush, must not become a normal one.
+    rotations.iter_mut().skip(turned).step_by(stride).for_each(|factor| *factor = random.uniform());
     let (weighs, has_biases) = (norms & head_norms::QUERIES != 0, norms & head_norms::CENTERS != 0);
     let at = |is: bool, start: usize| if is { start as u32 } else { NONE };
     let mut pool: Vec<u32> = (0..heads.pool(3)).map(|_| random.bits() as u32).collect();
