@@ -18,6 +18,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 #[cfg(not(target_arch = "wasm32"))]
 use gleed::device::Choosing;
 use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView};
+use gleed::nn::Temperature;
 
 use crate::catalog::Kernel;
 use crate::error::GpuError;
@@ -45,6 +46,7 @@ pub struct GpuDevice<'g, 'm> {
     #[cfg(not(target_arch = "wasm32"))]
     choices: [Bound; 2],
     rotary: Option<RotaryView<'m>>,
+    temperature: Option<Temperature>,
     frequencies: Vec<f64>,
     pools: Vec<Pool>,
     steps: usize,
@@ -129,6 +131,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             #[cfg(not(target_arch = "wasm32"))]
             choices,
             rotary: plan.rotary,
+            temperature: plan.temperature,
             frequencies,
             pools: plan.pools,
             steps: plan.steps,
@@ -244,15 +247,18 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         written
     }
 
-    /// Cosines and sines of the rows, which are computed in f64 here.
+    /// Cosines and sines of the rows, and what queries are multiplied by, which are computed in f64 here.
     fn write_angles(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
         let Some(rotary) = &self.rotary else { return Ok(()) };
-        let width = rotary.width();
+        let width = rotary.width() + usize::from(self.temperature.is_some());
         self.angles.clear();
         self.angles.resize(batch.rows.len() * width, 0.0);
         for (row, out) in batch.rows.iter().zip(self.angles.chunks_exact_mut(width.max(1))) {
             let filled = rotary.angles(row.position as usize, &self.frequencies, out);
             filled.ok_or(GpuError::Mismatch("cosines and sines"))?;
+            if let (Some(temperature), Some(last)) = (self.temperature, out.last_mut()) {
+                *last = temperature.factor(row.position as usize);
+            }
         }
         self.gpu.hardware.write(self.buffer(Place::Angles)?, 0, cast_slice(&self.angles))
     }

@@ -122,7 +122,8 @@ pub(crate) struct Linear {
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
     pub(crate) experts: Experts,
-    pub(crate) unused: u32,
+    /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for none.
+    pub(crate) gates: u32,
     pub(crate) segments: [Segment; 3],
 }
 
@@ -167,14 +168,35 @@ pub(crate) struct Store {
     pub(crate) rotation_stride: u32,
     pub(crate) rotation_at: u32,
     pub(crate) epsilon: f32,
-    /// 1 for queries, 2 for keys; 4 where that is after the rotation.
+    /// Of `head_norms`.
     pub(crate) norms: u32,
     pub(crate) flag: u32,
     /// The largest magnitude, 0 for any.
     pub(crate) clamp: u32,
-    pub(crate) unused: u32,
+    pub(crate) q_bias: u32,
+    pub(crate) k_bias: u32,
+    /// Where a row's angles have what queries are multiplied by at last.
+    pub(crate) temperature: u32,
+    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
+}
+
+/// Which heads are normed, and how.
+pub(crate) mod head_norms {
+    pub(crate) const QUERIES: u32 = 1;
+    pub(crate) const KEYS: u32 = 2;
+    pub(crate) const AFTER_ROTATION: u32 = 4;
+    /// All heads of queries are one row, and all of keys.
+    pub(crate) const WHOLE_ROW: u32 = 8;
+    /// Each head has weights of its own.
+    pub(crate) const OWN_WEIGHTS: u32 = 16;
+    /// By mean and standard deviation.
+    pub(crate) const CENTERS: u32 = 32;
+    /// Each head of values, without weights.
+    pub(crate) const VALUES: u32 = 64;
+    /// Values are the keys as they are before their norm.
+    pub(crate) const KEYS_AS_VALUES: u32 = 128;
 }
 
 /// `chunk.wgsl`

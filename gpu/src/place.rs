@@ -38,7 +38,7 @@ impl Place {
             Self::Residual => "residual stream",
             Self::Input(_) => "inputs of matrices",
             Self::Heads => "queries, keys and values, and sums of chunks",
-            Self::Attention => "results of attention",
+            Self::Attention => "results of attention, activations of an expert of all rows",
             Self::FeedForward => "feed-forward activations",
             Self::Largest(_) => "largest activations",
             Self::Branch => "branch, and what experts give",
@@ -63,6 +63,7 @@ impl Place {
 /// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Activations {
+    /// The results of attention; later in the layer the activations of an expert that every row goes through.
     Attention,
     FeedForward,
 }

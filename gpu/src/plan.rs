@@ -1,6 +1,7 @@
 //! What a model needs of a device, before anything is created there.
 
 use gleed::device::{OpView, RotaryView};
+use gleed::nn::Temperature;
 use gleed::{Model, Plan};
 
 use crate::adapter::Limits;
@@ -32,6 +33,8 @@ pub struct DevicePlan<'m> {
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
+    /// What queries are multiplied by: of each row it lies behind the angles.
+    pub(crate) temperature: Option<Temperature>,
     pub(crate) pools: Vec<Pool>,
     /// Steps of the program, layers, rows of a batch, logits of a row, rows that can have them.
     pub(crate) steps: usize,
@@ -101,6 +104,7 @@ impl<'m> DevicePlan<'m> {
             uploads: arena.uploads,
             vectors: vectors.0,
             rotary,
+            temperature: widest.temperature,
             pools,
             steps,
             layers,

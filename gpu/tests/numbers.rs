@@ -132,6 +132,7 @@ fn functions_equal_the_scalar_ones() {
             ("bitcast<u32>(gelu_tanh(x))", |x, _| num::gelu_tanh(x).to_bits()),
             ("bitcast<u32>(gelu_erf(x))", |x, _| num::gelu_erf(x).to_bits()),
             ("bitcast<u32>(squared_relu(x))", |x, _| num::squared_relu(x).to_bits()),
+            ("bitcast<u32>(sigmoid(x))", |x, _| num::sigmoid(x).to_bits()),
             ("bitcast<u32>(limited(x))", |x, _| num::limited(x).to_bits()),
             ("bitcast<u32>(limited_silu(x))", |x, _| num::limited_silu(x).to_bits()),
             ("bitcast<u32>(tanh_of(x))", |x, _| num::tanh(x).to_bits()),

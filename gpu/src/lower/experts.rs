@@ -7,7 +7,7 @@ use super::{Lowering, factor, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, mode};
-use crate::place::{Place, Shaped};
+use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
 
 /// The most workgroups in a direction.
@@ -15,12 +15,20 @@ const WORKGROUPS: usize = 65_535;
 
 impl<'m> Lowering<'m> {
     pub(super) fn route(&mut self, view: &RouteView<'m>) -> Result<(), GpuError> {
-        if view.shared_gate.is_some() {
-            return refused("an expert that every row goes through");
+        if self.attention_waits {
+            return refused("experts beside attention");
         }
-        let experts = view.router.weights.rows();
+        self.is_routed = true;
+        let (experts, how) = (view.router.weights.rows(), Linear { mode: mode::SET, ..Linear::zeroed() });
         self.widen(Place::Router, experts);
-        self.matrix(&view.router, Place::Router, experts, 0, Linear { mode: mode::SET, ..Linear::zeroed() })
+        self.matrix(&view.router, Place::Router, experts, 0, how)?;
+        self.gates = 0;
+        let Some(gate) = &view.shared_gate else { return Ok(()) };
+        // Of a row each, behind the activations of all rows.
+        let behind = self.largest.width(Activations::Attention);
+        self.widen(Place::Attention, behind + 1);
+        self.gates = (self.layout.rows * behind) as u32;
+        self.matrix(gate, Place::Attention, 1, self.gates as usize, how)
     }
 
     pub(super) fn choose(&mut self, view: &ChooseView<'m>) -> Result<(), GpuError> {
@@ -64,6 +72,7 @@ impl<'m> Lowering<'m> {
         if view.gate.all.weights.dtype() != view.up.all.weights.dtype() || view.gate.rows != view.up.rows {
             return refused("gates of another element type");
         }
+        self.is_routed = false;
         let width = view.up.count;
         self.widen(Place::FeedForward, self.used * width);
         let how = Linear { mode: mode::GATE, activation: activation as u32, ..Linear::zeroed() };

@@ -2,12 +2,13 @@
 
 use bytemuck::{Pod, Zeroable};
 use gleed::device::{AttendView, HeadNormView, NormRotateView, StoreView};
+use gleed::kernels::NormKind;
 use gleed::nn::RopePairs;
 
 use super::{Lowering, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::params::{Attend, NONE, Scores, Shape, Store};
+use crate::params::{Attend, NONE, Scores, Shape, Store, head_norms};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ELEMENTS, scores};
 
@@ -15,24 +16,24 @@ impl<'m> Lowering<'m> {
     pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
         let Some(heads) = self.heads.take() else { return refused("keys without norms and rotation") };
         let Some(to) = view.to else { return refused("keys and values of another layer") };
-        check_heads(&heads)?;
-        let (q_norm, k_norm) = (self.head_norm(heads.q_norm.as_ref())?, self.head_norm(heads.k_norm.as_ref())?);
-        let epsilon = heads.q_norm.as_ref().or(heads.k_norm.as_ref()).map_or(0.0, |norm| norm.norm.epsilon);
-        let norms = u32::from(q_norm.is_some()) + 2 * u32::from(k_norm.is_some());
+        let norms = self.head_norms(&heads)?;
         let (shape, pool) = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
         let params = Store {
             zero: 0,
-            q_norm: q_norm.unwrap_or(NONE),
-            k_norm: k_norm.unwrap_or(NONE),
+            q_norm: norms.weights[0],
+            k_norm: norms.weights[1],
             turned: heads.rotation.len() as u32,
             halves: u32::from(heads.pairs == RopePairs::Halves),
             rotation_stride: self.angles as u32,
             rotation_at: heads.rotation.start as u32,
-            epsilon,
-            norms: if norms == 0 { 0 } else { norms + 4 * u32::from(heads.norm_after_rotation) },
+            epsilon: norms.epsilon,
+            norms: norms.which,
             flag: self.flag,
             clamp: if heads.clamp > 0.0 { heads.clamp.to_bits() } else { 0 },
-            unused: 0,
+            q_bias: norms.biases[0],
+            k_bias: norms.biases[1],
+            temperature: self.temperature(&heads)?,
+            unused: [0; 2],
             shape,
             // Attention says them.
             scores: Scores::zeroed(),
@@ -79,6 +80,7 @@ impl<'m> Lowering<'m> {
             Place::Vectors,
         ];
         self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
+        self.attention_waits = true;
         Ok(())
     }
 
@@ -141,25 +143,75 @@ impl<'m> Lowering<'m> {
         Ok((shape, part.place(group)))
     }
 
-    /// Where the weights of the norm of heads begin; none without a norm.
-    fn head_norm(&mut self, norm: Option<&HeadNormView<'m>>) -> Result<Option<u32>, GpuError> {
-        let Some(norm) = norm else { return Ok(None) };
-        if norm.whole_row || norm.weights.rows() > 1 {
-            return refused("norms of heads with weights of their own");
+    /// The column of a row's angles that has what queries are multiplied by; none where they are not.
+    fn temperature(&self, heads: &NormRotateView<'m>) -> Result<u32, GpuError> {
+        if heads.temperature.is_none() {
+            return Ok(NONE);
         }
-        self.rms_weight(&norm.norm).map(Some)
+        if heads.temperature != self.largest.temperature {
+            return refused("several temperatures of queries");
+        }
+        match self.angles.checked_sub(1) {
+            Some(last) => Ok(last as u32),
+            None => refused("temperatures of queries that are not rotated"),
+        }
+    }
+
+    /// The norms of queries, keys and values.
+    fn head_norms(&mut self, heads: &NormRotateView<'m>) -> Result<HeadNorms, GpuError> {
+        let mut norms = HeadNorms { which: 0, epsilon: 0.0, weights: [NONE; 2], biases: [NONE; 2] };
+        let parts =
+            [(&heads.q_norm, heads.heads, head_norms::QUERIES), (&heads.k_norm, heads.kv_heads, head_norms::KEYS)];
+        let mut how = None;
+        for (index, (norm, count, part)) in parts.into_iter().enumerate() {
+            let Some(norm) = norm else { continue };
+            let own = !norm.whole_row && norm.weights.rows() > 1;
+            if own && norm.weights.rows() < count {
+                return Err(GpuError::Mismatch("weights of the norms of heads"));
+            }
+            let bits = kind_of(norm, own);
+            if *how.get_or_insert(bits) != bits {
+                return refused("norms of queries that are unlike those of keys");
+            }
+            let weights = if own { norm.weights.bytes() } else { norm.norm.weight };
+            norms.which |= part | bits;
+            norms.epsilon = norm.norm.epsilon;
+            norms.weights[index] = self.vectors.add(weights).unwrap_or(NONE);
+            norms.biases[index] = self.vectors.add(norm.norm.bias).unwrap_or(NONE);
+        }
+        if let Some(norm) = &heads.v_norm {
+            let centers = if norm.kind == NormKind::Layer { head_norms::CENTERS } else { 0 };
+            if how.is_some_and(|bits| bits & head_norms::CENTERS != centers) || !norm.weight.is_empty() {
+                return refused("norms of values that are unlike those of keys");
+            }
+            norms.which |= head_norms::VALUES | centers;
+            norms.epsilon = norm.epsilon;
+        }
+        if heads.keys_as_values {
+            norms.which |= head_norms::KEYS_AS_VALUES;
+        }
+        if norms.which != 0 && heads.norm_after_rotation {
+            if norms.which & head_norms::WHOLE_ROW != 0 {
+                return refused("norms of a whole row of heads after the rotation");
+            }
+            norms.which |= head_norms::AFTER_ROTATION;
+        }
+        Ok(norms)
     }
 }
 
-/// What a kernel does with heads, it does with all of them alike.
-fn check_heads(heads: &NormRotateView<'_>) -> Result<(), GpuError> {
-    let what = [
-        (heads.v_norm.is_some(), "norms of values"),
-        (heads.keys_as_values, "values that are the keys"),
-        (heads.temperature.is_some(), "temperatures of queries"),
-    ];
-    match what.into_iter().find(|(is, _)| *is) {
-        Some((_, what)) => refused(what),
-        None => Ok(()),
-    }
+/// The norms of queries and keys: which, of `head_norms`, and where weights and biases begin among the vectors.
+struct HeadNorms {
+    which: u32,
+    epsilon: f32,
+    weights: [u32; 2],
+    biases: [u32; 2],
+}
+
+/// How heads are normed, of `head_norms`.
+fn kind_of(norm: &HeadNormView<'_>, own: bool) -> u32 {
+    let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+    bit(norm.whole_row, head_norms::WHOLE_ROW)
+        | bit(own, head_norms::OWN_WEIGHTS)
+        | bit(norm.norm.kind == NormKind::Layer, head_norms::CENTERS)
 }

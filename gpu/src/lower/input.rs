@@ -3,6 +3,7 @@
 use bytemuck::Zeroable;
 use gleed::device::{ActivationSource, InputView, OpView};
 use gleed::kernels::Norm;
+use gleed::nn::Temperature;
 
 use super::{Lowering, refused, words_of};
 use crate::catalog::Kernel;
@@ -23,6 +24,10 @@ pub(crate) struct Widest {
     feed_forward: usize,
     /// Experts of a row.
     used: usize,
+    /// What queries are multiplied by.
+    pub(crate) temperature: Option<Temperature>,
+    /// Whether experts are chosen already, and did not read their input yet.
+    is_routed: bool,
 }
 
 /// The buffer of heads: queries, keys and values of the rows of a batch come first.
@@ -40,13 +45,19 @@ impl Widest {
     pub(crate) fn see(&mut self, operation: &OpView<'_>) {
         match operation {
             OpView::Qkv(view) => self.heads = self.heads.max(view.width),
+            OpView::NormRotate(view) => self.temperature = self.temperature.or(view.temperature),
             OpView::Attend(view) => {
                 self.attention = self.attention.max(view.heads * view.head_dim);
                 self.part = self.part.max(view.heads * (view.head_dim + 2));
             }
-            OpView::GateUp(view) => self.feed_forward = self.feed_forward.max(view.up.weights.rows()),
+            OpView::GateUp(view) => {
+                let width = if self.is_routed { &mut self.attention } else { &mut self.feed_forward };
+                *width = view.up.weights.rows().max(*width);
+            }
+            OpView::Route(_) => self.is_routed = true,
             OpView::Choose(view) => self.used = view.used,
             OpView::ExpertGateUp(view) => {
+                self.is_routed = false;
                 let width = view.up.count.next_multiple_of(32) * self.used;
                 self.feed_forward = self.feed_forward.max(width);
             }
@@ -65,12 +76,17 @@ impl Widest {
         HeadsLayout { rows, queries, parts, chunks, words: parts + chunks * chunk }
     }
 
+    /// Elements of a row.
+    pub(super) fn width(&self, activations: Activations) -> usize {
+        match activations {
+            Activations::Attention => self.attention,
+            Activations::FeedForward => self.feed_forward,
+        }
+    }
+
     /// Words of a row of largest magnitudes, of 32 elements each.
     pub(super) fn words(&self, activations: Activations) -> usize {
-        match activations {
-            Activations::Attention => self.attention.div_ceil(32),
-            Activations::FeedForward => self.feed_forward.div_ceil(32),
-        }
+        self.width(activations).div_ceil(32)
     }
 }
 
@@ -79,6 +95,9 @@ impl<'m> Lowering<'m> {
     pub(super) fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
         let norm = norm.map_or(Input { weight: NONE, bias: NONE, ..Input::zeroed() }, |norm| self.normed(norm));
         self.raw = None;
+        if self.is_routed {
+            return refused("another input beside experts");
+        }
         if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
             self.add_branch();
         }
@@ -118,7 +137,11 @@ impl<'m> Lowering<'m> {
     fn emit_input(&mut self, params: Input, to: Place) {
         let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
         let kinds = [Activations::Attention, Activations::FeedForward];
-        let largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        let mut largest = kinds.map(|kind| self.largest.words(kind) as u32);
+        // Those of results that no matrix has read stay.
+        if self.attention_waits {
+            largest[0] = 0;
+        }
         let params = Input { n: self.hidden as u32, flag: self.flag, branch, largest, ..params };
         let [attention, feed_forward] = kinds.map(Place::Largest);
         let buffers = [Place::Residual, Place::Branch, Place::Vectors, to, Place::Flags, attention, feed_forward];
@@ -129,13 +152,14 @@ impl<'m> Lowering<'m> {
     pub(super) fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
         self.raw = match from {
             ActivationSource::Residual => return self.input(input, None),
-            ActivationSource::FeedForward => Some(Activations::FeedForward),
+            ActivationSource::FeedForward | ActivationSource::SharedExpert => Some(self.activated),
             ActivationSource::Attention { sinks } => {
                 self.add_sinks(sinks)?;
+                self.attention_waits = false;
                 Some(Activations::Attention)
             }
             ActivationSource::Experts => Some(Activations::FeedForward),
-            _ => return refused("an expert that every row goes through"),
+            _ => return refused("activations of another kind"),
         };
         self.add_branch();
         Ok(())

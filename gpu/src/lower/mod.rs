@@ -42,6 +42,14 @@ pub(crate) struct Lowering<'m> {
     largest: Widest,
     /// The activations that the next matrices read; none where these were quantized.
     raw: Option<Activations>,
+    /// Where the last activation functions wrote.
+    activated: Activations,
+    /// Whether no matrix has read the results of attention yet.
+    attention_waits: bool,
+    /// Whether experts still have to read the input that chose them.
+    is_routed: bool,
+    /// Where the logits are that gate the expert of all rows, among its activations; 0 for none.
+    gates: u32,
     /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
@@ -74,6 +82,10 @@ impl<'m> Lowering<'m> {
             used: 0,
             largest,
             raw: None,
+            activated: Activations::FeedForward,
+            attention_waits: false,
+            is_routed: false,
+            gates: 0,
             branch: None,
             step: 0,
             rows: Rows::All,
@@ -96,7 +108,7 @@ impl<'m> Lowering<'m> {
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
-                self.angles = view.width();
+                self.angles = view.width() + usize::from(self.largest.temperature.is_some());
                 self.widen(Place::Angles, self.angles);
                 Ok(())
             }
@@ -169,14 +181,16 @@ impl<'m> Lowering<'m> {
     }
 
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
-        self.widen(Place::Heads, view.width);
+        // As wide as in the layer that has most.
+        let width = self.largest.heads;
+        self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
         let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
         let placed = if alike { self.arena.together(&matrices) } else { None };
         let Some((buffer, starts)) = placed else {
             for (column, matrix) in parts {
-                self.matrix(&matrix, Place::Heads, view.width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
+                self.matrix(&matrix, Place::Heads, width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
             }
             return Ok(());
         };
@@ -189,7 +203,7 @@ impl<'m> Lowering<'m> {
                 bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
             };
         }
-        self.linear(matrices[0], buffer, Place::Heads, view.width, params)
+        self.linear(matrices[0], buffer, Place::Heads, width, params)
     }
 
     fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {
@@ -197,7 +211,9 @@ impl<'m> Lowering<'m> {
             BranchEnd::Residual { scale } => (Place::Residual, mode::ADD, scale),
             BranchEnd::Branch => (Place::Branch, mode::SET, 1.0),
         };
-        self.matrix(matrix, place, self.hidden, 0, Linear { mode, factor: factor(scale), ..Linear::zeroed() })
+        self.matrix(matrix, place, self.hidden, 0, Linear { mode, factor: factor(scale), ..Linear::zeroed() })?;
+        self.raw = None;
+        Ok(())
     }
 
     fn gate_up(&mut self, view: &GateUpView<'m>) -> Result<(), GpuError> {
@@ -205,10 +221,14 @@ impl<'m> Lowering<'m> {
             return refused("an activation function");
         };
         let (width, activation) = (view.up.weights.rows(), activation as u32);
-        self.widen(Place::FeedForward, width);
+        // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
+        let (to, gates) =
+            if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
+        self.activated = to;
+        self.widen(to.place(), width);
         let Some(gate) = view.gate else {
-            let params = Linear { mode: mode::ACTIVATE, activation, ..Linear::zeroed() };
-            return self.matrix(&view.up, Place::FeedForward, width, 0, params);
+            let params = Linear { mode: mode::ACTIVATE, activation, gates, ..Linear::zeroed() };
+            return self.matrix(&view.up, to.place(), width, 0, params);
         };
         if gate.weights.dtype() != view.up.weights.dtype() {
             return refused("gates of another element type");
@@ -225,12 +245,12 @@ impl<'m> Lowering<'m> {
             let Some((buffer, starts)) = self.arena.together(&[gate, up]) else {
                 return Err(GpuError::Mismatch("a pair of matrices"));
             };
-            let mut params = Linear { mode: mode::GATE, activation, ..Linear::zeroed() };
+            let mut params = Linear { mode: mode::GATE, activation, gates, ..Linear::zeroed() };
             for ((segment, bias), at) in params.segments.iter_mut().zip(biases).zip(starts) {
                 let bias = bias.map_or(NONE, |bias| bias + first as u32);
                 *segment = Segment { at: at as u32, outputs: rows as u32, y_at: first as u32, bias };
             }
-            self.linear(gate, buffer, Place::FeedForward, width, params)?;
+            self.linear(gate, buffer, to.place(), width, params)?;
         }
         Ok(())
     }
@@ -289,7 +309,8 @@ impl<'m> Lowering<'m> {
         let is_shared = params.experts.used == 0;
         let activations = match params.mode {
             mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
-            mode::GATE | mode::ACTIVATE => Activations::FeedForward,
+            mode::GATE | mode::ACTIVATE if to == Place::FeedForward => Activations::FeedForward,
+            mode::GATE | mode::ACTIVATE => Activations::Attention,
             _ => self.raw.unwrap_or(Activations::Attention),
         };
         let (from, x_stride) = match self.raw {
@@ -320,7 +341,7 @@ impl<'m> Lowering<'m> {
     /// Where the weights are of a norm that can only be RMSNorm.
     fn rms_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
-            return refused("LayerNorm of heads, or of a branch");
+            return refused("LayerNorm of a branch");
         }
         Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
     }

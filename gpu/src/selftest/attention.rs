@@ -11,7 +11,7 @@ use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, NONE, Scores, Store};
+use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, NONE, Scores, Store, head_norms};
 
 /// A batch of rows of one sequence, at successive positions.
 fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
@@ -42,11 +42,30 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
         (64, [f32, q4]),
         (43, [q4, f32]),
     ];
-    for &(dim, element) in bench.some(&shapes).iter().filter(|(_, element)| are_built(*element)) {
-        let (adjacent, halves) = (RopePairs::Adjacent, RopePairs::Halves);
-        for (pairs, norms, clamp) in [(adjacent, 0, 0.0), (halves, 3, 0.0), (halves, 2, 1.5), (adjacent, 7, 0.0)] {
+    let both = head_norms::QUERIES | head_norms::KEYS;
+    let (whole, own, centers) = (head_norms::WHOLE_ROW, head_norms::OWN_WEIGHTS, head_norms::CENTERS);
+    let (adjacent, halves) = (RopePairs::Adjacent, RopePairs::Halves);
+    let (values, of_keys) = (head_norms::VALUES, head_norms::VALUES | head_norms::KEYS_AS_VALUES);
+    // How heads are rotated, their norms, the clamp, whether queries have a temperature.
+    let ways = [
+        (adjacent, 0, 0.0, false),
+        (halves, both, 0.0, false),
+        (halves, head_norms::KEYS, 1.5, true),
+        (adjacent, both | head_norms::AFTER_ROTATION, 0.0, false),
+        (halves, both | whole, 1.5, false),
+        (adjacent, both | own | centers, 0.0, false),
+        (halves, both | whole | centers, 0.0, true),
+        (adjacent, both | whole | values, 1.5, false),
+        (halves, both | of_keys, 1.5, false),
+    ];
+    for (index, &(dim, element)) in
+        bench.some(&shapes).iter().enumerate().filter(|(_, (_, element))| are_built(*element))
+    {
+        // What becomes of the heads afterwards has nothing to do with their norms.
+        let ways = if index < 2 { &ways[..] } else { &ways[..4] };
+        for &(pairs, norms, clamp, falls) in ways {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-            store_case(bench, random, heads, pairs, norms, clamp).await?;
+            store_case(bench, random, heads, pairs, norms, clamp, falls).await?;
         }
     }
     for case in bench.some(&cases()).iter().filter(|case| are_built(case.element)) {
@@ -71,6 +90,7 @@ async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Res
         k_norm: NONE,
         turned: turned as u32,
         rotation_stride: turned as u32,
+        temperature: NONE,
         shape: heads.shape(),
         scores: world.scores(2),
         ..Store::zeroed()
@@ -120,25 +140,38 @@ async fn store_case(
     pairs: RopePairs,
     norms: u32,
     clamp: f32,
+    falls: bool,
 ) -> Result<(), GpuError> {
     let (rows, first, turned, dim) = (21, 6, (heads.dim - 8) & !1, heads.dim);
     let table = [9, 9, 2, 0, 1];
     let qkv: Vec<f32> = (0..rows).flat_map(|_| random.row(heads.width())).map(|x| x.clamp(-999.0, 999.0)).collect();
-    let (rotations, vector) = (random.moderate(rows * turned), random.moderate(2 * dim));
+    // Weights of queries and keys, then biases.
+    let sizes = [heads.heads * dim, heads.kv_heads * dim];
+    let starts = [0, sizes[0], sizes[0] + sizes[1], 2 * sizes[0] + sizes[1]];
+    // Behind the angles is what queries are multiplied by.
+    let stride = turned + 1;
+    let (mut rotations, vector) = (random.moderate(rows * stride), random.moderate(2 * (sizes[0] + sizes[1])));
+    // At most 1: a subnormal query, which a device may flush, must not become a normal one.
+    rotations.iter_mut().skip(turned).step_by(stride).for_each(|factor| *factor = random.uniform());
+    let (weighs, has_biases) = (norms & head_norms::QUERIES != 0, norms & head_norms::CENTERS != 0);
+    let at = |is: bool, start: usize| if is { start as u32 } else { NONE };
     let mut pool: Vec<u32> = (0..heads.pool(3)).map(|_| random.bits() as u32).collect();
     let params = Store {
         zero: 0,
         q_norm: 0,
-        k_norm: if norms & 1 == 0 { NONE } else { dim as u32 },
+        k_norm: at(weighs, starts[1]),
         turned: turned as u32,
         halves: u32::from(pairs == RopePairs::Halves),
-        rotation_stride: turned as u32,
+        rotation_stride: stride as u32,
         rotation_at: 0,
         epsilon: 1e-6,
         norms,
         flag: 0,
         clamp: clamp.to_bits(),
-        unused: 0,
+        q_bias: at(has_biases, starts[2]),
+        k_bias: at(has_biases, starts[3]),
+        temperature: at(falls, turned),
+        unused: [0; 2],
         shape: heads.shape(),
         scores: Scores { queries: qkv.len() as u32, ..Scores::zeroed() },
     };
@@ -160,24 +193,34 @@ async fn store_case(
             *x = x.clamp(-clamp, clamp)
         }
     };
-    for (index, (row, rotation)) in row_values.chunks_mut(heads.width()).zip(rotations.chunks(turned)).enumerate() {
+    for (index, (row, rotation)) in row_values.chunks_mut(heads.width()).zip(rotations.chunks(stride)).enumerate() {
+        let (rotation, factor) = rotation.split_at(turned);
         let (q, kv) = row.split_at_mut(heads.heads * dim);
         let (k, v) = kv.split_at(heads.kv_heads * dim);
         // Keys and values go to the pool only.
         let (mut k, mut v) = (k.to_vec(), v.to_vec());
         q.iter_mut().chain(&mut k).chain(&mut v).for_each(clamped);
-        let k_weight = if norms & 1 == 0 { &[] } else { &vector[dim..] };
-        for (part, bit, weight) in [(&mut *q, 1, &vector[..dim]), (&mut k, 2, k_weight)] {
-            for head in part.chunks_mut(dim) {
-                let (is_normed, after) = (norms & bit != 0, norms & 4 != 0);
-                if is_normed && !after {
-                    norm(weight, head);
-                }
-                rotate(head, rotation, pairs);
-                if is_normed && after {
-                    norm(weight, head);
-                }
+        if norms & head_norms::KEYS_AS_VALUES != 0 {
+            v.copy_from_slice(&k);
+        }
+        if norms & head_norms::VALUES != 0 {
+            norm_heads(norms & head_norms::CENTERS, (&[], &[]), dim, &mut v);
+        }
+        let of = |is: bool, part: usize| if is { &vector[starts[part]..] } else { &[] };
+        let q_norm = (of(true, 0), of(has_biases, 2));
+        let k_norm = (of(weighs, 1), of(has_biases, 3));
+        for (part, bit, weights) in [(&mut *q, head_norms::QUERIES, q_norm), (&mut k, head_norms::KEYS, k_norm)] {
+            let (is_normed, after) = (norms & bit != 0, norms & head_norms::AFTER_ROTATION != 0);
+            if is_normed && !after {
+                norm_heads(norms, weights, dim, part);
             }
+            part.chunks_mut(dim).for_each(|head| rotate(head, rotation, pairs));
+            if is_normed && after {
+                norm_heads(norms, weights, dim, part);
+            }
+        }
+        if falls {
+            q.iter_mut().for_each(|q| *q *= factor[0]);
         }
         queries.extend_from_slice(q);
         let position = first + index;
@@ -195,9 +238,18 @@ fn same_words(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), 
     if got == want { Ok(()) } else { Err(GpuError::Unfit { operation }) }
 }
 
-fn norm(weight: &[f32], head: &mut [f32]) {
-    let weight: Vec<u8> = weight.iter().flat_map(|w| w.to_le_bytes()).collect();
-    Level::SCALAR.norm_in_place(&Norm { kind: NormKind::Rms, epsilon: 1e-6, weight: &weight, bias: &[] }, head);
+/// Norms all heads of queries or keys, as one row or each of them. Weights and biases are of at least as many elements, or empty.
+fn norm_heads(norms: u32, (weights, biases): (&[f32], &[f32]), dim: usize, heads: &mut [f32]) {
+    let bytes = |vector: &[f32], range: std::ops::Range<usize>| -> Vec<u8> {
+        vector.get(range).unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect()
+    };
+    let len = if norms & head_norms::WHOLE_ROW == 0 { dim } else { heads.len() };
+    let kind = if norms & head_norms::CENTERS == 0 { NormKind::Rms } else { NormKind::Layer };
+    for (index, row) in heads.chunks_mut(len).enumerate() {
+        let first = if norms & head_norms::OWN_WEIGHTS == 0 { 0 } else { index * len };
+        let (weight, bias) = (bytes(weights, first..first + len), bytes(biases, 0..len));
+        Level::SCALAR.norm_in_place(&Norm { kind, epsilon: 1e-6, weight: &weight, bias: &bias }, row);
+    }
 }
 
 pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {

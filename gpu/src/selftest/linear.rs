@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 use gleed::kernels::{Activation, Combine, Level};
-use gleed::num::settle;
+use gleed::num::{settle, sigmoid};
 use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
 
 use super::random::{Random, row_words};
@@ -210,6 +210,9 @@ pub(super) async fn products(
             let case = Case::new(random, weights, 512, [35, 35, 0], rows);
             gated(bench, kernel, &case, number as u32, activation).await?;
             activated(bench, kernel, &case, number as u32, activation).await?;
+            if number == 0 {
+                gated_twice(bench, kernel, &case, random).await?;
+            }
         }
     }
     Ok(())
@@ -288,6 +291,28 @@ async fn gated(
         bits(&y)
     });
     activations(bench, kernel, case, params, want.collect()).await
+}
+
+/// A gate times what it gates, times the sigmoid of a logit of the row, which lies behind all activations.
+async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
+    let (outputs, at) = (case.outputs[0], case.rows * case.outputs[0]);
+    let mut params = Linear { y_stride: outputs as u32, gates: at as u32, ..case.params(mode::GATE) };
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    params.largest = params.y_stride.div_ceil(32);
+    let mut logits = random.moderate(case.rows);
+    logits[0] = -80.5;
+    let mut want = Vec::new();
+    for (row, &logit) in case.dots.iter().zip(&logits) {
+        let (gate, up) = row.split_at(outputs);
+        let mut y = gate.to_vec();
+        Level::SCALAR.combine(Combine::Gate(ACTIVATIONS[0]), &mut y, up);
+        y.iter_mut().for_each(|x| *x *= sigmoid(logit));
+        want.push(bits(&y));
+    }
+    let before = [vec![0.0; at], logits.clone()].concat();
+    let [got, _, magnitudes] = case.run(bench, kernel, &params, &before).await?;
+    same("an expert of all rows", &got, &[want.concat(), bits(&logits)].concat())?;
+    same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }
 
 /// Without gates.

@@ -6,7 +6,7 @@ struct Params {
     mode: u32, activation: u32, count: u32, row_bytes: u32,
     factor: u32, cap: u32, flag: u32, raw: u32,
     largest: u32, used: u32, first_expert: u32, experts: u32,
-    expert_bytes: u32, expert_rows: u32, expert_largest: u32, unused_0: u32,
+    expert_bytes: u32, expert_rows: u32, expert_largest: u32, gates: u32,
     segments: array<Segment, 3>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -82,11 +82,13 @@ fn biased(at: Place, acc: f32) -> f32 {
     return add(acc, settle(V[bias + (P.first_expert + EXPERT) * P.expert_rows + at.output]));
 }
 
-// An activation, which the next matrix reads.
+// An activation, which the next matrix reads. That of an expert of all rows is multiplied by the sigmoid of the row's gate, from P.gates on.
 fn put(row: u32, at: Place, x: f32) {
     let column = P.segments[at.segment].y_at + at.output;
-    Y[row * P.y_stride + column] = x;
-    atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(x));
+    var y = x;
+    if (P.gates != 0u) { y = mul(x, sigmoid(Y[P.gates + row])); }
+    Y[row * P.y_stride + column] = y;
+    atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));
 }
 
 // An output of modes without gates.

@@ -8,7 +8,8 @@ const PASS = 256u;
 struct Params {
     zero: u32, q_norm: u32, k_norm: u32, turned: u32,
     halves: u32, rotation_stride: u32, rotation_at: u32, epsilon: f32,
-    norms: u32, flag: u32, clamp: u32, unused_0: u32,
+    norms: u32, flag: u32, clamp: u32, q_bias: u32,
+    k_bias: u32, temperature: u32, unused_0: u32, unused_1: u32,
     shape: Shape, scores: Scores,
 }
 @group(0) @binding(3) var<storage, read_write> QKV: array<f32>;
@@ -20,14 +21,24 @@ struct Params {
 const NORMS_Q = 1u;
 const NORMS_K = 2u;
 const AFTER_ROTATION = 4u;
+const WHOLE_ROW = 8u; // all heads of queries are normed as one row, and all of keys
+const OWN_WEIGHTS = 16u; // of each head
+const CENTERS = 32u;
+const NORMS_V = 64u; // each head, without weights
+const KEYS_AS_VALUES = 128u;
 
 const THREADS = 256u;
 
 var<workgroup> HEAD: array<f32, 256>;
+// Where the queries or keys of the row begin; of values the head itself.
+var<private> HEADS: u32;
 
 fn pool_word(at: u32) -> u32 { return atomicLoad(&POOL[at]); }
 
-fn element(i: u32) -> f32 { return HEAD[i]; }
+fn element(i: u32) -> f32 {
+    if ((P.norms & WHOLE_ROW) == 0u) { return HEAD[i]; }
+    return clamped(QKV[HEADS + i]);
+}
 
 fn four_elements(i: u32, last: u32) -> vec4<f32> { return vec4<f32>(HEAD[min(i, last)], HEAD[0], HEAD[0], HEAD[0]); }
 
@@ -120,12 +131,18 @@ fn clamped(x: f32) -> f32 {
     return x;
 }
 
-// All workgroups of a dispatch go through the barriers.
-fn norm_head(invocation: u32, is_query: bool, norms: bool) {
-    norm(P.shape.dim, false, P.epsilon, invocation);
+// Norms head `own` of the queries, keys or values, of which there are `count`. All workgroups of a dispatch go through the barriers.
+fn norm_head(invocation: u32, own: u32, count: u32, is_query: bool, is_value: bool, norms: bool) {
+    let dim = P.shape.dim;
+    let is_whole = !is_value && (P.norms & WHOLE_ROW) != 0u;
+    let centers = (P.norms & CENTERS) != 0u;
+    norm(select(dim, count * dim, is_whole), centers, P.epsilon, invocation);
     if (norms) {
-        let weight = select(P.k_norm, P.q_norm, is_query);
-        for (var i = invocation; i < P.shape.dim; i += THREADS) { HEAD[i] = normed(i, false, weight, NONE); }
+        let first = select(0u, own * dim, is_whole);
+        let weights = select(P.k_norm, P.q_norm, is_query) + select(0u, own * dim, (P.norms & OWN_WEIGHTS) != 0u);
+        let weight = select(weights, NONE, is_value);
+        let bias = select(select(P.k_bias, P.q_bias, is_query), NONE, is_value);
+        for (var i = invocation; i < dim; i += THREADS) { HEAD[i] = normed(first + i, centers, weight, bias); }
     }
     workgroupBarrier();
 }
@@ -151,14 +168,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let is_value = head >= P.shape.heads + P.shape.kv_heads;
     // Workgroups behind the first layer have a chunk each.
     if (group.z > 0u && (!is_query || group.z > ready(row))) { return; }
-    let base = row * P.shape.qkv_stride + head * P.shape.dim;
+    // Among the queries, keys or values.
+    let before = select(0u, P.shape.heads, !is_query) + select(0u, P.shape.kv_heads, is_value);
+    let count = select(P.shape.kv_heads, P.shape.heads, is_query);
+    let source = head - select(0u, P.shape.kv_heads, is_value && (P.norms & KEYS_AS_VALUES) != 0u);
+    let base = row * P.shape.qkv_stride + source * P.shape.dim;
+    HEADS = select(row * P.shape.qkv_stride + before * P.shape.dim, base, is_value);
     for (var i = invocation; i < P.shape.dim; i += THREADS) { HEAD[i] = clamped(QKV[base + i]); }
     workgroupBarrier();
-    let norms = !is_value && (P.norms & select(NORMS_K, NORMS_Q, is_query)) != 0u;
-    if (P.norms != 0u && P.norms < AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
+    let norms = (P.norms & select(select(NORMS_K, NORMS_Q, is_query), NORMS_V, is_value)) != 0u;
+    let is_after = (P.norms & AFTER_ROTATION) != 0u;
+    if (P.norms != 0u && !is_after) { norm_head(invocation, head - before, count, is_query, is_value, norms); }
     if (!is_value) { rotate(invocation, row); }
     workgroupBarrier();
-    if (P.norms > AFTER_ROTATION) { norm_head(invocation, is_query, norms); }
+    if (is_after) { norm_head(invocation, head - before, count, is_query, is_value, norms); }
+    if (is_query && P.temperature != NONE) {
+        let factor = ROTATIONS[row * P.rotation_stride + P.temperature];
+        for (var i = invocation; i < P.shape.dim; i += THREADS) { HEAD[i] = mul(HEAD[i], factor); }
+    }
     if (group.z > 0u) {
         store_chunk(row, head, group.z - 1u, invocation);
         return;
@@ -168,8 +195,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         return;
     }
     let position = position_of(row);
-    let kv_head = head - P.shape.heads - select(0u, P.shape.kv_heads, is_value);
-    let word = tile_at(row, position, kv_head) + select(0u, P.shape.k_words, is_value);
+    let word = tile_at(row, position, head - before) + select(0u, P.shape.k_words, is_value);
     let slot = position % 16u;
     let element_type = select(P.shape.k_type, P.shape.v_type, is_value);
     if (element_type == F16) { store_halves(invocation, word, slot, is_value); }

@@ -1,0 +1,146 @@
+//! Which models run, and which are refused by what name.
+
+use gleed::engine::PlanError;
+use gleed::tensor::Dtype;
+use gleed::{Engine, KvType, Limits, Model, Plan};
+use gleed_gpu::{DevicePlan, GpuError};
+
+use super::common;
+use super::common::makers::random::Rng;
+use super::common::makers::synthetic::{Architecture, SyntheticModel};
+use super::{Log, decode, hash, on_cpu, on_gpu};
+
+fn limits() -> Limits {
+    Limits { sequences: 1, context: 48, rows: 18, logit_rows: 1, kv_type: KvType::F16, ..super::limits() }
+}
+
+/// A prompt that is multiplied by tiles, and tokens after it.
+fn short_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
+    let (mut log, seq) = (Log::new(), engine.open().unwrap());
+    log.push((0, hash(engine.prefill(seq, &Rng::new(3).tokens(18, vocab)).unwrap())));
+    decode(engine, seq, 2, &mut log);
+    log
+}
+
+/// The same with tokens that the device chooses, up to position 34.
+fn chosen_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
+    let (mut log, seq) = (Log::new(), engine.open().unwrap());
+    engine.prefill(seq, &Rng::new(3).tokens(18, vocab)).unwrap();
+    let mut ids = [0; 15];
+    engine.decode_greedy(seq, 5, &mut ids).unwrap();
+    log.extend(ids.map(|id| (1, u64::from(id))));
+    decode(engine, seq, 1, &mut log);
+    log
+}
+
+/// These models have the CPU's bits.
+fn assert_alike(models: &[(Architecture, Dtype)]) {
+    for &(architecture, weights) in models {
+        let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
+        assert_one(&format!("{architecture:?} {weights}"), &bytes);
+    }
+}
+
+/// So has this one.
+fn assert_one(name: &str, bytes: &[u8]) {
+    assert_story(name, bytes, short_story);
+}
+
+/// The same with another story.
+fn assert_story(name: &str, bytes: &[u8], story: fn(&mut Engine<'_, '_>, usize) -> Log) {
+    let Some(gpu) = common::gpu() else { return };
+    let model = Model::open(bytes).unwrap();
+    let vocab = model.config().vocab;
+    let host = |engine: &mut Engine<'_, '_>| story(engine, vocab);
+    let expected = on_cpu(&model, &limits(), host);
+    assert_eq!(on_gpu(gpu, &model, &limits(), host), expected, "{name}");
+}
+
+/// A committed model.
+fn committed(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/../tests/data/{name}.gguf", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+/// All made models are tested or refused here, so what is new to the core is neither forgotten nor a surprise.
+#[test]
+fn what_does_not_run_is_refused_by_name() {
+    const RECURRENT: &str = "recurrent layers";
+    let refused = [
+        ("gemma4", "project for all layers"),
+        ("gemma4, dense", "scale"),
+        ("gemma4, experts", "another input beside experts"),
+        ("gemma4, all", "project for all layers"),
+        ("apertus", "xIELU"),
+        ("bailingmoe2", "choose experts"),
+        ("afmoe", "qkv"),
+        ("spark2_5", "qkv"),
+        ("spark2_5, listed", "qkv"),
+        ("lfm2", RECURRENT),
+        ("lfm2moe", RECURRENT),
+        ("qwen35", RECURRENT),
+        ("qwen35moe", RECURRENT),
+        ("granitehybrid", RECURRENT),
+        ("granitehybrid, rotary", RECURRENT),
+        ("falcon-h1", RECURRENT),
+        ("nemotron_h", RECURRENT),
+        ("nemotron_h_moe", RECURRENT),
+    ];
+    let most = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
+    for (name, synthetic) in SyntheticModel::all() {
+        let bytes = synthetic.bytes();
+        let model = Model::open(&bytes).unwrap();
+        let planned = match Plan::for_device(&model, &limits()) {
+            Err(PlanError::Device { what }) => Err(what),
+            plan => match DevicePlan::new(&model, &plan.unwrap(), most) {
+                Err(GpuError::Unsupported { what }) => Err(what),
+                Err(error) => panic!("{name}: {error}"),
+                Ok(_) => Ok(()),
+            },
+        };
+        let expected = refused.iter().find(|(refused, _)| *refused == name).map_or(Ok(()), |(_, what)| Err(*what));
+        assert_eq!(planned, expected, "{name}");
+    }
+}
+
+/// An expert that every row goes through, beside the chosen ones, with a gate and without.
+#[test]
+fn experts_of_all_rows_have_one_hash() {
+    assert_alike(&[
+        (Architecture::Qwen2Moe, Dtype::F32),
+        (Architecture::Qwen2Moe, Dtype::Q8_0),
+        (Architecture::Ernie45Moe, Dtype::Q8_0),
+        (Architecture::Glm4Moe, Dtype::Q4_0),
+        (Architecture::HunyuanMoe, Dtype::MXFP4),
+        (Architecture::Dots1, Dtype::BF16),
+    ]);
+}
+
+/// Queries and keys are normed as one row each, or by head with weights of their own, by deviation, too.
+#[test]
+fn norms_of_heads_have_one_hash() {
+    assert_alike(&[(Architecture::Olmo2, Dtype::Q8_0), (Architecture::Olmoe, Dtype::Q4_0)]);
+    for name in ["mpt, q/k norm", "stablelm, parallel"] {
+        let (_, made) = SyntheticModel::all().into_iter().find(|(other, _)| *other == name).unwrap();
+        assert_one(name, &SyntheticModel { weights: Dtype::Q8_0, ..made }.bytes());
+    }
+    for name in ["more/olmo3", "more/stablelm-parallel"] {
+        assert_one(name, &committed(name));
+    }
+}
+
+/// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the device
+/// chooses the tokens.
+#[test]
+fn temperatures_have_one_hash() {
+    let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(Architecture::Mistral3) };
+    for bytes in [made.bytes(), committed("newer/mistral3")] {
+        assert_one("mistral3", &bytes);
+        assert_story("mistral3", &bytes, chosen_story);
+    }
+}
+
+/// The results of attention wait while the feed-forward layer reads the norm.
+#[test]
+fn branches_side_by_side_have_one_hash() {
+    assert_alike(&[(Architecture::GptNeoX, Dtype::Q8_0), (Architecture::Cohere2, Dtype::Q4_0)]);
+}
