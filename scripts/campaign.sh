@@ -44,7 +44,7 @@ runs() { tail -n 1 | sed 's/^[^:]*: //'; }
 outputs() { awk -F ': ' '/ outputs / { sum += $3 } END { printf "%.0f outputs\n", sum }'; }
 orders() { awk '/ orders/ { sum += $2 } END { printf "%.0f orders\n", sum }'; }
 rounds() { sed -n 's/^soak: //p' | tr '|' ' '; }
-seeds_run() { echo "$seeds seeds"; }
+seeds_run() { [ "$seeds" = 1 ] && echo "1 seed" || echo "$seeds seeds"; }
 
 fuzz/run.sh build
 mapfile -t targets < <(fuzz/run.sh list)
