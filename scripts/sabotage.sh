@@ -176,7 +176,7 @@ check() {
         said="passes"
         [ "$pass" = none ] || failed=1
     else
-        seen=$(grep -aE -A 2 'panicked at|Undefined Behavior|SIG[A-Z]+|^[a-z_.]+:[0-9]+:|unsupported operation' "$log-$name" | head -n 2 | tr '\n' ' ')
+        seen=$(grep -aE -A 2 'panicked at|Undefined Behavior|SIG[A-Z]+|^[a-z_.]+:[0-9]+:|unsupported operation' "$log-$name" | sed -n 1,2p | tr '\n' ' ')
         said="fails: ${seen:0:160}"
         [ "$pass" != none ] || failed=1
     fi
