@@ -122,7 +122,7 @@ pub use cancel::Canceller;
 pub use error::SessionError;
 pub use pieces::{End, Pieces};
 
-use crate::cache::SeqId;
+use crate::cache::{CacheError, SeqId};
 use crate::conversation::{Conversation, ConversationLimits, Desk, DeskLimits, Entry, Keep, Script};
 use crate::engine::{EngineError, Limits, Logits};
 #[cfg(feature = "grammar")]
@@ -342,7 +342,11 @@ impl Session {
             let is_read = engine.run_within(seq, tokens, Logits::Last, budget, &mut |_| {})?;
             if !is_read {
                 engine.cancel(seq)?;
-                engine.rewind(seq, length)?;
+                // Where a window has passed, what was read stays: the next text compares it with what it needs.
+                match engine.rewind(seq, length) {
+                    Ok(()) | Err(EngineError::Cache(CacheError::WindowGone { .. })) => {}
+                    Err(error) => return Err(error),
+                }
             }
             Ok::<_, EngineError>(is_read)
         })?;
