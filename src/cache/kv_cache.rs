@@ -76,7 +76,7 @@ impl<'a> KvCache<'a> {
             groups.push(Group::carve(arena, &geometry, group, on_device)?).map_err(|_| MemoryError::TooLarge)?;
         }
         let policy = super::policy(geometry.kind);
-        let states = States::carve(arena, states, geometry.sequences)?;
+        let states = States::carve(arena, states, geometry.sequences, on_device)?;
         let (recency, prefix, device, hosted) = (List::EMPTY, PrefixStats::default(), Attached(None), Hosted(None));
         Ok(Self { geometry, policy, sequences, groups, recency, prefix, states, on_device, device, hosted })
     }

@@ -1,4 +1,4 @@
-//! Keys and values that lie on a device: what a cache does with them.
+//! Keys and values, and states, that lie on a device: what a cache does with them.
 
 use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
@@ -7,8 +7,9 @@ use super::bytes::Side;
 use super::error::CacheError;
 use super::group::Group;
 use super::kv_cache::KvCache;
-use super::sequence::SeqId;
-use crate::device::{BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, Tables};
+use super::sequence::{SeqId, Sequence};
+use super::state::States;
+use crate::device::{BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, StatePart, StateSlots, Tables};
 
 /// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
 const PIECE: usize = 256;
@@ -49,9 +50,9 @@ impl<'a> KvCache<'a> {
         rows: &[Row],
         in_batch: &dyn Fn(usize) -> bool,
     ) -> Result<(), CacheError> {
-        let slots = self.sequences.len();
-        let tables = RemoteTables { groups: &self.groups, in_batch, slots };
-        let device = self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
+        let Self { groups, states, sequences, device, .. } = self;
+        let tables = RemoteTables { groups, states, sequences, in_batch };
+        let device = device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
         Ok(device.begin(&BatchView { rows, finished, logits, tables: &tables })?)
     }
 
@@ -64,9 +65,10 @@ impl<'a> KvCache<'a> {
         choosing: &Choosing,
         ids: &mut [u32],
     ) -> Result<bool, E> {
-        let (slots, in_batch) = (self.sequences.len(), |slot| slot == seq.slot());
-        let tables = RemoteTables { groups: &self.groups, in_batch: &in_batch, slots };
-        let device = self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
+        let in_batch = |slot| slot == seq.slot();
+        let Self { groups, states, sequences, device, .. } = self;
+        let tables = RemoteTables { groups, states, sequences, in_batch: &in_batch };
+        let device = device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))?;
         Ok(device.decode(&BatchView { rows, finished: 1, logits: 1, tables: &tables }, choosing, ids)?)
     }
 
@@ -129,6 +131,48 @@ impl<'a> KvCache<'a> {
         Ok(finite)
     }
 
+    /// Hands over the elements of a state, piece by piece, wherever they are.
+    pub(super) fn export_state<E: From<CacheError>>(
+        &self,
+        slot: u32,
+        mut put: impl FnMut(&[f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.is_on_device() {
+            let parts = self.states.parts(slot).ok_or(CacheError::Internal(site!()))?;
+            return parts.into_iter().flat_map(|part| part.chunks(PIECE)).try_for_each(put);
+        }
+        let device = self.device.0.as_deref().ok_or(CacheError::Internal(site!()))?;
+        let count = self.states.elements();
+        for element in (0..count).step_by(PIECE) {
+            let mut piece = [0.0; PIECE];
+            let piece = piece.get_mut(..PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
+            device.read_state(StatePart { slot, element }, piece).map_err(CacheError::from)?;
+            put(piece)?;
+        }
+        Ok(())
+    }
+
+    /// Fills a state with what [`KvCache::export_state`] hands over.
+    pub(super) fn import_state<E: From<CacheError>>(
+        &mut self,
+        slot: u32,
+        mut get: impl FnMut(&mut [f32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if !self.is_on_device() {
+            let parts = self.states.parts_mut(slot).ok_or(CacheError::Internal(site!()))?;
+            return parts.into_iter().flat_map(|part| part.chunks_mut(PIECE)).try_for_each(get);
+        }
+        let count = self.states.elements();
+        let device = self.device()?;
+        for element in (0..count).step_by(PIECE) {
+            let mut piece = [0.0; PIECE];
+            let piece = piece.get_mut(..PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
+            get(piece)?;
+            device.write_state(StatePart { slot, element }, piece).map_err(CacheError::from)?;
+        }
+        Ok(())
+    }
+
     /// The tiles of a layer of a block: of each head the keys, then the values.
     fn sides_of(
         &self,
@@ -145,11 +189,12 @@ impl<'a> KvCache<'a> {
     }
 }
 
-/// The block tables of all groups, for the sequences of a batch.
+/// The block tables of all groups and the states, for the sequences of a batch.
 struct RemoteTables<'t, 'a> {
     groups: &'t [Group<'a>],
+    states: &'t States<'a>,
+    sequences: &'t [Sequence],
     in_batch: &'t dyn Fn(usize) -> bool,
-    slots: usize,
 }
 
 impl Tables for RemoteTables<'_, '_> {
@@ -158,12 +203,20 @@ impl Tables for RemoteTables<'_, '_> {
     }
 
     fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy)) {
-        for slot in (0..self.slots).filter(|&slot| (self.in_batch)(slot)) {
+        for slot in (0..self.sequences.len()).filter(|&slot| (self.in_batch)(slot)) {
             for (group, of_group) in self.groups.iter().enumerate() {
                 if let Some([from, to]) = of_group.copy(slot).filter(|copy| !copy.contains(&NO_BLOCK)) {
                     found(BlockCopy { group, from, to });
                 }
             }
         }
+    }
+
+    fn state(&self, slot: usize) -> Option<StateSlots> {
+        self.states.slots_of(slot).map(|[from, to]| StateSlots { from, to })
+    }
+
+    fn is_stored(&self, row: &Row) -> bool {
+        self.sequences.get(row.slot()).is_some_and(|sequence| row.position < sequence.len)
     }
 }

@@ -66,10 +66,17 @@ pub(super) struct States<'a> {
 }
 
 impl<'a> States<'a> {
-    pub(super) fn carve(arena: &mut Arena<'a>, geometry: StateGeometry, sequences: usize) -> Result<Self, MemoryError> {
+    /// `on_device` says that the elements are elsewhere.
+    pub(super) fn carve(
+        arena: &mut Arena<'a>,
+        geometry: StateGeometry,
+        sequences: usize,
+        on_device: bool,
+    ) -> Result<Self, MemoryError> {
         let slots = geometry.slots(sequences).ok_or(MemoryError::TooLarge)?;
         let [tail, matrices] = geometry.elements().ok_or(MemoryError::TooLarge)?;
-        let size = |elements: usize| slots.checked_mul(elements).ok_or(MemoryError::TooLarge);
+        let here = if on_device { 0 } else { slots };
+        let size = |elements: usize| here.checked_mul(elements).ok_or(MemoryError::TooLarge);
         let (held, checkpoints) = if slots == 0 { (0, 0) } else { (sequences, geometry.checkpoints) };
         let states = Self {
             geometry,
@@ -199,10 +206,10 @@ impl<'a> States<'a> {
         (0..=back).try_fold(position as u32, last).map(|position| position as usize)
     }
 
-    /// The state of a sequence's checkpoint, its tails and its matrices.
-    pub(super) fn kept(&self, sequence: usize, position: usize) -> Option<[&[f32]; 2]> {
+    /// The slot of a sequence's checkpoint.
+    pub(super) fn kept(&self, sequence: usize, position: usize) -> Option<u32> {
         let is_it = |point: &&Checkpoint| point.is_of(sequence) && point.position as usize == position;
-        self.state_in(self.checkpoints.iter().find(is_it)?.slot)
+        self.checkpoints.iter().find(is_it).map(|point| point.slot)
     }
 
     /// Notes where a checkpoint is wanted.
@@ -308,28 +315,32 @@ impl<'a> States<'a> {
         tiles(self.matrices, [layer, stride, heads.checked_mul(matrix)?, matrix], self.held)
     }
 
-    /// The current state of a sequence, its tails and its matrices; `None` where it is zeros.
-    pub(super) fn current(&self, sequence: usize) -> Option<[&[f32]; 2]> {
-        self.state_in(self.held.get(sequence)?.current)
+    /// The current slot of a sequence, and the one that its next batch writes; `None` where the model has no states.
+    pub(super) fn slots_of(&self, sequence: usize) -> Option<[u32; 2]> {
+        self.held.get(sequence).map(|held| [held.current, held.next])
     }
 
-    fn state_in(&self, slot: u32) -> Option<[&[f32]; 2]> {
-        let [tail, matrices] = self.geometry.elements()?;
-        (slot != NO_SLOT)
-            .then_some([row_of(self.tails, slot as usize, tail)?, row_of(self.matrices, slot as usize, matrices)?])
-    }
-
-    /// The state that is being written for a sequence, its tails and its matrices.
-    pub(super) fn next_mut(&mut self, sequence: usize) -> Result<[&mut [f32]; 2], CacheError> {
+    /// The slot that is being written for a sequence.
+    pub(super) fn next(&mut self, sequence: usize) -> Result<u32, CacheError> {
         if self.held_mut(sequence)?.next == NO_SLOT {
             self.reserve(sequence)?;
         }
-        let slot = self.held_mut(sequence)?.next as usize;
-        let [tail, matrices] = self.geometry.elements().ok_or(CacheError::Internal(site!()))?;
-        let tails = self.tails.chunks_exact_mut(tail.max(1)).nth(slot);
-        let matrices = self.matrices.chunks_exact_mut(matrices.max(1)).nth(slot);
+        Ok(self.held_mut(sequence)?.next)
+    }
+
+    /// What lies in a slot, tails and matrices.
+    pub(super) fn parts(&self, slot: u32) -> Option<[&[f32]; 2]> {
+        let [tail, matrices] = self.geometry.elements()?;
+        Some([row_of(self.tails, slot as usize, tail)?, row_of(self.matrices, slot as usize, matrices)?])
+    }
+
+    /// The same, to be written.
+    pub(super) fn parts_mut(&mut self, slot: u32) -> Option<[&mut [f32]; 2]> {
+        let [tail, matrices] = self.geometry.elements()?;
+        let tails = self.tails.chunks_exact_mut(tail.max(1)).nth(slot as usize);
+        let matrices = self.matrices.chunks_exact_mut(matrices.max(1)).nth(slot as usize);
         // Not all models have both.
-        Ok([tails.unwrap_or_default(), matrices.unwrap_or_default()])
+        Some([tails.unwrap_or_default(), matrices.unwrap_or_default()])
     }
 
     /// f32 elements of a state; 0 where the model has none.

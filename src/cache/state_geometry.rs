@@ -1,5 +1,8 @@
 //! The sizes of the states of recurrent layers.
 
+/// Channels of a convolution whose rows lie together in a state: `[rows, channels]`. The last ones can be fewer.
+pub(crate) const TAIL_CHANNELS: usize = 128;
+
 /// The sizes of the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StateGeometry {
@@ -24,7 +27,7 @@ impl StateGeometry {
 
     /// Slots that are enough whatever happens: two for each sequence, those that several sequences share before they go
     /// on, and the checkpoints.
-    pub(super) fn slots(&self, sequences: usize) -> Option<usize> {
+    pub(crate) fn slots(&self, sequences: usize) -> Option<usize> {
         if self.layers == 0 {
             return Some(0);
         }

@@ -57,6 +57,31 @@ pub struct BlockPart {
     pub word: usize,
 }
 
+/// The slots of a sequence's states in a batch.
+///
+/// [Example](crate::device#a-device).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateSlots {
+    /// What the first row of the batch goes on from; `u32::MAX` for zeros. Other sequences may have the same one: it is not
+    /// written.
+    pub from: u32,
+    /// What the batch writes: the state after its last row. No other sequence has it.
+    pub to: u32,
+}
+
+/// A part of a state.
+///
+/// [Example](crate::device#a-device).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StatePart {
+    /// The slot.
+    pub slot: u32,
+    /// The first f32 element: see [`StateLayout`](super::StateLayout).
+    pub element: usize,
+}
+
 /// Rows that are computed together, and where the keys and values of their sequences are.
 ///
 /// [Example](crate::device#a-device).
@@ -77,6 +102,10 @@ pub(crate) trait Tables {
     fn table(&self, group: usize, slot: usize) -> Option<&[u32]>;
 
     fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy));
+
+    fn state(&self, slot: usize) -> Option<StateSlots>;
+
+    fn is_stored(&self, row: &Row) -> bool;
 }
 
 impl<'b> BatchView<'b> {
@@ -93,6 +122,17 @@ impl<'b> BatchView<'b> {
     /// can repeat them.
     pub fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy)) {
         self.tables.for_each_copy(found);
+    }
+
+    /// Returns where the states are of the sequence in `slot`; `None` where the model has none.
+    pub fn state(&self, slot: usize) -> Option<StateSlots> {
+        self.tables.state(slot)
+    }
+
+    /// Returns whether the keys and values of a row are in the cache already: it is computed for its state alone. They are not
+    /// stored again, because other sequences can share their block.
+    pub fn is_stored(&self, row: &Row) -> bool {
+        self.tables.is_stored(row)
     }
 }
 
@@ -184,6 +224,24 @@ pub trait Device: Send + Sync {
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault>;
+
+    /// Copies elements of a state, likewise in pieces. Devices that refuse recurrent layers are never asked.
+    ///
+    /// # Errors
+    /// [`DeviceFault::Lost`].
+    fn read_state(&self, part: StatePart, out: &mut [f32]) -> Result<(), DeviceFault> {
+        let _ = (part, out);
+        Err(DeviceFault::Lost)
+    }
+
+    /// Sets elements of a state, likewise.
+    ///
+    /// # Errors
+    /// [`DeviceFault::Lost`].
+    fn write_state(&mut self, part: StatePart, elements: &[f32]) -> Result<(), DeviceFault> {
+        let _ = (part, elements);
+        Err(DeviceFault::Lost)
+    }
 }
 
 /// The device of a cache, if it has one.

@@ -1,5 +1,6 @@
-//! How keys and values lie in memory.
+//! How keys and values, and states of recurrent layers, lie in memory.
 
+use crate::cache::TAIL_CHANNELS;
 use crate::kv::{KvType, Visibility, table_entry};
 
 /// The pool of a layer group: `[blocks, layers, heads]` of a tile of keys and a tile of values, and the tables of its
@@ -45,5 +46,51 @@ impl KvLayout {
     /// Returns the first 32-bit word of the tiles of a head of a layer of a block, counted from the start of the block.
     pub fn tile(&self, layer: usize, head: usize) -> usize {
         (layer * self.heads + head) * (self.k_bytes + self.v_bytes) / 4
+    }
+}
+
+/// The states of recurrent layers: slots of f32 elements. A slot holds a state of all these layers: first the *tail* of each,
+/// which are the rows that its convolution sees again; then the *matrices* of each, `[layers, heads, key_dim, value_dim]`.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StateLayout {
+    /// Slots.
+    pub slots: usize,
+    /// Layers that have a state.
+    pub layers: usize,
+    /// Channels of the convolution.
+    pub channels: usize,
+    /// Rows that a channel has in a tail: those before the current one.
+    pub earlier: usize,
+    /// Matrices of a layer; 0 where there are none.
+    pub heads: usize,
+    /// Elements of a matrix.
+    pub matrix: usize,
+}
+
+impl StateLayout {
+    /// Returns the elements of the tails of a slot, all layers.
+    pub fn tails(&self) -> usize {
+        self.layers * self.channels * self.earlier
+    }
+
+    /// Returns the elements of a slot.
+    pub fn elements(&self) -> usize {
+        self.tails() + self.layers * self.heads * self.matrix
+    }
+
+    /// Returns where a slot has an element of a tail. Channels lie in groups of 128; the last group can have fewer. A group is
+    /// `[earlier, channels of the group]`; row 0 is the oldest.
+    pub fn tail(&self, layer: usize, channel: usize, row: usize) -> usize {
+        let first = channel / TAIL_CHANNELS * TAIL_CHANNELS;
+        let width = TAIL_CHANNELS.min(self.channels - first);
+        (layer * self.channels + first) * self.earlier + row * width + channel - first
+    }
+
+    /// Returns where a slot has the matrix of a head of a layer.
+    pub fn matrix(&self, layer: usize, head: usize) -> usize {
+        self.tails() + (layer * self.heads + head) * self.matrix
     }
 }

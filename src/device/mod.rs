@@ -146,12 +146,12 @@ mod rotary;
 mod view;
 
 pub(crate) use boundary::{Attached, Tables};
-pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row};
+pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, StatePart, StateSlots};
 pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
-pub use layout::KvLayout;
+pub use layout::{KvLayout, StateLayout};
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, HeadNormView, HeadView, InputView,
-    KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes, StoreView,
+    ActivationSource, AddNormedView, AttendView, BranchEnd, ConvolutionView, EmbedView, GateUpView, HeadNormView,
+    HeadView, InputView, KvLayer, MatrixView, MixerInputView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes, StoreView,
 };

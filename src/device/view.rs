@@ -12,7 +12,8 @@ use crate::tensor::TensorView;
 ///
 /// Operations hand results to each other in buffers of a row each: the *residual stream* `[hidden]`; the *input* of the
 /// matrices that come next, in the forms that these want; the *heads*, queries, keys and values side by side; the
-/// *attention* result `[heads, head_dim]`; the *feed-forward* result; and the *branch* `[hidden]`. The specification of
+/// *attention* result `[heads, head_dim]`; the *mixer's input* and *result*, of recurrent layers; the *feed-forward* result; and
+/// the *branch* `[hidden]`. The specification of
 /// what they compute is `docs/arithmetic.md`.
 ///
 /// [Example](crate::device#example).
@@ -27,6 +28,10 @@ pub enum OpView<'m> {
     Norm(NormView<'m>),
     /// Other activations, as an input.
     Quantize(QuantizeView<'m>),
+    /// The matrices of a recurrent layer: from the input to the mixer's input.
+    MixerInput(MixerInputView<'m>),
+    /// The convolution between two gates: from the mixer's input to the mixer's result.
+    GatedConvolution(ConvolutionView<'m>),
     /// The matrices of queries, keys and values: from the input to the heads.
     Qkv(QkvView<'m>),
     /// Norms and rotation of queries and keys, in place.
@@ -161,6 +166,8 @@ pub enum ActivationSource<'m> {
     SharedExpert,
     /// The feed-forward result of each expert of each row.
     Experts,
+    /// The mixer's result.
+    Mixer,
 }
 
 /// Queries, keys and values side by side, `[q | k | v]`.
@@ -173,6 +180,36 @@ pub struct QkvView<'m> {
     pub parts: [Option<(usize, MatrixView<'m>)>; 3],
     /// Elements of the heads of a row.
     pub width: usize,
+}
+
+/// The matrices of a recurrent layer.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MixerInputView<'m> {
+    /// The matrices, and the column of the mixer's input at which the outputs of each begin.
+    pub parts: [Option<(usize, MatrixView<'m>)>; 4],
+    /// Elements of the mixer's input of a row.
+    pub width: usize,
+}
+
+/// A causal convolution of each channel. Of the rows before the current one a channel has the first rows of its kernel, from
+/// the state of the sequence.
+///
+/// Between two gates: with `[b | c | x]` of the mixer's input, `[channels]` each, `u = settle(b * x)`, and the result is
+/// `c * (((w0 * u0 + w1 * u1) + ..) + bias)`, from the oldest row on, weights and biases settled.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ConvolutionView<'m> {
+    /// `[channels, kernel]` in f32; the last column is for the current row.
+    pub weights: TensorView<'m>,
+    /// `[channels]`, little-endian f32 of any alignment; empty where there is none.
+    pub bias: &'m [u8],
+    /// The number of the layer among those that have a state.
+    pub layer: usize,
 }
 
 /// What becomes of queries, keys and values, in this order: the clamp; values from keys and the norm of values; the

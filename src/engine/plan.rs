@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::Parts;
 use crate::cache::{BLOCK_TOKENS, KvGeometry, KvKind, KvType, SeqId, StateGeometry, Visibility, Window};
-use crate::device::KvLayout;
+use crate::device::{KvLayout, StateLayout};
 use crate::kernels::{KvElement, Level};
 use crate::mem::{ALIGN, Arena, MemoryError, Section};
 use crate::model::Model;
@@ -168,7 +168,6 @@ impl Plan {
             (limits.adapters > 0, "adapters"),
             (config.is_predictor(), "a layer that predicts further ahead"),
             (!config.attention.causal, "an encoder"),
-            (config.recurrent.layers.before(usize::MAX) > 0, "recurrent layers"),
         ];
         match refused.into_iter().find(|(is, _)| *is) {
             Some((_, what)) => Err(PlanError::Device { what }),
@@ -247,6 +246,20 @@ impl Plan {
     /// Returns how the pool of a layer group lies in memory; `None` where the model has no such group.
     pub fn kv_layout(&self, model: &Model<'_>, group: usize) -> Option<KvLayout> {
         self.limits.geometry(model).layout(group)
+    }
+
+    /// Returns how the states of recurrent layers lie in memory; `None` where the model has no such layers.
+    pub fn state_layout(&self, model: &Model<'_>) -> Option<StateLayout> {
+        let (geometry, recurrent) = (self.limits.states(model), model.config().recurrent);
+        let layout = StateLayout {
+            slots: geometry.slots(self.limits.sequences)?,
+            layers: geometry.layers,
+            channels: recurrent.channels,
+            earlier: recurrent.kernel.saturating_sub(1),
+            heads: geometry.heads,
+            matrix: geometry.matrix,
+        };
+        (geometry.layers > 0).then_some(layout)
     }
 
     /// Returns the number of bytes of keys and values of a block of 16 tokens, in all layers.

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use super::recur::{CHANNELS, Part};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
+use crate::device::{ConvolutionView, OpView};
 use crate::error::Fault;
 use crate::kernels::Convolution;
 use crate::mem::row_of;
@@ -108,7 +109,17 @@ impl Operation for ShortConvolution {
     }
 }
 
-impl Viewed for ShortConvolution {}
+impl Viewed for ShortConvolution {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        Some(OpView::GatedConvolution(convolution_view(context, Role::ShortConv, layer)?))
+    }
+}
+
+/// What a device needs to know of the convolution of a layer.
+fn convolution_view<'m>(context: &Context<'m, '_>, role: Role, layer: usize) -> Option<ConvolutionView<'m>> {
+    let (weights, bias) = (context.weights.tensor(layer, role)?, context.weights.bias(layer, role));
+    Some(ConvolutionView { weights, bias, layer: context.config.recurrent.layers.before(layer) })
+}
 
 /// The weights of some channels, at most [`CHANNELS`], in scratch.
 fn kernel<'s>(

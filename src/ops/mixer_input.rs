@@ -1,6 +1,7 @@
 //! The input matrices of a recurrent layer.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
+use crate::device::{MixerInputView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::nn::Linear;
@@ -40,7 +41,15 @@ impl Operation for MixerInput {
     }
 }
 
-impl Viewed for MixerInput {}
+impl Viewed for MixerInput {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let mut views = [None; 4];
+        for (view, (first, linear)) in views.iter_mut().zip(parts(context, layer)) {
+            *view = Some((first, linear?.into()));
+        }
+        Some(OpView::MixerInput(MixerInputView { parts: views, width: context.config.recurrent.input_width() }))
+    }
+}
 
 /// The matrices, each with its first column.
 fn parts<'m>(context: &Context<'m, '_>, layer: usize) -> heapless::Vec<(usize, Option<Linear<'m>>), 4> {

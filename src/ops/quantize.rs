@@ -105,6 +105,7 @@ impl Viewed for Quantize {
             }
             (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
             (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
+            (Source::Mixer, _) if context.config.recurrent.mixer != Mixer::StateSpace => ActivationSource::Mixer,
             _ => return Some(OpView::Other(self.name())),
         };
         Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))

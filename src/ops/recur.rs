@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::buffers::Scratch;
 use super::{Context, Grid, Work};
-use crate::cache::{KvCache, StateTile, StateTiles};
+use crate::cache::{KvCache, StateTile, StateTiles, TAIL_CHANNELS};
 use crate::error::Fault;
 use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
@@ -12,7 +12,7 @@ use crate::num::settled_of;
 use crate::weights::{Recurrent, Role};
 
 /// Channels of a convolution in a unit.
-pub(super) const CHANNELS: usize = 128;
+pub(super) const CHANNELS: usize = TAIL_CHANNELS;
 
 /// f32 elements of scratch that the operations need.
 pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {

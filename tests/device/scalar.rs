@@ -2,6 +2,7 @@
 //! buffer and no cache with the engine.
 
 mod attend;
+mod recur;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,7 +10,7 @@ use std::task::Poll;
 
 use gleed::device::{
     ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView,
-    RotaryView, Row,
+    RotaryView, Row, StateLayout, StatePart, StateSlots,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
@@ -32,6 +33,8 @@ struct Buffers {
     attention: Vec<(Vec<f32>, f32, f32)>,
     ffn: Vec<f32>,
     branch: Vec<f32>,
+    mix: Vec<f32>,
+    mixed: Vec<f32>,
     angles: Vec<f32>,
     logits: Vec<f32>,
     router: Vec<f32>,
@@ -48,6 +51,12 @@ pub(crate) struct ScalarDevice<'m> {
     has_shared_gate: bool,
     layouts: Vec<KvLayout>,
     pools: Vec<Vec<u32>>,
+    /// Of recurrent layers: all slots, one after the other.
+    states: Vec<f32>,
+    state_layout: Option<StateLayout>,
+    state_slots: HashMap<usize, StateSlots>,
+    /// Rows whose keys and values are there already.
+    stored: Vec<bool>,
     rows: Vec<Row>,
     wanted: [usize; 2],
     tables: HashMap<(usize, usize), Vec<u32>>,
@@ -88,6 +97,8 @@ impl<'m> ScalarDevice<'m> {
         let layouts: Vec<_> = (0..2).map_while(|group| plan.kv_layout(model, group)).collect();
         // What a device's memory holds at first is nobody's business.
         let pools = layouts.iter().map(|layout| vec![0xA5A5_A5A5; layout.blocks * layout.block_bytes / 4]).collect();
+        let state_layout = plan.state_layout(model);
+        let states = vec![f32::NAN; state_layout.map_or(0, |layout| layout.slots * layout.elements())];
         let mut frequencies = vec![0.0; rotary.map_or(0, |rotary: RotaryView<'_>| rotary.width() / 2)];
         if let Some(rotary) = rotary {
             rotary.frequencies(&mut frequencies);
@@ -98,6 +109,10 @@ impl<'m> ScalarDevice<'m> {
             has_shared_gate: model.config().feed_forward.shared_gate,
             layouts,
             pools,
+            states,
+            state_layout,
+            state_slots: HashMap::new(),
+            stored: Vec::new(),
             rows: Vec::new(),
             wanted: [0; 2],
             tables: HashMap::new(),
@@ -153,7 +168,10 @@ impl<'m> ScalarDevice<'m> {
     fn run(&mut self, operation: &OpView<'m>, index: usize) -> Option<()> {
         let row = self.rows[index];
         if let OpView::Store(view) = operation {
-            return self.store(view, row, index);
+            return if self.stored[index] { Some(()) } else { self.store(view, row, index) };
+        }
+        if let OpView::GatedConvolution(view) = operation {
+            return self.gated_convolution(view, index);
         }
         if let OpView::Attend(view) = operation {
             self.buffers[index].attention = self.attend(view, row, &self.buffers[index].heads);
@@ -195,6 +213,7 @@ impl<'m> ScalarDevice<'m> {
                     ActivationSource::Residual => own.residual.clone(),
                     ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
                     ActivationSource::FeedForward => own.ffn.clone(),
+                    ActivationSource::Mixer => own.mixed.clone(),
                     ActivationSource::SharedExpert => {
                         let gate = sigmoid(*own.router.last().unwrap());
                         own.ffn.iter().map(|x| x * gate).collect()
@@ -213,6 +232,13 @@ impl<'m> ScalarDevice<'m> {
                 for (first, matrix) in view.parts.iter().flatten() {
                     let outputs = multiply(matrix, &own.input);
                     own.heads[*first..*first + outputs.len()].copy_from_slice(&outputs);
+                }
+            }
+            OpView::MixerInput(view) => {
+                own.mix = vec![0.0; view.width];
+                for (first, matrix) in view.parts.iter().flatten() {
+                    let outputs = multiply(matrix, &own.input);
+                    own.mix[*first..*first + outputs.len()].copy_from_slice(&outputs);
                 }
             }
             OpView::NormRotate(view) => norm_rotate(view, row, &own.angles, &mut own.heads),
@@ -312,6 +338,9 @@ impl Device for ScalarDevice<'_> {
         self.wanted = [batch.finished, batch.logits];
         self.buffers = vec![Buffers::default(); batch.rows.len()];
         self.tables.clear();
+        self.stored = batch.rows.iter().map(|row| batch.is_stored(row)).collect();
+        self.state_slots =
+            batch.rows.iter().filter_map(|row| Some((row.slot(), batch.state(row.slot())?))).collect();
         for row in batch.rows {
             for group in 0..self.layouts.len() {
                 self.tables.insert((group, row.slot()), batch.table(group, row.slot()).to_vec());
@@ -369,6 +398,7 @@ impl Device for ScalarDevice<'_> {
         for (row, id) in batch.rows.iter().zip(ids) {
             let mut row = *row;
             row.token = token;
+            self.stored = vec![false];
             (self.rows, self.buffers) = (vec![row], vec![Buffers::default()]);
             let mut done = 0;
             while done < self.steps.len() {
@@ -382,6 +412,9 @@ impl Device for ScalarDevice<'_> {
                 None => argmax(logits).unwrap(),
             };
             *id = token;
+            for slots in self.state_slots.values_mut() {
+                slots.from = slots.to;
+            }
         }
         Ok(true)
     }
@@ -402,6 +435,20 @@ impl Device for ScalarDevice<'_> {
         self.check()?;
         let start = part.block as usize * self.layouts[part.group].block_bytes / 4 + part.word;
         self.pools[part.group][start..start + words.len()].copy_from_slice(words);
+        Ok(())
+    }
+
+    fn read_state(&self, part: StatePart, out: &mut [f32]) -> Result<(), DeviceFault> {
+        self.check()?;
+        let start = self.state(part.slot) + part.element;
+        out.copy_from_slice(&self.states[start..start + out.len()]);
+        Ok(())
+    }
+
+    fn write_state(&mut self, part: StatePart, elements: &[f32]) -> Result<(), DeviceFault> {
+        self.check()?;
+        let start = self.state(part.slot) + part.element;
+        self.states[start..start + elements.len()].copy_from_slice(elements);
         Ok(())
     }
 }

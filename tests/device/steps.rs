@@ -160,9 +160,6 @@ fn what_is_refused() {
     assert_eq!(refused(Limits { kv_kind: KvKind::Basic, ..limits() }), what("a cache of another kind than paged"));
     assert_eq!(refused(Limits { kv_kind: KvKind::Off, ..limits() }), what("a cache of another kind than paged"));
     assert_eq!(refused(Limits { adapters: 1, ..limits() }), what("adapters"));
-    let recurrent = SyntheticModel::of(Architecture::Lfm2).bytes();
-    let recurrent = Plan::for_device(&Model::open(&recurrent).unwrap(), &limits()).map(drop);
-    assert_eq!(recurrent, what("recurrent layers"));
 
     let [with, without] = [Plan::for_device(&model, &limits()).unwrap(), Plan::new(&model, &limits()).unwrap()];
     // Neither keys and values nor the buffers of a batch.

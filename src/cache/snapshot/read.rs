@@ -143,8 +143,9 @@ impl Restoring<'_, '_> {
             reader.get(&mut position)?;
             hash.update(&position);
         }
-        for elements in self.cache.states.next_mut(self.seq.slot())? {
-            for piece in elements.chunks_mut(PIECE) {
+        let slot = self.cache.states.next(self.seq.slot())?;
+        self.cache.import_state(slot, |elements| {
+            elements.chunks_mut(PIECE).try_for_each(|piece| {
                 let mut bytes = [[0; 4]; PIECE];
                 let bytes = bytes.as_flattened_mut().get_mut(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
                 reader.get(bytes)?;
@@ -153,8 +154,9 @@ impl Restoring<'_, '_> {
                     *x = f32::from_le_bytes(*bytes);
                     finite &= is_finite(*x);
                 }
-            }
-        }
+                Ok::<_, SnapshotError>(())
+            })
+        })?;
         let (stored, computed) = (reader.checksum()?, hash.finish());
         match stored == computed {
             false => Err(SnapshotError::StateChecksum { stored, computed }),

@@ -54,12 +54,12 @@ impl KvCache<'_> {
             for back in (0..count).rev() {
                 let position = self.states.point_before(slot, current, back).ok_or(CacheError::Internal(site!()))?;
                 let state = self.states.kept(slot, position).ok_or(CacheError::Internal(site!()))?;
-                let checksum = put_state(Some(position), state, |bytes| writer.put(bytes))?.to_le_bytes();
+                let checksum = self.put_state(Some(position), state, |bytes| writer.put(bytes))?.to_le_bytes();
                 writer.put(&checksum)?;
                 whole.update(&checksum);
             }
-            let state = self.states.current(slot).ok_or(CacheError::Internal(site!()))?;
-            let checksum = put_state(None, state, |bytes| writer.put(bytes))?.to_le_bytes();
+            let [state, _] = self.states.slots_of(slot).ok_or(CacheError::Internal(site!()))?;
+            let checksum = self.put_state(None, state, |bytes| writer.put(bytes))?.to_le_bytes();
             writer.put(&checksum)?;
             whole.update(&checksum);
         }
@@ -112,29 +112,32 @@ impl KvCache<'_> {
         }
         Ok(hash.finish())
     }
-}
 
-/// Writes a state of the recurrent layers, and its position before it where that is not in the header. Returns the checksum of the bytes.
-fn put_state(
-    position: Option<usize>,
-    state: [&[f32]; 2],
-    mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
-) -> Result<u64, SnapshotError> {
-    const PIECE: usize = 64;
-    let mut hash = Xxh64::new();
-    if let Some(position) = position {
-        let bytes = (position as u32).to_le_bytes();
-        hash.update(&bytes);
-        put(&bytes)?;
+    /// Writes the state in a slot, and its position before it where that is not in the header. Returns the checksum of the bytes.
+    fn put_state(
+        &self,
+        position: Option<usize>,
+        slot: u32,
+        mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
+    ) -> Result<u64, SnapshotError> {
+        const PIECE: usize = 64;
+        let mut hash = Xxh64::new();
+        if let Some(position) = position {
+            let bytes = (position as u32).to_le_bytes();
+            hash.update(&bytes);
+            put(&bytes)?;
+        }
+        self.export_state(slot, |elements| {
+            elements.chunks(PIECE).try_for_each(|piece| {
+                let mut bytes = [[0; 4]; PIECE];
+                bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+                let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+                hash.update(bytes);
+                put(bytes)
+            })
+        })?;
+        Ok(hash.finish())
     }
-    for piece in state.into_iter().flat_map(|elements| elements.chunks(PIECE)) {
-        let mut bytes = [[0; 4]; PIECE];
-        bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
-        let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
-        hash.update(bytes);
-        put(bytes)?;
-    }
-    Ok(hash.finish())
 }
 
 /// Gathers small pieces on their way to the sink.
