@@ -33,6 +33,8 @@ pub enum Kernel {
     Store,
     /// Attention.
     Attend,
+    /// A causal convolution of the rows of a sequence.
+    Convolve,
     /// Which experts a row goes through.
     Route,
     /// The largest logit, whose token is that of the next row.
@@ -113,7 +115,8 @@ impl Weights {
 impl Kernel {
     /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Route, Self::Choose, Self::Draw];
+        let mut all =
+            vec![Self::Input, Self::Store, Self::Attend, Self::Convolve, Self::Route, Self::Choose, Self::Draw];
         for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -151,6 +154,7 @@ impl Kernel {
             Self::Input => with("input.wgsl", &[]),
             Self::Store => with("store.wgsl", &[]),
             Self::Attend => with("attend.wgsl", &[]),
+            Self::Convolve => with("convolve.wgsl", &[]),
             Self::Route => with("route.wgsl", &[]),
             Self::Choose => with("choose.wgsl", &[]),
             Self::Draw => with("draw.wgsl", &[]),

@@ -4,6 +4,7 @@ mod blocks;
 #[cfg(not(target_arch = "wasm32"))]
 mod decode;
 mod made;
+mod states;
 #[cfg(not(target_arch = "wasm32"))]
 mod times;
 
@@ -17,7 +18,7 @@ use std::time::Duration;
 use bytemuck::{cast_slice, cast_slice_mut};
 #[cfg(not(target_arch = "wasm32"))]
 use gleed::device::Choosing;
-use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView};
+use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView, StateLayout, StatePart};
 use gleed::nn::Temperature;
 
 use crate::catalog::Kernel;
@@ -49,6 +50,7 @@ pub struct GpuDevice<'g, 'm> {
     temperature: Option<Temperature>,
     frequencies: Vec<f64>,
     pools: Vec<Pool>,
+    states: Option<StateLayout>,
     steps: usize,
     layers: usize,
     rows: usize,
@@ -57,6 +59,8 @@ pub struct GpuDevice<'g, 'm> {
     chunks: usize,
     /// Rows of the batch: all, finished, with logits.
     counts: [usize; 3],
+    /// Sequences of the batch.
+    sequences: usize,
     /// The largest position of the batch.
     last: usize,
     /// Whether the last step was submitted.
@@ -69,6 +73,8 @@ pub struct GpuDevice<'g, 'm> {
     copies: Mutex<Vec<(usize, u32, u32)>>,
     /// The block that was read last.
     block: Mutex<Option<(usize, u32, Vec<u32>)>>,
+    /// The state that was read last, and its slot.
+    state: Mutex<Option<(u32, Vec<f32>)>>,
     failure: Mutex<Option<GpuError>>,
     submits: u64,
     encoding: Duration,
@@ -134,12 +140,14 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             temperature: plan.temperature,
             frequencies,
             pools: plan.pools,
+            states: plan.states,
             steps: plan.steps,
             layers: plan.layers,
             rows: plan.rows,
             vocab: plan.vocab,
             chunks: plan.chunks,
             counts: [0; 3],
+            sequences: 0,
             last: 0,
             is_whole: false,
             words: Vec::new(),
@@ -147,6 +155,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             results,
             copies: Mutex::new(Vec::new()),
             block: Mutex::new(None),
+            state: Mutex::new(None),
             failure: Mutex::new(None),
             submits: 0,
             encoding: Duration::ZERO,
@@ -185,7 +194,9 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         })
     }
 
+    /// Forgets what was read.
     fn forget_block(&self) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.block.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -202,6 +213,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         batch.for_each_copy(&mut |copy| copies.push((copy.group, copy.from, copy.to)));
         self.write_tables(batch)?;
         self.write_rows(batch)?;
+        self.write_runs(batch)?;
         self.write_angles(batch)?;
         let flags = vec![0; self.flag_bytes() as usize];
         self.gpu.hardware.write(self.buffer(Place::Flags)?, 0, &flags)
@@ -239,7 +251,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         for row in batch.rows {
             let entries =
                 |group: usize| self.pools.get(group).map_or(0, |pool| row.slot() * pool.layout.entries) as u32;
-            words.extend([row.position, row.token, entries(0), entries(1)]);
+            words.extend([row.position, row.token, entries(0), entries(1), u32::from(batch.is_stored(row))]);
         }
         debug_assert_eq!(words.len(), BATCH_HEAD + BATCH_ROW * batch.rows.len());
         let written = self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&words));
@@ -278,9 +290,9 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     fn submit_steps(&mut self, steps: Range<usize>) -> Result<usize, GpuError> {
         let taken = self.taken(&steps);
         let steps = steps.start..steps.start + taken;
-        let (counts, chunks) = (self.counts, self.chunks(self.counts[0], self.last));
+        let (counts, chunks, sequences) = (self.counts, self.chunks(self.counts[0], self.last), self.sequences);
         let runs = self.runs.iter().filter(|run| steps.contains(&run.step));
-        let runs = runs.filter_map(|run| run.of(counts[run.rows], chunks));
+        let runs = runs.filter_map(|run| run.of(counts[run.rows], chunks, sequences));
         let is_whole = steps.end >= self.steps;
         let after = if is_whole { self.results_of(Place::Logits, counts[2] * self.vocab)? } else { Vec::new() };
         self.encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
@@ -385,6 +397,14 @@ impl Device for GpuDevice<'_, '_> {
     fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault> {
         self.lost(self.write_words(part, words))
     }
+
+    fn read_state(&self, part: StatePart, out: &mut [f32]) -> Result<(), DeviceFault> {
+        self.lost(self.read_elements(part, out))
+    }
+
+    fn write_state(&mut self, part: StatePart, elements: &[f32]) -> Result<(), DeviceFault> {
+        self.lost(self.write_elements(part, elements))
+    }
 }
 
 impl Bound {
@@ -393,8 +413,8 @@ impl Bound {
         self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few)
     }
 
-    /// What to run on so many rows, of which a head has so many chunks that are ready; nothing for none.
-    fn of(&self, rows: usize, chunks: usize) -> Option<(&Run, [u32; 3])> {
+    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none.
+    fn of(&self, rows: usize, chunks: usize, sequences: usize) -> Option<(&Run, [u32; 3])> {
         if rows == 0 {
             return None;
         }
@@ -403,6 +423,7 @@ impl Bound {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
             Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
+            Shaped::ByRun(groups) => grid::by_run(sequences, *groups),
             Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),
         };
         Some((run, grid))

@@ -30,6 +30,14 @@ pub(crate) fn by_chunk(rows: usize, heads: usize, chunks: usize) -> [u32; 3] {
     [rows as u32, heads as u32, 1 + chunks as u32]
 }
 
+/// Channels of a workgroup of a convolution.
+pub(crate) const CHANNELS: usize = 64;
+
+/// So many workgroups for each run.
+pub(crate) fn by_run(runs: usize, groups: usize) -> [u32; 3] {
+    [groups as u32, runs as u32, 1]
+}
+
 /// Outputs by rows.
 pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     let outputs = if params.mode == mode::GATE {

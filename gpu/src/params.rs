@@ -11,8 +11,12 @@ pub(crate) const SLOT: usize = 256;
 pub(crate) const BATCH_HEAD: usize = 16;
 /// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
 pub(crate) const BATCH_PARALLEL: usize = 6;
-/// Words of a row of a batch: its position, its token, and where the tables of its sequence begin.
-pub(crate) const BATCH_ROW: usize = 4;
+/// Words of a row of a batch: its position, its token, where the tables of its sequence begin, and whether its keys and values are there
+/// already.
+pub(crate) const BATCH_ROW: usize = 5;
+/// Words of a run of a batch, the rows of a sequence: the first one's place in the order of rows, their number, the slots of the states
+/// that are read and written. The order and the runs follow the rows.
+pub(crate) const BATCH_RUN: usize = 4;
 
 /// `embed.wgsl`
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -250,6 +254,31 @@ pub(crate) struct Route {
     pub(crate) flag: u32,
 }
 
+/// `convolve.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Convolve {
+    pub(crate) zero: u32,
+    pub(crate) channels: u32,
+    /// Rows that it sees.
+    pub(crate) kernel: u32,
+    /// 1 between two gates.
+    pub(crate) gated: u32,
+    pub(crate) weights: u32,
+    pub(crate) bias: u32,
+    pub(crate) flag: u32,
+    pub(crate) mix_stride: u32,
+    pub(crate) out_stride: u32,
+    pub(crate) largest: u32,
+    /// Where a batch has the order of its rows, and its runs.
+    pub(crate) order: u32,
+    pub(crate) runs: u32,
+    /// Elements of a slot, and those before this layer's.
+    pub(crate) slot: u32,
+    pub(crate) tail: u32,
+    pub(crate) unused: [u32; 2],
+}
+
 /// `choose.wgsl` and `draw.wgsl`
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
@@ -257,7 +286,8 @@ pub(crate) struct Choose {
     pub(crate) zero: u32,
     pub(crate) n: u32,
     pub(crate) angles: u32,
-    pub(crate) unused: u32,
+    /// Where a batch has its runs.
+    pub(crate) runs: u32,
 }
 
 /// How a token is drawn, in `draw.wgsl`.

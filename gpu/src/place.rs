@@ -12,6 +12,7 @@ pub(crate) enum Place {
     Residual,
     Input(u32),
     Heads,
+    Mix,
     Attention,
     FeedForward,
     Largest(Activations),
@@ -27,6 +28,7 @@ pub(crate) enum Place {
     Vectors,
     Table(usize),
     Pool(usize, usize),
+    Tails,
     Weights(Id),
     Block,
     Params,
@@ -38,7 +40,8 @@ impl Place {
             Self::Residual => "residual stream",
             Self::Input(_) => "inputs of matrices",
             Self::Heads => "queries, keys and values, and sums of chunks",
-            Self::Attention => "results of attention, activations of an expert of all rows",
+            Self::Mix => "inputs of recurrent layers",
+            Self::Attention => "results of attention and of recurrent layers, activations of an expert of all rows",
             Self::FeedForward => "feed-forward activations",
             Self::Largest(_) => "largest activations",
             Self::Branch => "branch, and what experts give",
@@ -53,6 +56,7 @@ impl Place {
             Self::Vectors => "weights of norms, and biases",
             Self::Table(_) => "block tables",
             Self::Pool(..) => "pool of keys and values",
+            Self::Tails => "states of convolutions",
             Self::Weights(_) => "matrices",
             Self::Block => "a block that is copied",
             Self::Params => "parameters of dispatches",
@@ -63,7 +67,7 @@ impl Place {
 /// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Activations {
-    /// The results of attention; later in the layer the activations of an expert that every row goes through.
+    /// The results of attention or of a recurrent layer; later in the layer the activations of an expert that every row goes through.
     Attention,
     FeedForward,
 }
@@ -87,6 +91,8 @@ pub(crate) enum Shaped {
     ByHead(usize),
     /// The same, and one for each chunk of attention that is ready.
     ByChunk(usize),
+    /// So many workgroups for each run: the rows of a sequence.
+    ByRun(usize),
     /// A matrix.
     Matrix(Linear),
     /// Matrices of experts.

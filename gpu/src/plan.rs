@@ -1,6 +1,6 @@
 //! What a model needs of a device, before anything is created there.
 
-use gleed::device::{OpView, RotaryView};
+use gleed::device::{OpView, RotaryView, StateLayout};
 use gleed::nn::Temperature;
 use gleed::{Model, Plan};
 
@@ -8,9 +8,9 @@ use crate::adapter::Limits;
 use crate::error::GpuError;
 use crate::grid::CHUNK;
 use crate::hardware::STAGING;
-use crate::lower::{Lowering, Widest};
+use crate::lower::{Lowering, Widest, runs_at};
 use crate::memory::{Arena, Upload};
-use crate::params::{BATCH_HEAD, BATCH_ROW, Draw, SLOT};
+use crate::params::{BATCH_RUN, Draw, SLOT};
 use crate::place::{Dispatch, Place, Shaped};
 use crate::pool::Pool;
 
@@ -36,6 +36,8 @@ pub struct DevicePlan<'m> {
     /// What queries are multiplied by: of each row it lies behind the angles.
     pub(crate) temperature: Option<Temperature>,
     pub(crate) pools: Vec<Pool>,
+    /// The states of recurrent layers.
+    pub(crate) states: Option<StateLayout>,
     /// Steps of the program, layers, rows of a batch, logits of a row, rows that can have them.
     pub(crate) steps: usize,
     pub(crate) layers: usize,
@@ -60,7 +62,8 @@ impl<'m> DevicePlan<'m> {
         plan.for_each_operation(model, &mut |step| widest.see(&step.operation)).map_err(foreign)?;
         let (rows, limit) = (plan.limits().rows, plan.limits());
         let heads = widest.heads(rows, limit.context.saturating_sub(1) / CHUNK, limits.binding / 4);
-        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), layers, (widest, heads));
+        let states = plan.state_layout(model);
+        let mut lowering = Lowering::new(Arena::new(limits), pools.clone(), states, layers, (widest, heads));
         let (mut steps, mut rotary, mut failure) = (0, None, None);
         let walked = plan.for_each_operation(model, &mut |step| {
             if let OpView::Angles(view) = &step.operation {
@@ -85,13 +88,15 @@ impl<'m> DevicePlan<'m> {
             places.push((place, 4 * words as u64));
         }
         places.extend([(Place::Chosen, 4 * rows as u64), (Place::Draws, size_of::<Draw>() as u64)]);
-        places.push((Place::Batch, (4 * (BATCH_HEAD + BATCH_ROW * rows)) as u64));
+        let [_, runs] = runs_at(rows);
+        places.push((Place::Batch, 4 * (u64::from(runs) + (BATCH_RUN * rows) as u64)));
         places.push((Place::Flags, 4 * (layers as u64 + 1)));
         places.push((Place::Vectors, 4 * vectors.0.len() as u64));
         for (group, pool) in pools.iter().enumerate() {
             places.push((Place::Table(group), (4 * limit.sequences * pool.layout.entries) as u64));
             places.extend(pool.parts().map(|part| (part.place(group), pool.layout.blocks as u64 * part.bytes)));
         }
+        places.extend(states.map(|states| (Place::Tails, (4 * states.slots * states.tails()) as u64)));
         let parts = pools.iter().flat_map(Pool::parts);
         places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
         places.push((Place::Params, ((dispatches.len() + choices.len()) * SLOT) as u64));
@@ -106,6 +111,7 @@ impl<'m> DevicePlan<'m> {
             rotary,
             temperature: widest.temperature,
             pools,
+            states,
             steps,
             layers,
             rows,
@@ -154,7 +160,7 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes) * u64::from(params.experts.used)
             }
-            Shaped::Experts(_) | Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) => 0,
+            Shaped::Experts(_) | Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) | Shaped::ByRun(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
     }

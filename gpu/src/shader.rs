@@ -24,6 +24,7 @@ files!(
     "bytes.wgsl",
     "choose.wgsl",
     "chunk.wgsl",
+    "convolve.wgsl",
     "draw.wgsl",
     "embed.wgsl",
     "f16.wgsl",

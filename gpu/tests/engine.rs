@@ -3,6 +3,8 @@
 mod common;
 #[path = "engine/models.rs"]
 mod models;
+#[path = "engine/recurrent.rs"]
+mod recurrent;
 
 use common::makers::Memory;
 use common::makers::random::Rng;

@@ -9,7 +9,9 @@ use super::group::Group;
 use super::kv_cache::KvCache;
 use super::sequence::{SeqId, Sequence};
 use super::state::States;
-use crate::device::{BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, StatePart, StateSlots, Tables};
+use crate::device::{
+    BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, StatePart, StateSlots, Tables,
+};
 
 /// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
 const PIECE: usize = 256;

@@ -339,8 +339,7 @@ impl Device for ScalarDevice<'_> {
         self.buffers = vec![Buffers::default(); batch.rows.len()];
         self.tables.clear();
         self.stored = batch.rows.iter().map(|row| batch.is_stored(row)).collect();
-        self.state_slots =
-            batch.rows.iter().filter_map(|row| Some((row.slot(), batch.state(row.slot())?))).collect();
+        self.state_slots = batch.rows.iter().filter_map(|row| Some((row.slot(), batch.state(row.slot())?))).collect();
         for row in batch.rows {
             for group in 0..self.layouts.len() {
                 self.tables.insert((group, row.slot()), batch.table(group, row.slot()).to_vec());

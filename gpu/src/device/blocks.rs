@@ -61,14 +61,14 @@ impl GpuDevice<'_, '_> {
     }
 
     #[cfg(not(target_arch = "wasm32"))]
-    fn read_back(&self, from: &Buffer, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
+    pub(super) fn read_back(&self, from: &Buffer, at: u64, out: &mut [u8]) -> Result<(), GpuError> {
         self.gpu.hardware.read(from, at, out)
     }
 
     /// A browser does not let a program wait.
     #[cfg(target_arch = "wasm32")]
-    fn read_back(&self, _: &Buffer, _: u64, _: &mut [u8]) -> Result<(), GpuError> {
-        Err(GpuError::Unsupported { what: "blocks that are read in a browser" })
+    pub(super) fn read_back(&self, _: &Buffer, _: u64, _: &mut [u8]) -> Result<(), GpuError> {
+        Err(GpuError::Unsupported { what: "blocks and states that are read in a browser" })
     }
 
     pub(super) fn write_words(&self, part: BlockPart, words: &[u32]) -> Result<(), GpuError> {

@@ -5,6 +5,7 @@ use gleed::device::{BatchView, Choosing};
 
 use super::{DISPATCHES, GpuDevice};
 use crate::error::GpuError;
+use crate::lower::runs_at;
 use crate::params::Draw;
 use crate::place::Place;
 
@@ -31,9 +32,13 @@ impl GpuDevice<'_, '_> {
         self.counts = [1; 3];
         let position = batch.rows.first().map_or(0, |row| row.position);
         self.gpu.hardware.write(self.buffer(Place::Batch)?, 0, cast_slice(&[1, 1, 1, position, 0, rows as u32, 1]))?;
+        // One row is computed at a time.
+        self.sequences = 1;
+        let runs = 4 * u64::from(runs_at(self.rows)[1]);
+        self.gpu.hardware.write(self.buffer(Place::Batch)?, runs, cast_slice(&[0_u32, 1]))?;
         let one = |row: usize| {
             let chunks = self.chunks(1, position as usize + row);
-            self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks))
+            self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks, 1))
         };
         let most = (DISPATCHES / (self.runs.len() + 1)).max(1);
         let (mut encoding, mut submits) = (self.encoding, self.submits);

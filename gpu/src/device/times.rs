@@ -33,7 +33,7 @@ impl GpuDevice<'_, '_> {
         for run in runs {
             let rows = self.counts[run.rows];
             bound.push((run.chosen(rows).0, run.shaped));
-            dispatches.extend(run.of(rows, chunks));
+            dispatches.extend(run.of(rows, chunks, self.sequences));
         }
         let times = self.gpu.hardware().timed(dispatches)?;
         Ok(bound.into_iter().zip(times).map(|((kernel, shaped), time)| KernelTime::new(kernel, shaped, time)).collect())

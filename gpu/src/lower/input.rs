@@ -50,6 +50,7 @@ impl Widest {
                 self.attention = self.attention.max(view.heads * view.head_dim);
                 self.part = self.part.max(view.heads * (view.head_dim + 2));
             }
+            OpView::GatedConvolution(view) => self.attention = self.attention.max(view.weights.rows()),
             OpView::GateUp(view) => {
                 let width = if self.is_routed { &mut self.attention } else { &mut self.feed_forward };
                 *width = view.up.weights.rows().max(*width);
@@ -155,6 +156,10 @@ impl<'m> Lowering<'m> {
             ActivationSource::FeedForward | ActivationSource::SharedExpert => Some(self.activated),
             ActivationSource::Attention { sinks } => {
                 self.add_sinks(sinks)?;
+                self.attention_waits = false;
+                Some(Activations::Attention)
+            }
+            ActivationSource::Mixer => {
                 self.attention_waits = false;
                 Some(Activations::Attention)
             }

@@ -3,11 +3,14 @@
 mod experts;
 mod heads;
 mod input;
+mod recur;
 
 use std::collections::BTreeMap;
 
 use bytemuck::{Pod, Zeroable, bytes_of};
-use gleed::device::{BranchEnd, EmbedView, GateUpView, HeadView, MatrixView, NormRotateView, OpView, QkvView};
+use gleed::device::{
+    BranchEnd, EmbedView, GateUpView, HeadView, MatrixView, NormRotateView, OpView, QkvView, StateLayout,
+};
 use gleed::kernels::{Norm, NormKind};
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::{Form, row_words};
@@ -21,6 +24,7 @@ use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, form_number};
 pub(crate) use input::{HeadsLayout, Widest};
+pub(crate) use recur::runs_at;
 
 /// What is known of a program so far.
 #[derive(Debug)]
@@ -36,6 +40,9 @@ pub(crate) struct Lowering<'m> {
     angles: usize,
     heads: Option<NormRotateView<'m>>,
     layout: HeadsLayout,
+    states: Option<StateLayout>,
+    /// Elements of a row of the mixer's input.
+    mix_width: usize,
     /// Experts of a row of the layer.
     used: usize,
     /// Words of a row of the largest magnitudes.
@@ -65,6 +72,7 @@ impl<'m> Lowering<'m> {
     pub(crate) fn new(
         arena: Arena<'m>,
         pools: Vec<Pool>,
+        states: Option<StateLayout>,
         layers: usize,
         (largest, layout): (Widest, HeadsLayout),
     ) -> Self {
@@ -79,6 +87,8 @@ impl<'m> Lowering<'m> {
             angles: 0,
             heads: None,
             layout,
+            states,
+            mix_width: 0,
             used: 0,
             largest,
             raw: None,
@@ -115,6 +125,8 @@ impl<'m> Lowering<'m> {
             OpView::Norm(view) => self.input(view.input, Some(&view.norm)),
             OpView::Quantize(view) => self.quantize(&view.from, view.input),
             OpView::Qkv(view) => self.qkv(view),
+            OpView::MixerInput(view) => self.mixer_input(view),
+            OpView::GatedConvolution(view) => self.gated_convolution(view),
             OpView::NormRotate(view) => {
                 self.heads = Some(view.clone());
                 Ok(())
@@ -185,17 +197,23 @@ impl<'m> Lowering<'m> {
         let width = self.largest.heads;
         self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
+        self.side_by_side(&parts, Place::Heads, width)
+    }
+
+    /// Matrices of one input, each with the column of its outputs: in one dispatch if they are of one type and fit in a buffer.
+    fn side_by_side(&mut self, parts: &[(usize, MatrixView<'m>)], to: Place, width: usize) -> Result<(), GpuError> {
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
+        let mut params = Linear { mode: mode::SET, ..Linear::zeroed() };
         let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
-        let placed = if alike { self.arena.together(&matrices) } else { None };
+        let together = alike && matrices.len() <= params.segments.len();
+        let placed = if together { self.arena.together(&matrices) } else { None };
         let Some((buffer, starts)) = placed else {
             for (column, matrix) in parts {
-                self.matrix(&matrix, Place::Heads, width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
+                self.matrix(matrix, to, width, *column, params)?;
             }
             return Ok(());
         };
-        let mut params = Linear { mode: mode::SET, ..Linear::zeroed() };
-        for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(&parts).zip(starts) {
+        for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(parts).zip(starts) {
             *segment = Segment {
                 at: at as u32,
                 outputs: matrix.weights.rows() as u32,
@@ -203,7 +221,7 @@ impl<'m> Lowering<'m> {
                 bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
             };
         }
-        self.linear(matrices[0], buffer, Place::Heads, width, params)
+        self.linear(matrices[0], buffer, to, width, params)
     }
 
     fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {
@@ -267,7 +285,8 @@ impl<'m> Lowering<'m> {
     pub(crate) fn choices(&mut self) -> [Dispatch; 2] {
         self.widen(Place::Angles, 0);
         let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
-        let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, unused: 0 };
+        let [_, runs] = runs_at(self.layout.rows);
+        let params = Choose { zero: 0, n: logits as u32, angles: self.angles as u32, runs };
         let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles, Place::Draws];
         [(Kernel::Choose, &buffers[..4]), (Kernel::Draw, &buffers[..])]
             .map(|(kernel, buffers)| self.dispatch(kernel, &params, buffers, Shaped::ByRow))

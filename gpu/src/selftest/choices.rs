@@ -8,7 +8,7 @@ use super::{Bench, Data, bits, same};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Choose, Draw};
+use crate::params::{BATCH_HEAD, BATCH_ROW, BATCH_RUN, Choose, Draw};
 
 pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 1000;
@@ -109,9 +109,10 @@ async fn chosen(
 ) -> Result<(), GpuError> {
     const WIDTH: usize = 300;
     let mut angles = bits(&random.moderate(3 * WIDTH));
-    let mut batch: Vec<u32> = (0..BATCH_HEAD + 3 * BATCH_ROW).map(|_| random.below(1000) as u32).collect();
+    let runs = BATCH_HEAD + 3 * BATCH_ROW;
+    let mut batch: Vec<u32> = (0..runs + BATCH_RUN).map(|_| random.below(1000) as u32).collect();
     (batch[4], batch[5]) = (done as u32, 3);
-    let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, unused: 0 };
+    let params = Choose { zero: 0, n: logits.len() as u32, angles: WIDTH as u32, runs: runs as u32 };
     let buffers = [Data::floats(logits), Data::back([7; 3]), Data::back(batch.clone()), Data::back(angles.clone())];
     let buffers = [&buffers[..], others].concat();
     let got = bench.run(kernel, &params, &buffers, grid::by_row(1)).await?;
@@ -122,6 +123,7 @@ async fn chosen(
     if done < 2 {
         let position = batch[BATCH_HEAD + BATCH_ROW * (done + 1)];
         (batch[3], batch[BATCH_HEAD], batch[BATCH_HEAD + 1]) = (position, position, token);
+        batch[runs + 2] = batch[runs + 3];
         angles.copy_within((done + 1) * WIDTH..(done + 2) * WIDTH, 0);
     }
     same("the row after a choice", &got[1], &batch)?;

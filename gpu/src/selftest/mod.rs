@@ -6,6 +6,7 @@ mod choices;
 mod experts;
 mod linear;
 mod random;
+mod recur;
 mod rows;
 mod world;
 
@@ -108,6 +109,7 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
         Kernel::Store => attention::store(bench, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
+        Kernel::Convolve => recur::convolve(bench, random).await,
     }
 }
 

@@ -3,7 +3,7 @@
 //!include next.wgsl
 // The token with the largest logit of the first row, of equal ones the first. One workgroup.
 
-struct Params { zero: u32, n: u32, angles: u32, unused: u32 }
+struct Params { zero: u32, n: u32, angles: u32, runs: u32 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> X: array<f32>;
 

@@ -29,10 +29,10 @@ var<workgroup> PRODUCTS: array<f32, 2048>;
 // before any of the batch are stored, so they are added up beside that.
 fn ready(row: u32) -> u32 {
     if (B[PARALLEL] == 0u) { return 0u; }
-    let table = B[ROWS + 4u * row + 2u + P.shape.group];
+    let table = B[ROWS + ROW * row + 2u + P.shape.group];
     var first = position_of(row);
     for (var other = 0u; other < B[0]; other++) {
-        if (B[ROWS + 4u * other + 2u + P.shape.group] == table) { first = min(first, position_of(other)); }
+        if (B[ROWS + ROW * other + 2u + P.shape.group] == table) { first = min(first, position_of(other)); }
     }
     let count = first / CHUNK;
     return select(0u, count, count <= P.scores.chunks);

@@ -5,7 +5,7 @@
 // them by integer masses. One workgroup. Nothing is sorted: each step keeps the tokens down to one in the order of logits, of equal
 // ones by number, and masses are added as integers, in any order.
 
-struct Params { zero: u32, n: u32, angles: u32, unused: u32 }
+struct Params { zero: u32, n: u32, angles: u32, runs: u32 }
 // `top_p` is a part of 2^32. A bit of `steps` says that tokens are left out by their number, their mass, their probability.
 struct Draws {
     temperature: u32, top_k: u32, top_p: u32, min_p: u32,

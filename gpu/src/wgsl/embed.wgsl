@@ -18,7 +18,7 @@ struct Params {
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    let number_of_row = B[ROWS + 4u * group.x + select(1u, 0u, P.positions != 0u)];
+    let number_of_row = B[ROWS + 5u * group.x + select(1u, 0u, P.positions != 0u)];
     if (number_of_row < P.first || number_of_row - P.first >= P.count) { return; }
     let row = P.at + (number_of_row - P.first) * P.row_bytes;
     for (var i = invocation; i < P.cols; i += 64u) {

@@ -17,7 +17,9 @@ const F32 = 2u;
 const Q4_0 = 3u;
 const ROWS = 16u;
 
-fn position_of(row: u32) -> u32 { return B[ROWS + 4u * row]; }
+const ROW = 5u; // words of a row
+
+fn position_of(row: u32) -> u32 { return B[ROWS + ROW * row]; }
 
 // The entry of a table for a block of a sequence: behind those that are always seen they take turns where there is a ring.
 fn entry(index: u32) -> u32 {
@@ -27,7 +29,7 @@ fn entry(index: u32) -> u32 {
 
 // The first word of the tile that holds a position of the sequence of a row.
 fn tile_at(row: u32, position: u32, kv_head: u32) -> u32 {
-    let block = TABLE[B[ROWS + 4u * row + 2u + P.shape.group] + entry(position / 16u)];
+    let block = TABLE[B[ROWS + ROW * row + 2u + P.shape.group] + entry(position / 16u)];
     let tile = (block * P.shape.layers + P.shape.layer) * P.shape.kv_heads + kv_head;
     return tile * (P.shape.k_words + P.shape.v_words);
 }

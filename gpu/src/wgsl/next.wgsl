@@ -15,10 +15,12 @@ fn next_row(token: u32, invocation: u32) {
     B[DONE] = next;
     if (!goes_on) { return; }
     // The tables are those of the same sequence.
-    let position = B[ROWS + 4u * next];
+    let position = B[ROWS + 5u * next];
     B[LAST] = position;
     B[ROWS] = position;
     B[ROWS + 1u] = token;
+    // It goes on from the state that this row has written.
+    B[P.runs + 2u] = B[P.runs + 3u];
 }
 
 // Words of a batch: its largest position; rows that are done of those that are computed one after the other; how many there are.

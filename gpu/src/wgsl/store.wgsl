@@ -27,6 +27,7 @@ const CENTERS = 32u;
 const NORMS_V = 64u; // each head, without weights
 const KEYS_AS_VALUES = 128u;
 
+const STORED = 4u; // the word of a row that says that its keys and values are in the pool already
 const THREADS = 256u;
 
 var<workgroup> HEAD: array<f32, 256>;
@@ -194,6 +195,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         for (var i = invocation; i < P.shape.dim; i += THREADS) { QKV[query_at(row, head) + i] = HEAD[i]; }
         return;
     }
+    // What is there already can be another sequence's, too.
+    if (B[ROWS + ROW * row + STORED] != 0u) { return; }
     let position = position_of(row);
     let word = tile_at(row, position, head - before) + select(0u, P.shape.k_words, is_value);
     let slot = position % 16u;

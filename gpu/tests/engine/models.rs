@@ -75,8 +75,6 @@ fn what_does_not_run_is_refused_by_name() {
         ("afmoe", "qkv"),
         ("spark2_5", "qkv"),
         ("spark2_5, listed", "qkv"),
-        ("lfm2", RECURRENT),
-        ("lfm2moe", RECURRENT),
         ("qwen35", RECURRENT),
         ("qwen35moe", RECURRENT),
         ("granitehybrid", RECURRENT),

@@ -1,0 +1,78 @@
+//! States of recurrent layers: which ones a batch reads and writes, and their elements.
+
+use std::sync::PoisonError;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use gleed::device::{BatchView, Row, StateLayout, StatePart};
+
+use super::GpuDevice;
+use crate::error::GpuError;
+use crate::lower::runs_at;
+use crate::place::Place;
+
+impl GpuDevice<'_, '_> {
+    /// The rows by sequences and positions, and the slots of the sequences' states.
+    pub(super) fn write_runs(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+        if self.states.is_none() {
+            return Ok(());
+        }
+        let mut order: Vec<u32> = (0..batch.rows.len() as u32).collect();
+        order.sort_unstable_by_key(|&row| (batch.rows[row as usize].slot(), batch.rows[row as usize].position));
+        let mut runs: Vec<[u32; 4]> = Vec::new();
+        for (place, &row) in order.iter().enumerate() {
+            let slot = batch.rows[row as usize].slot();
+            let before = place.checked_sub(1).map(|before| batch.rows[order[before] as usize]);
+            match runs.last_mut().filter(|_| before.as_ref().map(Row::slot) == Some(slot)) {
+                Some([_, count, ..]) => *count += 1,
+                None => {
+                    let state = batch.state(slot).ok_or(GpuError::Mismatch("states of a sequence"))?;
+                    runs.push([place as u32, 1, state.from, state.to]);
+                }
+            }
+        }
+        self.sequences = runs.len();
+        let (to, [order_at, runs_at]) = (self.buffer(Place::Batch)?, runs_at(self.rows).map(|at| 4 * u64::from(at)));
+        self.gpu.hardware.write(to, order_at, cast_slice(&order))?;
+        self.gpu.hardware.write(to, runs_at, cast_slice(&runs))
+    }
+
+    /// All of a state is read at once: a copy takes much longer than its bytes.
+    pub(super) fn read_elements(&self, part: StatePart, out: &mut [f32]) -> Result<(), GpuError> {
+        let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.as_ref().is_none_or(|(slot, _)| *slot != part.slot) {
+            let layout = self.states()?;
+            let mut elements = vec![0.0_f32; layout.elements()];
+            for (place, first, count) in parts(&layout) {
+                let at = 4 * (part.slot as usize * count) as u64;
+                let bytes = cast_slice_mut(&mut elements[first..first + count]);
+                self.read_back(self.buffer(place)?, at, bytes)?;
+            }
+            *known = Some((part.slot, elements));
+        }
+        let elements = known.as_ref().and_then(|(_, all)| all.get(part.element..part.element + out.len()));
+        out.copy_from_slice(elements.ok_or(GpuError::Mismatch("elements of a state"))?);
+        Ok(())
+    }
+
+    pub(super) fn write_elements(&self, part: StatePart, elements: &[f32]) -> Result<(), GpuError> {
+        self.forget_block();
+        for (place, first, count) in parts(&self.states()?) {
+            let (from, to) = (part.element.max(first), (part.element + elements.len()).min(first + count));
+            if from < to {
+                let at = 4 * (part.slot as usize * count + from - first) as u64;
+                let bytes = cast_slice(&elements[from - part.element..to - part.element]);
+                self.gpu.hardware.write(self.buffer(place)?, at, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn states(&self) -> Result<StateLayout, GpuError> {
+        self.states.ok_or(GpuError::Mismatch("states"))
+    }
+}
+
+/// The buffers of a state: of each the first element, and how many a slot has there.
+fn parts(layout: &StateLayout) -> impl Iterator<Item = (Place, usize, usize)> + use<> {
+    [(Place::Tails, 0, layout.tails())].into_iter()
+}

@@ -1,0 +1,63 @@
+//! Models with recurrent layers: states on a device.
+
+use gleed::tensor::Dtype;
+use gleed::{Engine, KvType, Limits, Model};
+
+use super::common;
+use super::common::makers::random::Rng;
+use super::common::makers::synthetic::{Architecture, SyntheticModel};
+use super::{Log, decode, hash, on_cpu, on_gpu, story};
+
+fn limits() -> Limits {
+    Limits { sequences: 3, context: 64, checkpoints: 3, checkpoint_every: 16, kv_type: KvType::F16, ..super::limits() }
+}
+
+/// Forks and rewinds, prompts that go on from a checkpoint, tokens that the device chooses.
+fn stories(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
+    let mut log = story(engine, vocab, 37, usize::MAX);
+    let c = engine.open().unwrap();
+    // Rows that are multiplied by tiles.
+    log.push((0, hash(engine.prefill(c, &Rng::new(3).tokens(21, vocab)).unwrap())));
+    let mut ids = [0; 6];
+    engine.decode_greedy(c, 5, &mut ids).unwrap();
+    log.extend(ids.map(|id| (1, u64::from(id))));
+    // Only the states are computed again.
+    engine.rewind(c, 20).unwrap();
+    decode(engine, c, 2, &mut log);
+    log
+}
+
+/// A sequence in a snapshot, from the start or from another one.
+fn goes_on(engine: &mut Engine<'_, '_>, vocab: usize, saved: Option<&[u8]>) -> (Log, Vec<u8>) {
+    let mut log = Log::new();
+    let seq = match saved {
+        Some(saved) => engine.restore(saved).unwrap(),
+        None => {
+            let seq = engine.open().unwrap();
+            engine.prefill(seq, &Rng::new(5).tokens(19, vocab)).unwrap();
+            seq
+        }
+    };
+    decode(engine, seq, 3, &mut log);
+    let mut bytes = vec![0; engine.snapshot_len(seq).unwrap()];
+    engine.snapshot(seq, &mut bytes).unwrap();
+    (log, bytes)
+}
+
+#[test]
+fn recurrent_layers_have_one_hash() {
+    let Some(gpu) = common::gpu() else { return };
+    for (architecture, weights) in [(Architecture::Lfm2, Dtype::Q8_0), (Architecture::Lfm2Moe, Dtype::Q4_0)] {
+        let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
+        let (model, limits) = (Model::open(&bytes).unwrap(), limits());
+        let vocab = model.config().vocab;
+        let host = |engine: &mut Engine<'_, '_>| stories(engine, vocab);
+        assert_eq!(on_gpu(gpu, &model, &limits, host), on_cpu(&model, &limits, host), "{architecture:?} {weights}");
+        // A snapshot of either side goes on at the other.
+        let start = |engine: &mut Engine<'_, '_>| goes_on(engine, vocab, None);
+        let (here, there) = (on_cpu(&model, &limits, start), on_gpu(gpu, &model, &limits, start));
+        assert_eq!(here, there, "{architecture:?} {weights}");
+        let next = |engine: &mut Engine<'_, '_>| goes_on(engine, vocab, Some(&here.1));
+        assert_eq!(on_gpu(gpu, &model, &limits, next), on_cpu(&model, &limits, next), "{architecture:?} {weights}");
+    }
+}
