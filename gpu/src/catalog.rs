@@ -35,6 +35,10 @@ pub enum Kernel {
     Attend,
     /// A causal convolution of the rows of a sequence.
     Convolve,
+    /// What the rows of a sequence do to the matrices of a recurrent layer.
+    Update,
+    /// The norm of groups of what that gives.
+    GroupNorm,
     /// Which experts a row goes through.
     Route,
     /// The largest logit, whose token is that of the next row.
@@ -115,8 +119,8 @@ impl Weights {
 impl Kernel {
     /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
-        let mut all =
-            vec![Self::Input, Self::Store, Self::Attend, Self::Convolve, Self::Route, Self::Choose, Self::Draw];
+        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Convolve, Self::Update, Self::GroupNorm];
+        all.extend([Self::Route, Self::Choose, Self::Draw]);
         for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -155,6 +159,8 @@ impl Kernel {
             Self::Store => with("store.wgsl", &[]),
             Self::Attend => with("attend.wgsl", &[]),
             Self::Convolve => with("convolve.wgsl", &[]),
+            Self::Update => with("update.wgsl", &[]),
+            Self::GroupNorm => with("group_norm.wgsl", &[]),
             Self::Route => with("route.wgsl", &[]),
             Self::Choose => with("choose.wgsl", &[]),
             Self::Draw => with("draw.wgsl", &[]),

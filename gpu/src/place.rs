@@ -29,6 +29,7 @@ pub(crate) enum Place {
     Table(usize),
     Pool(usize, usize),
     Tails,
+    Matrices(usize),
     Weights(Id),
     Block,
     Params,
@@ -41,8 +42,8 @@ impl Place {
             Self::Input(_) => "inputs of matrices",
             Self::Heads => "queries, keys and values, and sums of chunks",
             Self::Mix => "inputs of recurrent layers",
-            Self::Attention => "results of attention and of recurrent layers, activations of an expert of all rows",
-            Self::FeedForward => "feed-forward activations",
+            Self::Attention => "results of attention, activations of an expert of all rows",
+            Self::FeedForward => "results of recurrent layers, feed-forward activations",
             Self::Largest(_) => "largest activations",
             Self::Branch => "branch, and what experts give",
             Self::Router => "logits of experts",
@@ -57,6 +58,7 @@ impl Place {
             Self::Table(_) => "block tables",
             Self::Pool(..) => "pool of keys and values",
             Self::Tails => "states of convolutions",
+            Self::Matrices(_) => "states of matrices",
             Self::Weights(_) => "matrices",
             Self::Block => "a block that is copied",
             Self::Params => "parameters of dispatches",
@@ -67,8 +69,9 @@ impl Place {
 /// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Activations {
-    /// The results of attention or of a recurrent layer; later in the layer the activations of an expert that every row goes through.
+    /// The results of attention; later in the layer the activations of an expert that every row goes through.
     Attention,
+    /// The results of a recurrent layer; later in the layer those of the feed-forward layer.
     FeedForward,
 }
 

@@ -96,7 +96,7 @@ impl<'m> DevicePlan<'m> {
             places.push((Place::Table(group), (4 * limit.sequences * pool.layout.entries) as u64));
             places.extend(pool.parts().map(|part| (part.place(group), pool.layout.blocks as u64 * part.bytes)));
         }
-        places.extend(states.map(|states| (Place::Tails, (4 * states.slots * states.tails()) as u64)));
+        places.extend(states.iter().flat_map(state_places));
         let parts = pools.iter().flat_map(Pool::parts);
         places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
         places.push((Place::Params, ((dispatches.len() + choices.len()) * SLOT) as u64));
@@ -169,4 +169,20 @@ impl<'m> DevicePlan<'m> {
     pub fn dispatches(&self) -> usize {
         self.dispatches.len()
     }
+}
+
+/// The buffers of states: the tails of all layers together, the matrices of each.
+fn state_places(states: &StateLayout) -> impl Iterator<Item = (Place, u64)> + use<> {
+    parts_of_state(states).map({
+        let slots = states.slots;
+        move |(place, _, count)| (place, 4 * (slots * count) as u64)
+    })
+}
+
+/// The buffers of a state: of each the first element, and how many a slot has there.
+pub(crate) fn parts_of_state(states: &StateLayout) -> impl Iterator<Item = (Place, usize, usize)> + use<> {
+    let (tails, matrices) = (states.tails(), states.heads * states.matrix);
+    let layers = if matrices == 0 { 0 } else { states.layers };
+    let of_layer = move |layer| (Place::Matrices(layer), tails + layer * matrices, matrices);
+    std::iter::once((Place::Tails, 0, tails)).chain((0..layers).map(of_layer))
 }

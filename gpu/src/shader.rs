@@ -30,6 +30,7 @@ files!(
     "f16.wgsl",
     "f32.wgsl",
     "floats.wgsl",
+    "group_norm.wgsl",
     "halves.wgsl",
     "input.wgsl",
     "kv.wgsl",
@@ -52,6 +53,7 @@ files!(
     "sums.wgsl",
     "tile.wgsl",
     "tree.wgsl",
+    "update.wgsl",
     "vector.wgsl",
     "wide.wgsl",
 );

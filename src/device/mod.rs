@@ -153,6 +153,6 @@ pub use layout::{KvLayout, StateLayout};
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
     ActivationSource, AddNormedView, AttendView, BranchEnd, ConvolutionView, EmbedView, GateUpView, HeadNormView,
-    HeadView, InputView, KvLayer, MatrixView, MixerInputView, NormRotateView, NormView, OpView, ProjectView, QkvView,
-    QuantizeView, Slopes, StoreView,
+    HeadView, InputView, KvLayer, MatrixView, MixerColumns, MixerInputView, NormRotateView, NormView, OpView,
+    ProjectView, QkvView, QuantizeView, Slopes, StoreView, UpdateRule, UpdateView,
 };

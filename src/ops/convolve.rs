@@ -55,7 +55,11 @@ impl Operation for Convolve {
     }
 }
 
-impl Viewed for Convolve {}
+impl Viewed for Convolve {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        Some(OpView::Convolution(convolution_view(context, Role::Conv, layer)?))
+    }
+}
 
 /// The convolution of LFM2: `y = c * convolution(b * x)`, where b, c and x are the mixer's input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

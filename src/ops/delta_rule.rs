@@ -1,8 +1,9 @@
 //! The gated delta rule. (Yang, Kautz and Hatamizadeh, "Gated Delta Networks", 2024.)
 
 use super::convolve::check_finite;
-use super::recur::{Part, fetch, number};
+use super::recur::{Part, fetch, number, update_view};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
+use crate::device::{MixerColumns, OpView, UpdateRule};
 use crate::error::Fault;
 use crate::kernels::Update;
 use crate::mem::row_of;
@@ -64,7 +65,16 @@ impl Operation for DeltaRule {
     }
 }
 
-impl Viewed for DeltaRule {}
+impl Viewed for DeltaRule {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let recurrent = &context.config.recurrent;
+        let [(query, _), (key, _), (value, _), (gate, _)] = parts(recurrent, 0);
+        let columns = MixerColumns { query, key, value, gate, step: recurrent.channels + recurrent.inner() };
+        let norm = context.weights.norm(layer, Role::MixerNorm)?;
+        let rule = UpdateRule::Delta { query_scale: inverse_root(recurrent.key_dim), norm };
+        Some(OpView::Update(update_view(context, layer, rule, columns)?))
+    }
+}
 
 /// Where the input of a head is in a row: query, key, value and gate.
 fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {

@@ -2,7 +2,7 @@
 
 use super::partials::finish_heads;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Viewed, Work};
-use crate::device::{ActivationSource, OpView, QuantizeView};
+use crate::device::{ActivationSource, HeadNormView, OpView, QuantizeView};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::num::sigmoid;
@@ -105,7 +105,7 @@ impl Viewed for Quantize {
             }
             (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
             (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
-            (Source::Mixer, _) if context.config.recurrent.mixer != Mixer::StateSpace => ActivationSource::Mixer,
+            (Source::Mixer, _) => ActivationSource::Mixer { norm: group_norm(context, layer) },
             _ => return Some(OpView::Other(self.name())),
         };
         Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))
@@ -134,16 +134,20 @@ fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) 
 
 /// Normalizes the groups of a row of a state space, where the model does so.
 fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out: &'r mut [f32]) -> Option<&'r [f32]> {
-    let weights = context.weights.tensor(layer, Role::MixerNorm);
-    let Some(weights) = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace) else {
-        return Some(row);
-    };
-    for group in 0..weights.rows() {
-        let part = group * weights.cols()..(group + 1) * weights.cols();
-        let norm = context.weights.norm_with(weights.row(group)?, &[]);
-        context.level.norm(&norm, row.get(part.clone())?, out.get_mut(part)?);
+    let Some(norms) = group_norm(context, layer) else { return Some(row) };
+    let width = norms.weights.cols();
+    for group in 0..norms.weights.rows() {
+        let part = group * width..(group + 1) * width;
+        context.level.norm(&norms.of_head(group)?, row.get(part.clone())?, out.get_mut(part)?);
     }
     Some(out)
+}
+
+/// The norm of the groups of what a recurrent layer gave, if there is one. (That of a delta rule's heads comes before their gates.)
+fn group_norm<'m>(context: &Context<'m, '_>, layer: usize) -> Option<HeadNormView<'m>> {
+    let weights = context.weights.tensor(layer, Role::MixerNorm);
+    let weights = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace)?;
+    Some(HeadNormView { norm: context.weights.norm_with(weights.row(0)?, &[]), weights, whole_row: false })
 }
 
 /// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the first

@@ -5,6 +5,7 @@ use core::ops::Range;
 use super::buffers::Scratch;
 use super::{Context, Grid, Work};
 use crate::cache::{KvCache, StateTile, StateTiles, TAIL_CHANNELS};
+use crate::device::{MixerColumns, UpdateRule, UpdateView};
 use crate::error::Fault;
 use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
@@ -25,6 +26,19 @@ pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {
 pub(super) fn number(context: &Context<'_, '_>, layer: usize, role: Role, head: usize) -> Option<f32> {
     let (numbers, _) = context.weights.tensor(layer, role)?.bytes().as_chunks::<4>();
     numbers.get(head).map(|&number| settled_of(number))
+}
+
+/// What a device needs to know of the update of a layer's matrices.
+pub(super) fn update_view<'m>(
+    context: &Context<'m, '_>,
+    layer: usize,
+    rule: UpdateRule<'m>,
+    columns: MixerColumns,
+) -> Option<UpdateView<'m>> {
+    let Recurrent { heads, groups, key_dim, value_dim, layers, .. } = context.config.recurrent;
+    let [decay, bias] = [Role::Decay, Role::StepBias].map(|role| context.weights.tensor(layer, role));
+    let (decay, bias, layer) = (decay?.bytes(), bias?.bytes(), layers.before(layer));
+    Some(UpdateView { rule, heads, groups, key_dim, value_dim, columns, decay, bias, layer })
 }
 
 /// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie far

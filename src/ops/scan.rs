@@ -1,8 +1,9 @@
 //! The scan of a state space. (Dao and Gu, "Transformers are SSMs", 2024: Mamba-2.)
 
 use super::convolve::check_finite;
-use super::recur::{Part, fetch, number};
+use super::recur::{Part, fetch, number, update_view};
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
+use crate::device::{MixerColumns, OpView, UpdateRule};
 use crate::error::Fault;
 use crate::kernels::{Combine, Update};
 use crate::mem::row_of;
@@ -61,7 +62,15 @@ impl Operation for Scan {
     }
 }
 
-impl Viewed for Scan {}
+impl Viewed for Scan {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let recurrent = &context.config.recurrent;
+        let [(key, _), (query, _), (value, _), (gate, _)] = parts(recurrent, 0);
+        let columns = MixerColumns { query, key, value, gate, step: recurrent.channels + recurrent.inner() };
+        let rule = UpdateRule::Space { skip: context.weights.tensor(layer, Role::Skip)?.bytes() };
+        Some(OpView::Update(update_view(context, layer, rule, columns)?))
+    }
+}
 
 /// Where the input of a head is in a row: key, query, value and gate.
 fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {

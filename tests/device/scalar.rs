@@ -20,6 +20,8 @@ use gleed::quant::dequantize;
 use gleed::sample::{Sampler, SamplerParams, argmax};
 use gleed::{Model, Plan};
 
+use recur::norm_groups;
+
 use crate::math::{LEVEL, add_scaled, finish_heads, float, gate_up, is_quantizable, multiply, norm_rotate};
 
 /// The buffers of a row.
@@ -170,8 +172,11 @@ impl<'m> ScalarDevice<'m> {
         if let OpView::Store(view) = operation {
             return if self.stored[index] { Some(()) } else { self.store(view, row, index) };
         }
-        if let OpView::GatedConvolution(view) = operation {
-            return self.gated_convolution(view, index);
+        match operation {
+            OpView::GatedConvolution(view) => return self.gated_convolution(view, index),
+            OpView::Convolution(view) => return self.convolution(view, index),
+            OpView::Update(view) => return self.update(view, index),
+            _ => {}
         }
         if let OpView::Attend(view) = operation {
             self.buffers[index].attention = self.attend(view, row, &self.buffers[index].heads);
@@ -213,7 +218,7 @@ impl<'m> ScalarDevice<'m> {
                     ActivationSource::Residual => own.residual.clone(),
                     ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
                     ActivationSource::FeedForward => own.ffn.clone(),
-                    ActivationSource::Mixer => own.mixed.clone(),
+                    ActivationSource::Mixer { norm } => norm_groups(norm, &own.mixed),
                     ActivationSource::SharedExpert => {
                         let gate = sigmoid(*own.router.last().unwrap());
                         own.ffn.iter().map(|x| x * gate).collect()

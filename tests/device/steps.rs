@@ -6,7 +6,7 @@ use gleed::{Budget, Engine, EngineError, KvKind, Limits, Logits, Model, Plan, Pr
 
 use crate::common::Memory;
 use crate::common::random::Rng;
-use crate::common::synthetic::{Architecture, SyntheticModel};
+use crate::common::synthetic::SyntheticModel;
 use crate::scalar::ScalarDevice;
 use crate::{DEVICES, Log, hash, limits, models, run, same, snapshot};
 

@@ -9,6 +9,7 @@ use super::GpuDevice;
 use crate::error::GpuError;
 use crate::lower::runs_at;
 use crate::place::Place;
+use crate::plan::parts_of_state;
 
 impl GpuDevice<'_, '_> {
     /// The rows by sequences and positions, and the slots of the sequences' states.
@@ -42,7 +43,7 @@ impl GpuDevice<'_, '_> {
         if known.as_ref().is_none_or(|(slot, _)| *slot != part.slot) {
             let layout = self.states()?;
             let mut elements = vec![0.0_f32; layout.elements()];
-            for (place, first, count) in parts(&layout) {
+            for (place, first, count) in parts_of_state(&layout) {
                 let at = 4 * (part.slot as usize * count) as u64;
                 let bytes = cast_slice_mut(&mut elements[first..first + count]);
                 self.read_back(self.buffer(place)?, at, bytes)?;
@@ -56,7 +57,7 @@ impl GpuDevice<'_, '_> {
 
     pub(super) fn write_elements(&self, part: StatePart, elements: &[f32]) -> Result<(), GpuError> {
         self.forget_block();
-        for (place, first, count) in parts(&self.states()?) {
+        for (place, first, count) in parts_of_state(&self.states()?) {
             let (from, to) = (part.element.max(first), (part.element + elements.len()).min(first + count));
             if from < to {
                 let at = 4 * (part.slot as usize * count + from - first) as u64;
@@ -70,9 +71,4 @@ impl GpuDevice<'_, '_> {
     fn states(&self) -> Result<StateLayout, GpuError> {
         self.states.ok_or(GpuError::Mismatch("states"))
     }
-}
-
-/// The buffers of a state: of each the first element, and how many a slot has there.
-fn parts(layout: &StateLayout) -> impl Iterator<Item = (Place, usize, usize)> + use<> {
-    [(Place::Tails, 0, layout.tails())].into_iter()
 }

@@ -91,7 +91,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// Changes the parameters of the last dispatch of a kernel.
-    fn patch<T: Pod>(
+    pub(super) fn patch<T: Pod>(
         &mut self,
         kernel: Kernel,
         what: &'static str,

@@ -5,6 +5,7 @@ use gleed::device::{ActivationSource, InputView, OpView};
 use gleed::kernels::Norm;
 use gleed::nn::Temperature;
 
+use super::recur::MIXED;
 use super::{Lowering, refused, words_of};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
@@ -50,7 +51,8 @@ impl Widest {
                 self.attention = self.attention.max(view.heads * view.head_dim);
                 self.part = self.part.max(view.heads * (view.head_dim + 2));
             }
-            OpView::GatedConvolution(view) => self.attention = self.attention.max(view.weights.rows()),
+            OpView::GatedConvolution(view) => self.feed_forward = self.feed_forward.max(view.weights.rows()),
+            OpView::Update(view) => self.feed_forward = self.feed_forward.max(view.heads * view.value_dim),
             OpView::GateUp(view) => {
                 let width = if self.is_routed { &mut self.attention } else { &mut self.feed_forward };
                 *width = view.up.weights.rows().max(*width);
@@ -159,9 +161,9 @@ impl<'m> Lowering<'m> {
                 self.attention_waits = false;
                 Some(Activations::Attention)
             }
-            ActivationSource::Mixer => {
-                self.attention_waits = false;
-                Some(Activations::Attention)
+            ActivationSource::Mixer { norm } => {
+                norm.map_or(Ok(()), |norm| self.norm_groups(&norm))?;
+                Some(MIXED)
             }
             ActivationSource::Experts => Some(Activations::FeedForward),
             _ => return refused("activations of another kind"),

@@ -126,7 +126,9 @@ impl<'m> Lowering<'m> {
             OpView::Quantize(view) => self.quantize(&view.from, view.input),
             OpView::Qkv(view) => self.qkv(view),
             OpView::MixerInput(view) => self.mixer_input(view),
+            OpView::Convolution(view) => self.convolution(view),
             OpView::GatedConvolution(view) => self.gated_convolution(view),
+            OpView::Update(view) => self.update(view),
             OpView::NormRotate(view) => {
                 self.heads = Some(view.clone());
                 Ok(())

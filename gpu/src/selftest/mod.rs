@@ -110,6 +110,8 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Store => attention::store(bench, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
         Kernel::Convolve => recur::convolve(bench, random).await,
+        Kernel::Update => recur::update(bench, random).await,
+        Kernel::GroupNorm => recur::group_norm(bench, random).await,
     }
 }
 

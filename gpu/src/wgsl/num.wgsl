@@ -153,6 +153,23 @@ fn sigmoid(x: f32) -> f32 {
     return number(select(bitcast<u32>(y), 0u, less(x, number(0xc2a00000u))));
 }
 
+// ln(1 + e^x).
+fn softplus(x: f32) -> f32 {
+    let t = exp_of(neg(number(magnitude(x))));
+    let s = div(t, add(number(0x40000000u), t));
+    let square = mul(s, s);
+    var p = number(0x3d888889u);
+    p = add(mul(p, square), number(0x3d9d89d9u));
+    p = add(mul(p, square), number(0x3dba2e8cu));
+    p = add(mul(p, square), number(0x3de38e39u));
+    p = add(mul(p, square), number(0x3e124925u));
+    p = add(mul(p, square), number(0x3e4ccccdu));
+    p = add(mul(p, square), number(0x3eaaaaabu));
+    p = add(mul(p, square), number(0x3f800000u));
+    let positive = number(select(0u, bitcast<u32>(x), greater(x, number(0u))));
+    return settle(add(positive, mul(mul(number(0x40000000u), s), p)));
+}
+
 fn silu(x: f32) -> f32 { return div(x, add(number(0x3f800000u), exp_of(neg(x)))); }
 
 fn gelu_tanh(x: f32) -> f32 {

@@ -47,7 +47,13 @@ fn goes_on(engine: &mut Engine<'_, '_>, vocab: usize, saved: Option<&[u8]>) -> (
 #[test]
 fn recurrent_layers_have_one_hash() {
     let Some(gpu) = common::gpu() else { return };
-    for (architecture, weights) in [(Architecture::Lfm2, Dtype::Q8_0), (Architecture::Lfm2Moe, Dtype::Q4_0)] {
+    for (architecture, weights) in [
+        (Architecture::Lfm2, Dtype::Q8_0),
+        (Architecture::Lfm2Moe, Dtype::Q4_0),
+        (Architecture::GraniteHybrid, Dtype::Q8_0),
+        (Architecture::FalconH1, Dtype::F32),
+        (Architecture::NemotronH, Dtype::Q8_0),
+    ] {
         let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
         let (model, limits) = (Model::open(&bytes).unwrap(), limits());
         let vocab = model.config().vocab;

@@ -1,10 +1,11 @@
 //! Recurrent layers: states that are read from one slot and written to another.
 
-use gleed::device::{ConvolutionView, StateLayout};
-use gleed::num::settle;
+use gleed::device::{ConvolutionView, HeadNormView, StateLayout, UpdateRule, UpdateView};
+use gleed::kernels::Update;
+use gleed::num::{exp, settle, sigmoid, silu, softplus};
 
 use super::ScalarDevice;
-use crate::math::float;
+use crate::math::{LEVEL, float};
 
 impl ScalarDevice<'_> {
     /// Where a slot begins.
@@ -54,4 +55,71 @@ impl ScalarDevice<'_> {
         self.buffers[index].mixed = mixed;
         finite.then_some(())
     }
+
+    pub(super) fn convolution(&mut self, view: &ConvolutionView<'_>, index: usize) -> Option<()> {
+        let mut mix = std::mem::take(&mut self.buffers[index].mix);
+        for (channel, x) in mix.iter_mut().enumerate().take(view.weights.rows()) {
+            *x = silu(self.convolve(view, index, channel, *x));
+        }
+        let finite = mix.iter().take(view.weights.rows()).all(|x| x.is_finite());
+        self.buffers[index].mix = mix;
+        finite.then_some(())
+    }
+
+    pub(super) fn update(&mut self, view: &UpdateView<'_>, index: usize) -> Option<()> {
+        let mix = std::mem::take(&mut self.buffers[index].mix);
+        let mixed: Vec<f32> = (0..view.heads).flat_map(|head| self.update_head(view, index, head, &mix)).collect();
+        let finite = mixed.iter().all(|x| x.is_finite());
+        self.buffers[index].mixed = mixed;
+        finite.then_some(())
+    }
+
+    fn update_head(&mut self, view: &UpdateView<'_>, index: usize, head: usize, mix: &[f32]) -> Vec<f32> {
+        let of = |numbers: &[u8]| settle(float(&numbers[4 * head..4 * head + 4]));
+        let (columns, key_at) = (view.columns, view.group(head) * view.key_dim);
+        let part = |at: usize, len: usize| &mix[at..at + len];
+        let settled = |x: &[f32]| x.iter().map(|&x| settle(x)).collect::<Vec<_>>();
+        let [mut key, mut query] = [columns.key, columns.query].map(|at| settled(part(at + key_at, view.key_dim)));
+        let value = part(columns.value + head * view.value_dim, view.value_dim);
+        let step = softplus(mix[columns.step + head] + of(view.bias));
+        let (decay, strength) = match view.rule {
+            UpdateRule::Delta { query_scale, .. } => {
+                for (x, scale) in [(&mut key, 1.0), (&mut query, query_scale)] {
+                    let raw = x.clone();
+                    LEVEL.normalize(&raw, scale, x);
+                }
+                (of(view.decay) * step, settle(sigmoid(mix[columns.step + view.heads + head])))
+            }
+            _ => (step * of(view.decay), step),
+        };
+        let corrects = matches!(view.rule, UpdateRule::Delta { .. });
+        let decay = settle(exp(decay));
+        let update = Update { decay, key: &key, query: &query, value: &settled(value), strength, corrects };
+        let first = self.layout().matrix(view.layer, head);
+        let places: Vec<_> = (first..first + self.layout().matrix).collect();
+        let (mut state, after) = self.state_before(index, &places);
+        let mut out = vec![0.0; view.value_dim];
+        LEVEL.update_state(&update, &mut state, &mut out).unwrap();
+        self.states[after[0]..][..state.len()].copy_from_slice(&state);
+        match view.rule {
+            UpdateRule::Delta { norm, .. } => LEVEL.norm_in_place(&norm, &mut out),
+            UpdateRule::Space { skip } => {
+                out.iter_mut().zip(value).for_each(|(out, &x)| *out += settle(x * of(skip)));
+            }
+            _ => unreachable!(),
+        }
+        let gates = part(columns.gate + head * view.value_dim, view.value_dim);
+        out.iter_mut().zip(gates).for_each(|(x, &gate)| *x *= silu(gate));
+        out
+    }
+}
+
+/// The groups of a mixer's result, each normed.
+pub(super) fn norm_groups(norm: Option<HeadNormView<'_>>, mixed: &[f32]) -> Vec<f32> {
+    let Some(norms) = norm else { return mixed.to_vec() };
+    let mut out = mixed.to_vec();
+    for (group, part) in out.chunks_mut(norms.weights.cols()).enumerate() {
+        LEVEL.norm_in_place(&norms.of_head(group).unwrap(), part);
+    }
+    out
 }
