@@ -124,6 +124,8 @@ pub(crate) struct Linear {
     pub(crate) experts: Experts,
     /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for none.
     pub(crate) gates: u32,
+    /// Where the numbers of xIELU are among the vectors.
+    pub(crate) numbers: u32,
     pub(crate) segments: [Segment; 3],
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use bytemuck::{Pod, Zeroable, bytes_of};
 use gleed::device::{BranchEnd, EmbedView, GateUpView, HeadView, MatrixView, NormRotateView, OpView, QkvView};
 use gleed::kernels::{Norm, NormKind};
+use gleed::num::Xielu;
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};
@@ -19,7 +20,7 @@ use crate::memory::{Arena, Id, Vectors};
 use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
-use crate::selftest::{ACTIVATIONS, form_number};
+use crate::selftest::{ACTIVATIONS, XIELU, form_number};
 pub(crate) use input::{HeadsLayout, Widest};
 
 /// What is known of a program so far.
@@ -217,17 +218,22 @@ impl<'m> Lowering<'m> {
     }
 
     fn gate_up(&mut self, view: &GateUpView<'m>) -> Result<(), GpuError> {
-        let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
-            return refused("an activation function");
+        let numbers = view.activation.xielu_numbers();
+        let activation = match (numbers, ACTIVATIONS.iter().position(|&other| other == view.activation)) {
+            (Some(_), _) if view.gate.is_some() => return refused("xIELU with a gate"),
+            (Some(_), _) => XIELU,
+            (None, Some(activation)) => activation as u32,
+            (None, None) => return refused("an activation function"),
         };
-        let (width, activation) = (view.up.weights.rows(), activation as u32);
+        let numbers = numbers.map_or(0, |numbers| self.vectors.add(&xielu_bytes(numbers)).unwrap_or(0));
+        let width = view.up.weights.rows();
         // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
         self.activated = to;
         self.widen(to.place(), width);
         let Some(gate) = view.gate else {
-            let params = Linear { mode: mode::ACTIVATE, activation, gates, ..Linear::zeroed() };
+            let params = Linear { mode: mode::ACTIVATE, activation, gates, numbers, ..Linear::zeroed() };
             return self.matrix(&view.up, to.place(), width, 0, params);
         };
         if gate.weights.dtype() != view.up.weights.dtype() {
@@ -368,6 +374,12 @@ impl<'m> Lowering<'m> {
 /// A factor's bits; 0 where there is nothing to be multiplied.
 fn factor(scale: f32) -> u32 {
     if scale == 1.0 { 0 } else { scale.to_bits() }
+}
+
+/// The numbers of xIELU in the order in which its kernel reads them.
+fn xielu_bytes(numbers: Xielu) -> Vec<u8> {
+    let Xielu { linear, positive, negative, largest } = numbers;
+    [linear, positive, negative, largest].into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
 fn known(dtype: Dtype) -> Result<Weights, GpuError> {

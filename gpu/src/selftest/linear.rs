@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 use gleed::kernels::{Activation, Combine, Level};
-use gleed::num::{settle, sigmoid};
+use gleed::num::{Xielu, settle, sigmoid, xielu};
 use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
 
 use super::random::{Random, row_words};
@@ -15,6 +15,9 @@ use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
 /// The numbers of activations in `num.wgsl`.
 pub(crate) const ACTIVATIONS: [Activation; 5] =
     [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu, Activation::LimitedSilu];
+
+/// The number of xIELU there, which has numbers of its own.
+pub(crate) const XIELU: u32 = 5;
 
 pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (vocab, cols, at) = (11, 512, 4 * 37);
@@ -212,6 +215,7 @@ pub(super) async fn products(
             activated(bench, kernel, &case, number as u32, activation).await?;
             if number == 0 {
                 gated_twice(bench, kernel, &case, random).await?;
+                with_numbers(bench, kernel, &case).await?;
             }
         }
     }
@@ -331,6 +335,23 @@ async fn activated(
         bits(&y)
     });
     activations(bench, kernel, case, params, want.collect()).await
+}
+
+/// xIELU, whose numbers lie behind the biases.
+async fn with_numbers(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    for [linear, positive, negative, largest] in [[0.5, 0.8, 1.3, -1e-6], [0.25, 3.0, 0.5, -0.4]] {
+        let numbers = Xielu { linear, positive, negative, largest };
+        let params = Linear { activation: XIELU, numbers: case.vector.len() as u32, ..case.params(mode::ACTIVATE) };
+        let want = case.dots.iter().map(|row| {
+            let outputs = row.iter().zip(&case.vector).map(|(dot, &bias)| dot + settle(bias));
+            bits(&outputs.map(|x| xielu(x, numbers)).collect::<Vec<_>>())
+        });
+        let mut case = case.clone();
+        let want = want.collect();
+        case.vector.extend([linear, positive, negative, largest]);
+        activations(bench, kernel, &case, params, want).await?;
+    }
+    Ok(())
 }
 
 /// Rows of activations, and their largest magnitudes.

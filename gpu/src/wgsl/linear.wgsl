@@ -7,6 +7,7 @@ struct Params {
     factor: u32, cap: u32, flag: u32, raw: u32,
     largest: u32, used: u32, first_expert: u32, experts: u32,
     expert_bytes: u32, expert_rows: u32, expert_largest: u32, gates: u32,
+    numbers: u32,
     segments: array<Segment, 3>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -91,12 +92,18 @@ fn put(row: u32, at: Place, x: f32) {
     atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));
 }
 
+// The activation function, without a gate. The numbers of xIELU are those of the layer.
+fn activated(x: f32) -> f32 {
+    if (P.activation != XIELU) { return activate(P.activation, x); }
+    return xielu(x, V[P.numbers], V[P.numbers + 1u], V[P.numbers + 2u], V[P.numbers + 3u]);
+}
+
 // An output of modes without gates.
 fn finish(at: Place, row: u32, acc: f32) {
     let y = row * P.y_stride + P.segments[at.segment].y_at + at.output;
     var output = biased(at, acc);
     if (P.mode == ACTIVATE) {
-        put(row, at, activate(P.activation, output));
+        put(row, at, activated(output));
         return;
     }
     if (P.mode == ADD) {

@@ -70,7 +70,6 @@ fn what_does_not_run_is_refused_by_name() {
         ("gemma4, dense", "scale"),
         ("gemma4, experts", "another input beside experts"),
         ("gemma4, all", "project for all layers"),
-        ("apertus", "xIELU"),
         ("bailingmoe2", "choose experts"),
         ("afmoe", "qkv"),
         ("spark2_5", "qkv"),
@@ -126,6 +125,12 @@ fn norms_of_heads_have_one_hash() {
     for name in ["more/olmo3", "more/stablelm-parallel"] {
         assert_one(name, &committed(name));
     }
+}
+
+/// An activation function with numbers of each layer.
+#[test]
+fn xielu_has_one_hash() {
+    assert_alike(&[(Architecture::Apertus, Dtype::Q8_0), (Architecture::Apertus, Dtype::F16)]);
 }
 
 /// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the device
