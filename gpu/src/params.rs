@@ -126,7 +126,11 @@ pub(crate) struct Linear {
     pub(crate) gates: u32,
     /// Where the numbers of xIELU are among the vectors.
     pub(crate) numbers: u32,
-    pub(crate) segments: [Segment; 3],
+    /// Elements of a head where the first matrix has queries and gates in turns, and the column at which the gates are; 0 where
+    /// it has not.
+    pub(crate) split: u32,
+    pub(crate) split_at: u32,
+    pub(crate) segments: [Segment; 4],
 }
 
 /// What becomes of the outputs of a matrix.
@@ -229,6 +233,10 @@ pub(crate) struct Attend {
     pub(crate) largest: u32,
     /// Where the scores of sinks are among the vectors.
     pub(crate) sink_scores: u32,
+    /// The column of the heads at which gates begin, 0 for none, and how many elements share one.
+    pub(crate) gates: u32,
+    pub(crate) gated: u32,
+    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
 }

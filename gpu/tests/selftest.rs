@@ -74,6 +74,8 @@ fn broken_kernels_are_found() {
             "attention",
         ),
         (Kernel::Attend, "let factor = exp_of(sub(peak, sink));", "let factor = number(0x3f800000u);", "attention"),
+        (Kernel::Attend, "result = mul(result, sigmoid(", "result = mul(sigmoid(result), sigmoid(", "attention"),
+        (Kernel::Tile(q8), "select(0u, P.split_at, half % 2u == 1u)", "P.split_at", "queries and gates"),
         (Kernel::Vector(q8), "y = mul(x, sigmoid(Y[P.gates + row]));", "y = x;", "an expert of all rows"),
         (Kernel::Narrow(q8), "mul(above, settle(mul(x, x)))", "mul(above, x)", "activations"),
         (Kernel::Store, "select(dim, count * dim, is_whole)", "dim", "norms and rotation of heads"),

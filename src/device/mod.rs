@@ -152,6 +152,7 @@ pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, Rou
 pub use layout::KvLayout;
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, HeadNormView, HeadView, InputView,
-    KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes, StoreView,
+    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
+    InputView, KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes,
+    SplitView, StoreView,
 };

@@ -154,6 +154,8 @@ pub enum ActivationSource<'m> {
     Attention {
         /// The heads' sink scores, `[heads]`, little-endian f32 of any alignment; empty where there are none.
         sinks: &'m [u8],
+        /// What it is multiplied by then.
+        gates: Option<GatesView>,
     },
     /// The feed-forward result.
     FeedForward,
@@ -163,16 +165,53 @@ pub enum ActivationSource<'m> {
     Experts,
 }
 
-/// Queries, keys and values side by side, `[q | k | v]`.
+/// The gates of attention among the heads of a row: each is a number whose sigmoid multiplies what attention gave.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GatesView {
+    /// The column of the heads at which they begin.
+    pub first: usize,
+    /// Whether there is one for each head, and not one for each element.
+    pub per_head: bool,
+}
+
+/// Queries, keys and values side by side, and the gates of attention where there are any: `[q | k | v | gates]`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QkvView<'m> {
-    /// The matrices, and the column of the heads at which the outputs of each begin: one for all, or one each.
-    pub parts: [Option<(usize, MatrixView<'m>)>; 3],
+    /// The matrices, and the column of the heads at which the outputs of each begin: one for all, or one each. The last one is
+    /// of gates that have a matrix of their own.
+    pub parts: [Option<(usize, MatrixView<'m>)>; 4],
+    /// Whether the first matrix has gates, too.
+    pub split: Option<SplitView>,
     /// Elements of the heads of a row.
     pub width: usize,
+}
+
+/// A matrix of queries that has their gates, too: `head_dim` rows of a head's queries, then as many of its gates, head by head.
+/// The queries are side by side from column 0 on.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SplitView {
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// The column at which the gates are side by side.
+    pub gates: usize,
+}
+
+impl SplitView {
+    /// Returns the column of an output of the matrix.
+    pub fn column(&self, output: usize) -> usize {
+        let Some(half) = output.checked_div(self.head_dim) else { return output };
+        let first = if half % 2 == 0 { 0 } else { self.gates };
+        first + half / 2 * self.head_dim + output % self.head_dim
+    }
 }
 
 /// What becomes of queries, keys and values, in this order: the clamp; values from keys and the norm of values; the

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::task::Poll;
 
 use gleed::device::{
-    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView,
-    RotaryView, Row,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, GatesView, KvLayout,
+    OpView, RotaryView, Row,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
@@ -193,7 +193,15 @@ impl<'m> ScalarDevice<'m> {
             OpView::Quantize(view) => {
                 own.input = match view.from {
                     ActivationSource::Residual => own.residual.clone(),
-                    ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
+                    ActivationSource::Attention { sinks, gates } => {
+                        let mut result = finish_heads(&own.attention, sinks);
+                        if let Some(GatesView { first, per_head, .. }) = gates {
+                            let (head_dim, gates) = (own.attention[0].0.len(), &own.heads[first..]);
+                            let gate = |i: usize| gates[if per_head { i / head_dim } else { i }];
+                            result.iter_mut().enumerate().for_each(|(i, x)| *x *= sigmoid(gate(i)));
+                        }
+                        result
+                    }
                     ActivationSource::FeedForward => own.ffn.clone(),
                     ActivationSource::SharedExpert => {
                         let gate = sigmoid(*own.router.last().unwrap());
@@ -210,9 +218,12 @@ impl<'m> ScalarDevice<'m> {
             }
             OpView::Qkv(view) => {
                 own.heads = vec![0.0; view.width];
-                for (first, matrix) in view.parts.iter().flatten() {
-                    let outputs = multiply(matrix, &own.input);
-                    own.heads[*first..*first + outputs.len()].copy_from_slice(&outputs);
+                for (index, part) in view.parts.iter().enumerate() {
+                    let Some((first, matrix)) = part else { continue };
+                    for (output, x) in multiply(matrix, &own.input).into_iter().enumerate() {
+                        let split = view.split.filter(|_| index == 0);
+                        own.heads[split.map_or(first + output, |split| split.column(output))] = x;
+                    }
                 }
             }
             OpView::NormRotate(view) => norm_rotate(view, row, &own.angles, &mut own.heads),

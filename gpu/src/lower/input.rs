@@ -153,8 +153,9 @@ impl<'m> Lowering<'m> {
         self.raw = match from {
             ActivationSource::Residual => return self.input(input, None),
             ActivationSource::FeedForward | ActivationSource::SharedExpert => Some(self.activated),
-            ActivationSource::Attention { sinks } => {
+            ActivationSource::Attention { sinks, gates } => {
                 self.add_sinks(sinks)?;
+                gates.as_ref().map_or(Ok(()), |gates| self.add_gates(gates))?;
                 self.attention_waits = false;
                 Some(Activations::Attention)
             }

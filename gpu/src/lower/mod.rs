@@ -188,14 +188,17 @@ impl<'m> Lowering<'m> {
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
         let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
+        let (head_dim, gates) = view.split.map_or((0, 0), |split| (split.head_dim, split.gates));
+        let split = Linear { mode: mode::SET, split: head_dim as u32, split_at: gates as u32, ..Linear::zeroed() };
         let placed = if alike { self.arena.together(&matrices) } else { None };
         let Some((buffer, starts)) = placed else {
-            for (column, matrix) in parts {
-                self.matrix(&matrix, Place::Heads, width, column, Linear { mode: mode::SET, ..Linear::zeroed() })?;
+            for (index, (column, matrix)) in parts.into_iter().enumerate() {
+                let how = if index == 0 { split } else { Linear { mode: mode::SET, ..Linear::zeroed() } };
+                self.matrix(&matrix, Place::Heads, width, column, how)?;
             }
             return Ok(());
         };
-        let mut params = Linear { mode: mode::SET, ..Linear::zeroed() };
+        let mut params = split;
         for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(&parts).zip(starts) {
             *segment = Segment {
                 at: at as u32,

@@ -71,9 +71,7 @@ fn what_does_not_run_is_refused_by_name() {
         ("gemma4, experts", "another input beside experts"),
         ("gemma4, all", "project for all layers"),
         ("bailingmoe2", "choose experts"),
-        ("afmoe", "qkv"),
-        ("spark2_5", "qkv"),
-        ("spark2_5, listed", "qkv"),
+        ("afmoe", "sum experts"),
         ("lfm2", RECURRENT),
         ("lfm2moe", RECURRENT),
         ("qwen35", RECURRENT),
@@ -141,6 +139,17 @@ fn temperatures_have_one_hash() {
     for bytes in [made.bytes(), committed("newer/mistral3")] {
         assert_one("mistral3", &bytes);
         assert_story("mistral3", &bytes, chosen_story);
+    }
+}
+
+/// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have these, too.
+#[test]
+fn gates_of_attention_have_one_hash() {
+    assert_alike(&[(Architecture::Spark, Dtype::Q8_0), (Architecture::Spark, Dtype::F16)]);
+    for weights in [Dtype::Q8_0, Dtype::F32] {
+        let layer = Some(Architecture::Qwen35.form().layer);
+        let made = SyntheticModel { weights, layers: 2, layer, ..SyntheticModel::of(Architecture::Qwen35) };
+        assert_one("qwen35 without states", &made.with("full_attention_interval", 1u32).bytes());
     }
 }
 
