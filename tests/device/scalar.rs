@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::task::Poll;
 
 use gleed::device::{
-    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, GatesView, KvLayout,
-    OpView, RotaryView, Row,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, ExpertsView, GatesView,
+    KvLayout, OpView, RotaryView, Row,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
@@ -281,8 +281,8 @@ impl<'m> ScalarDevice<'m> {
             OpView::Gather => own.gathered = own.input.clone(),
             OpView::ExpertGateUp(view) => {
                 let of = |choice: &Choice| {
-                    let [gate, up] = [view.gate, view.up].map(|all| all.get(choice.expert as usize).unwrap());
-                    gate_up(Some(gate), &up, view.activation, &own.gathered)
+                    let of = |all: ExpertsView<'m>| all.get(choice.expert as usize).unwrap();
+                    gate_up(view.gate.map(of), &of(view.up), view.activation, &own.gathered)
                 };
                 own.experts = own.choices.iter().map(of).collect();
             }
@@ -294,10 +294,7 @@ impl<'m> ScalarDevice<'m> {
                 let hidden = own.residual.len();
                 let (to, scale) = match view.to {
                     BranchEnd::Residual { scale } => (&mut own.residual, scale),
-                    BranchEnd::Branch => {
-                        own.branch = vec![0.0; hidden];
-                        (&mut own.branch, 1.0)
-                    }
+                    BranchEnd::Branch => (&mut own.branch, 1.0),
                 };
                 let mut sum = vec![0.0; hidden];
                 let place = if view.norm.is_some() { &mut sum } else { &mut *to };

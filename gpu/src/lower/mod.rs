@@ -17,7 +17,7 @@ use gleed::tensor::{Dtype, TensorView};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
-use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
+use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, adds, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, XIELU, form_number};
@@ -102,10 +102,14 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
-        // Only an input takes a branch with it.
-        if !matches!(&step.operation, OpView::Norm(_) | OpView::Quantize(_)) {
-            self.add_branch();
-        }
+        // An input takes with it what is to be added before; operations that neither read nor write the residual stream and the
+        // branch leave it waiting.
+        self.add_branch_but(match &step.operation {
+            OpView::Norm(_) | OpView::Quantize(_) | OpView::AddNormed(_) | OpView::AddExperts(_) => u32::MAX,
+            OpView::GroupRows | OpView::Gather => u32::MAX,
+            OpView::ExpertGateUp(_) | OpView::ExpertDown(_) => adds::NORMS_BRANCH,
+            _ => 0,
+        });
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
@@ -123,12 +127,7 @@ impl<'m> Lowering<'m> {
             OpView::Store(view) => self.store(view),
             OpView::Attend(view) => self.attend(view),
             OpView::Project(view) => self.project(&view.matrix, view.to),
-            OpView::AddNormed(view) => {
-                let (weight, epsilon) = (self.rms_weight(&view.norm)?, view.norm.epsilon);
-                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale), used: 0 };
-                self.branch = Some((branch, self.rows));
-                Ok(())
-            }
+            OpView::AddNormed(view) => self.add_normed(view),
             OpView::GateUp(view) => self.gate_up(view),
             OpView::Head(view) => self.head(view),
             OpView::Route(view) => self.route(view),
@@ -348,9 +347,9 @@ impl<'m> Lowering<'m> {
     }
 
     /// Where the weights are of a norm that can only be RMSNorm.
-    fn rms_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
+    fn rms_weight(&mut self, norm: &Norm<'m>, what: &'static str) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
-            return refused("LayerNorm of a branch");
+            return refused(what);
         }
         Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
     }

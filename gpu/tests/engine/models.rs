@@ -70,8 +70,6 @@ fn what_does_not_run_is_refused_by_name() {
         ("gemma4, dense", "scale"),
         ("gemma4, experts", "another input beside experts"),
         ("gemma4, all", "project for all layers"),
-        ("bailingmoe2", "choose experts"),
-        ("afmoe", "sum experts"),
         ("lfm2", RECURRENT),
         ("lfm2moe", RECURRENT),
         ("qwen35", RECURRENT),
@@ -140,6 +138,12 @@ fn temperatures_have_one_hash() {
         assert_one("mistral3", &bytes);
         assert_story("mistral3", &bytes, chosen_story);
     }
+}
+
+/// Some groups of experts are chosen first; what experts give is added to a branch, of which the norm is added.
+#[test]
+fn groups_and_branches_of_experts_have_one_hash() {
+    assert_alike(&[(Architecture::BailingMoe2, Dtype::Q8_0), (Architecture::Afmoe, Dtype::Q8_0)]);
 }
 
 /// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have these, too.
