@@ -54,6 +54,8 @@ pub(crate) struct Input {
     /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
     pub(crate) largest: [u32; 2],
     pub(crate) bias: u32,
+    /// The row of the first workgroup.
+    pub(crate) first_row: u32,
 }
 
 /// How a row is normed; 0 for not.
@@ -62,17 +64,43 @@ pub(crate) mod norms {
     pub(crate) const LAYER: u32 = 2;
 }
 
-/// What is added to the residual stream before it is normed: 0 for nothing, 1 for the norm of a branch, 2 for what experts gave.
+/// What is done to the branch and the residual stream before this is normed.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Branch {
+    /// Of `adds`.
     pub(crate) adds: u32,
-    /// Where the weights of the norm are among the vectors, or those of experts in the buffer of the branch.
+    /// One of `norms`, for the norm of the branch that is added.
+    pub(crate) norms: u32,
     pub(crate) weight: u32,
+    pub(crate) bias: u32,
+    /// Of all norms of it.
     pub(crate) epsilon: f32,
     pub(crate) factor: u32,
-    /// Experts of a row.
+    /// Experts of a row; where in the buffer of the branch the results of these begin, and their weights.
     pub(crate) used: u32,
+    pub(crate) results: u32,
+    pub(crate) expert_weights: u32,
+    /// Where weights of norms are among the vectors: of the branch in its place, and of the sum of experts.
+    pub(crate) renorm_weight: u32,
+    pub(crate) experts_weight: u32,
+    pub(crate) scale: f32,
+}
+
+/// What is done, in this order.
+pub(crate) mod adds {
+    /// The branch is normed in its place.
+    pub(crate) const NORMS_BRANCH: u32 = 1;
+    /// What experts gave is added to the residual stream.
+    pub(crate) const EXPERTS: u32 = 2;
+    /// Or to the branch.
+    pub(crate) const TO_BRANCH: u32 = 4;
+    /// The sum of experts is normed before.
+    pub(crate) const NORMS_EXPERTS: u32 = 8;
+    /// The norm of the branch is added to the residual stream.
+    pub(crate) const NORM: u32 = 16;
+    /// The residual stream is multiplied.
+    pub(crate) const SCALES: u32 = 32;
 }
 
 /// The form of an input that is only the sum of a branch and the residual stream.
@@ -128,7 +156,13 @@ pub(crate) struct Linear {
     pub(crate) experts: Experts,
     /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for none.
     pub(crate) gates: u32,
-    pub(crate) segments: [Segment; 3],
+    /// Where the numbers of xIELU are among the vectors.
+    pub(crate) numbers: u32,
+    /// Elements of a head where the first matrix has queries and gates in turns, and the column at which the gates are; 0 where
+    /// it has not.
+    pub(crate) split: u32,
+    pub(crate) split_at: u32,
+    pub(crate) segments: [Segment; 4],
 }
 
 /// What becomes of the outputs of a matrix.
@@ -231,6 +265,10 @@ pub(crate) struct Attend {
     pub(crate) largest: u32,
     /// Where the scores of sinks are among the vectors.
     pub(crate) sink_scores: u32,
+    /// The column of the heads at which gates begin, 0 for none, and how many elements share one.
+    pub(crate) gates: u32,
+    pub(crate) gated: u32,
+    pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
 }
@@ -252,6 +290,9 @@ pub(crate) struct Route {
     pub(crate) scales: u32,
     pub(crate) weights: u32,
     pub(crate) flag: u32,
+    /// Groups of experts, and how many of them are chosen first.
+    pub(crate) groups: u32,
+    pub(crate) groups_used: u32,
 }
 
 /// `convolve.wgsl`

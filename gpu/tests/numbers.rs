@@ -119,35 +119,44 @@ fn can_be_flushed(product: f32) -> bool {
 #[test]
 fn functions_equal_the_scalar_ones() {
     let Some(hardware) = common::hardware() else { return };
-    let tests: &[(&str, Scalar)] =
-        &[
-            ("bitcast<u32>(add(x, y))", |x, y| (x + y).to_bits()),
-            ("bitcast<u32>(sub(x, y))", |x, y| (x - y).to_bits()),
-            ("bitcast<u32>(mul(x, y))", |x, y| (x * y).to_bits()),
-            ("bitcast<u32>(add(mul(x, y), x))", |x, y| (x * y + x).to_bits()),
-            ("bitcast<u32>(div(x, y))", |x, y| (x / y).to_bits()),
-            ("bitcast<u32>(root(x))", |x, _| num::sqrt(x).to_bits()),
-            ("bitcast<u32>(exp_of(x))", |x, _| num::exp(x).to_bits()),
-            ("bitcast<u32>(silu(x))", |x, _| num::silu(x).to_bits()),
-            ("bitcast<u32>(gelu_tanh(x))", |x, _| num::gelu_tanh(x).to_bits()),
-            ("bitcast<u32>(gelu_erf(x))", |x, _| num::gelu_erf(x).to_bits()),
-            ("bitcast<u32>(squared_relu(x))", |x, _| num::squared_relu(x).to_bits()),
-            ("bitcast<u32>(sigmoid(x))", |x, _| num::sigmoid(x).to_bits()),
-            ("bitcast<u32>(limited(x))", |x, _| num::limited(x).to_bits()),
-            ("bitcast<u32>(limited_silu(x))", |x, _| num::limited_silu(x).to_bits()),
-            ("bitcast<u32>(tanh_of(x))", |x, _| num::tanh(x).to_bits()),
-            ("bitcast<u32>(settle(x))", |x, _| num::settle(x).to_bits()),
-            ("bitcast<u32>(short(x))", |x, _| num::short(x).to_bits()),
-            ("bitcast<u32>(f16_to_f32(bitcast<u32>(x) & 0xffffu))", |x, _| {
-                num::f16_to_f32(f16::from_bits(x.to_bits() as u16)).to_bits()
-            }),
-            ("select(f32_to_f16(x), 0u, is_nan(x))", |x, _| {
+    let tests: &[(&str, Scalar)] = &[
+        ("bitcast<u32>(add(x, y))", |x, y| (x + y).to_bits()),
+        ("bitcast<u32>(sub(x, y))", |x, y| (x - y).to_bits()),
+        ("bitcast<u32>(mul(x, y))", |x, y| (x * y).to_bits()),
+        ("bitcast<u32>(add(mul(x, y), x))", |x, y| (x * y + x).to_bits()),
+        ("bitcast<u32>(div(x, y))", |x, y| (x / y).to_bits()),
+        ("bitcast<u32>(root(x))", |x, _| num::sqrt(x).to_bits()),
+        ("bitcast<u32>(exp_of(x))", |x, _| num::exp(x).to_bits()),
+        ("bitcast<u32>(silu(x))", |x, _| num::silu(x).to_bits()),
+        ("bitcast<u32>(gelu_tanh(x))", |x, _| num::gelu_tanh(x).to_bits()),
+        ("bitcast<u32>(gelu_erf(x))", |x, _| num::gelu_erf(x).to_bits()),
+        ("bitcast<u32>(squared_relu(x))", |x, _| num::squared_relu(x).to_bits()),
+        ("bitcast<u32>(sigmoid(x))", |x, _| num::sigmoid(x).to_bits()),
+        (
+            "bitcast<u32>(xielu(x, number(0x3f000000u), number(0x3f400000u), number(0x3fa00000u), number(0xbf000000u)))",
+            |x, _| {
+                let numbers = num::Xielu { linear: 0.5, positive: 0.75, negative: 1.25, largest: -0.5 };
+                num::xielu(x, numbers).to_bits()
+            },
+        ),
+        ("bitcast<u32>(limited(x))", |x, _| num::limited(x).to_bits()),
+        ("bitcast<u32>(limited_silu(x))", |x, _| num::limited_silu(x).to_bits()),
+        ("bitcast<u32>(tanh_of(x))", |x, _| num::tanh(x).to_bits()),
+        ("bitcast<u32>(settle(x))", |x, _| num::settle(x).to_bits()),
+        ("bitcast<u32>(short(x))", |x, _| num::short(x).to_bits()),
+        ("bitcast<u32>(f16_to_f32(bitcast<u32>(x) & 0xffffu))", |x, _| {
+            num::f16_to_f32(f16::from_bits(x.to_bits() as u16)).to_bits()
+        }),
+        (
+            "select(f32_to_f16(x), 0u, is_nan(x))",
+            |x, _| {
                 if x.is_nan() { 0 } else { u32::from(num::f32_to_f16(x).to_bits()) }
-            }),
-            ("u32(greater(x, y))", |x, y| u32::from(x > y)),
-            ("u32(is_finite(x))", |x, _| u32::from(num::is_finite(x))),
-            ("bitcast<u32>(of_i32(bitcast<i32>(bitcast<u32>(x))))", |x, _| (x.to_bits() as i32 as f32).to_bits()),
-        ];
+            },
+        ),
+        ("u32(greater(x, y))", |x, y| u32::from(x > y)),
+        ("u32(is_finite(x))", |x, _| u32::from(num::is_finite(x))),
+        ("bitcast<u32>(of_i32(bitcast<i32>(bitcast<u32>(x))))", |x, _| (x.to_bits() as i32 as f32).to_bits()),
+    ];
     let inputs = inputs();
     for (expression, scalar) in tests {
         let got = on_device(&hardware, expression, &inputs);

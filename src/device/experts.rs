@@ -55,14 +55,14 @@ impl<'m> ExpertsView<'m> {
     }
 }
 
-/// `activation(gate) * up` of the chosen experts, from the gathered inputs.
+/// `activation(gate) * up`, or `activation(up)`, of the chosen experts, from the gathered inputs.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ExpertGateUpView<'m> {
-    /// The gates' matrices.
-    pub gate: ExpertsView<'m>,
+    /// The gates' matrices, if there are any.
+    pub gate: Option<ExpertsView<'m>>,
     /// The up matrices.
     pub up: ExpertsView<'m>,
     /// The activation function.
@@ -75,7 +75,7 @@ pub struct ExpertGateUpView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AddExpertsView<'m> {
-    /// Where they are added; a branch is zero before.
+    /// Where they are added: to the residual stream, or to what the branch holds.
     pub to: BranchEnd,
     /// The norm of the sum, which goes from +0.0 then; what it gives is added.
     pub norm: Option<Norm<'m>>,

@@ -142,6 +142,7 @@ mod boundary;
 mod choosing;
 mod experts;
 mod layout;
+mod recurrent;
 mod rotary;
 mod view;
 
@@ -150,9 +151,10 @@ pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, St
 pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 pub use layout::{KvLayout, StateLayout};
+pub use recurrent::{ConvolutionView, MixerColumns, MixerInputView, UpdateRule, UpdateView};
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, AttendView, BranchEnd, ConvolutionView, EmbedView, GateUpView, HeadNormView,
-    HeadView, InputView, KvLayer, MatrixView, MixerColumns, MixerInputView, NormRotateView, NormView, OpView,
-    ProjectView, QkvView, QuantizeView, Slopes, StoreView, UpdateRule, UpdateView,
+    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
+    InputView, KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes,
+    SplitView, StoreView,
 };

@@ -93,6 +93,16 @@ impl<'m> Context<'m, '_> {
         self.config.feed_forward.activation
     }
 
+    /// The same for a device: it sees the program while memory is measured. `None` where the file lacks the numbers.
+    #[cfg_attr(not(feature = "arch-apertus"), allow(unused_variables))]
+    pub(super) fn viewed_activation(&self, layer: usize) -> Option<Activation> {
+        #[cfg(feature = "arch-apertus")]
+        if let Activation::Xielu(_) = self.config.feed_forward.activation {
+            return self.weights.xielu(layer).map(Activation::Xielu);
+        }
+        Some(self.config.feed_forward.activation)
+    }
+
     /// Whether products with one of a layer's matrices are multiplied by a scale.
     pub(crate) fn is_scaled(&self, layer: usize, matrices: &[Role]) -> bool {
         matrices.iter().any(|&role| self.weights.is_scaled(layer, role))

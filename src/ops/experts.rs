@@ -97,9 +97,6 @@ impl Operation for ChooseExperts {
 impl Viewed for ChooseExperts {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let form = &context.config.feed_forward;
-        if form.routing.groups > 1 {
-            return Some(OpView::Other(self.name()));
-        }
         let biases = context.weights.tensor(layer, Role::SelectionBias).map_or(&[][..], |biases| biases.bytes());
         let scales = context.weights.expert_scales(layer);
         Some(OpView::Choose(ChooseView { routing: form.routing, used: form.experts_used, biases, scales }))
@@ -236,18 +233,16 @@ impl Viewed for ExpertGateUp {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let FeedForward { activation, gate, expert_width: width, fused_experts: fused, .. } =
             context.config.feed_forward;
-        if gate == Gate::None {
-            return Some(OpView::Other(self.name()));
-        }
         let all = |role, rows, first| {
             let all = context.weights.linear(layer, role)?.into();
             Some(ExpertsView { all, rows, first, count: width })
         };
         let [gate, up] = match fused {
-            true => [all(Role::GateUpExperts, 2 * width, 0)?, all(Role::GateUpExperts, 2 * width, width)?],
-            false => [all(Role::GateExperts, width, 0)?, all(Role::UpExperts, width, 0)?],
+            true => [all(Role::GateUpExperts, 2 * width, 0), all(Role::GateUpExperts, 2 * width, width)],
+            false if gate == Gate::None => [None, all(Role::UpExperts, width, 0)],
+            false => [Some(all(Role::GateExperts, width, 0)?), all(Role::UpExperts, width, 0)],
         };
-        Some(OpView::ExpertGateUp(ExpertGateUpView { gate, up, activation }))
+        Some(OpView::ExpertGateUp(ExpertGateUpView { gate, up: up?, activation }))
     }
 }
 
@@ -350,10 +345,9 @@ impl Operation for AddExperts {
 
 impl Viewed for AddExperts {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let norm = match (self.norm, self.to) {
-            (Some(norm), _) => Some(context.weights.norm(layer, norm)?),
-            (None, Target::Residual) => None,
-            (None, Target::Branch) => return Some(OpView::Other(self.name())),
+        let norm = match self.norm {
+            Some(norm) => Some(context.weights.norm(layer, norm)?),
+            None => None,
         };
         let to = match self.to {
             Target::Residual => BranchEnd::Residual { scale: context.config.residual_scale },

@@ -99,11 +99,7 @@ impl Viewed for GateUp {
         }
         let width = self.to.width(&context.config, &context.config.layer(layer));
         let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
-        let activation = context.activation(layer);
-        #[cfg(feature = "arch-apertus")]
-        if matches!(activation, crate::kernels::Activation::Xielu(_)) {
-            return Some(OpView::Other("xIELU"));
-        }
+        let activation = context.viewed_activation(layer)?;
         Some(OpView::GateUp(GateUpView { gate: gate.map(Into::into), up: up.into(), activation }))
     }
 }

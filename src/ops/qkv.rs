@@ -1,7 +1,7 @@
 //! The matrices of queries, keys and values.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
-use crate::device::{MatrixView, OpView, QkvView};
+use crate::device::{MatrixView, OpView, QkvView, SplitView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::weights::{HeadGates, Role};
@@ -43,8 +43,7 @@ impl Operation for Qkv {
             let half = |half: usize| q.and_then(|q| q.slice((2 * head + half) * head_dim, head_dim));
             [(head * head_dim, half(0)), (q_width + 2 * kv_width + head * head_dim, half(1))]
         });
-        let has_gates = cfg!(any(feature = "arch-spark2_5", feature = "arch-afmoe"));
-        let gate = if has_gates { linear(Role::HeadGate) } else { None };
+        let gate = if has_own_gates() { linear(Role::HeadGate) } else { None };
         let own_gates = [(q_width + 2 * kv_width, gate)];
         let Buffers { input, qkv, scratch, .. } = memory.buffers;
         let inputs = context.input_rows((work.layer, Input::Attention), input, work.workers(scratch));
@@ -63,16 +62,21 @@ impl Operation for Qkv {
 impl Viewed for Qkv {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let shape = context.config.layer(layer);
-        let (q_width, kv_width) = (shape.q_width(), shape.kv_width());
-        if shape.gates != HeadGates::None {
-            return Some(OpView::Other(self.name()));
-        }
+        let (q_width, kv_width, gates) = (shape.q_width(), shape.kv_width(), shape.qkv_width());
         let part = |first: usize, role| Some((first, MatrixView::from(context.weights.linear(layer, role)?)));
         let own = |first: usize, role| if shape.has_kv { part(first, role) } else { None };
+        let own_gates = if has_own_gates() { part(gates, Role::HeadGate) } else { None };
         let parts = match context.config.attention.fused {
-            true => [part(0, Role::Qkv), None, None],
-            false => [part(0, Role::Q), own(q_width, Role::K), own(q_width + kv_width, Role::V)],
+            true => [part(0, Role::Qkv), None, None, own_gates],
+            false => [part(0, Role::Q), own(q_width, Role::K), own(q_width + kv_width, Role::V), own_gates],
         };
-        Some(OpView::Qkv(QkvView { parts, width: shape.heads_width() }))
+        let is_split = shape.gates == HeadGates::Elements;
+        let split = is_split.then_some(SplitView { head_dim: shape.kv.head_dim, gates });
+        Some(OpView::Qkv(QkvView { parts, split, width: shape.heads_width() }))
     }
+}
+
+/// Whether any architecture that is built has a matrix of gates.
+const fn has_own_gates() -> bool {
+    cfg!(any(feature = "arch-spark2_5", feature = "arch-afmoe"))
 }

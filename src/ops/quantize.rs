@@ -2,7 +2,7 @@
 
 use super::partials::finish_heads;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Row, Viewed, Work};
-use crate::device::{ActivationSource, HeadNormView, OpView, QuantizeView};
+use crate::device::{ActivationSource, GatesView, HeadNormView, OpView, QuantizeView};
 use crate::error::Fault;
 use crate::mem::row_of;
 use crate::num::sigmoid;
@@ -97,9 +97,11 @@ impl Viewed for Quantize {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
         let shape = context.config.layer(layer);
         let sinks = context.weights.tensor(layer, Role::SinkScores).map_or(&[][..], |sinks| sinks.bytes());
+        let gates = GatesView { first: shape.qkv_width(), per_head: shape.gates == HeadGates::Heads };
+        let gates = (shape.gates != HeadGates::None).then_some(gates);
         let from = match (self.from, self.to) {
             (Source::Residual, _) => ActivationSource::Residual,
-            (Source::Attention, _) if shape.gates == HeadGates::None => ActivationSource::Attention { sinks },
+            (Source::Attention, _) => ActivationSource::Attention { sinks, gates },
             (Source::FeedForward, Input::SharedDown) if context.config.feed_forward.shared_gate => {
                 ActivationSource::SharedExpert
             }

@@ -5,6 +5,8 @@ use core::fmt::Write;
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Name, TensorInfo};
 
+#[cfg(feature = "arch-apertus")]
+use super::activation::xielu;
 use super::config::Config;
 use super::dtypes::Dtypes;
 use super::error::ModelError;
@@ -16,6 +18,8 @@ use crate::kernels::{Norm, NormKind};
 use crate::kv::MAX_LAYERS;
 use crate::mem::{Arena, MemoryError};
 use crate::nn::Linear;
+#[cfg(feature = "arch-apertus")]
+use crate::num::Xielu;
 use crate::num::settled_of;
 use crate::tensor::{Dtype, TensorView};
 
@@ -123,6 +127,12 @@ impl<'m, 'a> Weights<'m, 'a> {
         let dim = |index: usize| info.dims().get(index).map_or(Some(1), |&dim| usize::try_from(dim).ok());
         let rows = dim(1)?.checked_mul(dim(2)?)?;
         TensorView::new(Dtype::from_ggml(info.ggml_type().number())?, rows, dim(0)?, info.data())
+    }
+
+    /// The numbers of the layer's activation function in the file: while memory is measured they are nowhere else.
+    #[cfg(feature = "arch-apertus")]
+    pub(crate) fn xielu(&self, layer: usize) -> Option<Xielu> {
+        xielu(&self.files, layer).ok()
     }
 
     /// A matrix with its bias and its scale.

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::task::Poll;
 
 use gleed::device::{
-    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, KvLayout, OpView,
-    RotaryView, Row, StateLayout, StatePart, StateSlots,
+    ActivationSource, BatchView, BlockPart, BranchEnd, Choosing, Device, DeviceFault, Draws, ExpertsView, GatesView,
+    KvLayout, OpView, RotaryView, Row, StateLayout, StatePart, StateSlots,
 };
 use gleed::kernels::Combine;
 use gleed::nn::Choice;
@@ -216,7 +216,15 @@ impl<'m> ScalarDevice<'m> {
             OpView::Quantize(view) => {
                 own.input = match view.from {
                     ActivationSource::Residual => own.residual.clone(),
-                    ActivationSource::Attention { sinks } => finish_heads(&own.attention, sinks),
+                    ActivationSource::Attention { sinks, gates } => {
+                        let mut result = finish_heads(&own.attention, sinks);
+                        if let Some(GatesView { first, per_head, .. }) = gates {
+                            let (head_dim, gates) = (own.attention[0].0.len(), &own.heads[first..]);
+                            let gate = |i: usize| gates[if per_head { i / head_dim } else { i }];
+                            result.iter_mut().enumerate().for_each(|(i, x)| *x *= sigmoid(gate(i)));
+                        }
+                        result
+                    }
                     ActivationSource::FeedForward => own.ffn.clone(),
                     ActivationSource::Mixer { norm } => norm_groups(norm, &own.mixed),
                     ActivationSource::SharedExpert => {
@@ -234,9 +242,12 @@ impl<'m> ScalarDevice<'m> {
             }
             OpView::Qkv(view) => {
                 own.heads = vec![0.0; view.width];
-                for (first, matrix) in view.parts.iter().flatten() {
-                    let outputs = multiply(matrix, &own.input);
-                    own.heads[*first..*first + outputs.len()].copy_from_slice(&outputs);
+                for (index, part) in view.parts.iter().enumerate() {
+                    let Some((first, matrix)) = part else { continue };
+                    for (output, x) in multiply(matrix, &own.input).into_iter().enumerate() {
+                        let split = view.split.filter(|_| index == 0);
+                        own.heads[split.map_or(first + output, |split| split.column(output))] = x;
+                    }
                 }
             }
             OpView::MixerInput(view) => {
@@ -301,8 +312,8 @@ impl<'m> ScalarDevice<'m> {
             OpView::Gather => own.gathered = own.input.clone(),
             OpView::ExpertGateUp(view) => {
                 let of = |choice: &Choice| {
-                    let [gate, up] = [view.gate, view.up].map(|all| all.get(choice.expert as usize).unwrap());
-                    gate_up(Some(gate), &up, view.activation, &own.gathered)
+                    let of = |all: ExpertsView<'m>| all.get(choice.expert as usize).unwrap();
+                    gate_up(view.gate.map(of), &of(view.up), view.activation, &own.gathered)
                 };
                 own.experts = own.choices.iter().map(of).collect();
             }
@@ -314,10 +325,7 @@ impl<'m> ScalarDevice<'m> {
                 let hidden = own.residual.len();
                 let (to, scale) = match view.to {
                     BranchEnd::Residual { scale } => (&mut own.residual, scale),
-                    BranchEnd::Branch => {
-                        own.branch = vec![0.0; hidden];
-                        (&mut own.branch, 1.0)
-                    }
+                    BranchEnd::Branch => (&mut own.branch, 1.0),
                 };
                 let mut sum = vec![0.0; hidden];
                 let place = if view.norm.is_some() { &mut sum } else { &mut *to };

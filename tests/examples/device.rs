@@ -1,7 +1,9 @@
 //! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as right.
 
+use gleed::tensor::Dtype;
+
 use crate::common::fixtures::parse_json;
-use crate::common::synthetic::{Architecture, SyntheticModel};
+use crate::common::synthetic::SyntheticModel;
 use crate::{Run, run, run_with_input, scratch};
 
 const BUILT_WITHOUT: &str = "this program was built without it";
@@ -74,12 +76,12 @@ fn what_a_gpu_does_not_have_is_refused() {
     let auto = with(&["--device", "auto", "--backend", absent]);
     assert!(auto.err.contains("device: the CPU (there is no"), "{}", auto.err);
     assert_eq!(auto.ok(), with(&[]).ok());
-    let file = scratch("xielu.gguf");
-    std::fs::write(&file, SyntheticModel::of(Architecture::Apertus).bytes()).unwrap();
-    let out = scratch("xielu.bin");
+    let file = scratch("q5_0.gguf");
+    std::fs::write(&file, SyntheticModel { weights: Dtype::Q5_0, ..SyntheticModel::llama() }.bytes()).unwrap();
+    let out = scratch("q5_0.bin");
     let args = ["--ids", "1,2,3", "--model", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
     if let Some(result) = on_gpu("logits", &args, "") {
-        assert!(result.err.contains("this does not run on a GPU: xIELU"), "{}", result.err);
+        assert!(result.err.contains("this does not run on a GPU: Q5_0"), "{}", result.err);
         assert_eq!(result.code, Some(1));
     }
 }

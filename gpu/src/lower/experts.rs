@@ -2,11 +2,12 @@
 
 use bytemuck::Zeroable;
 use gleed::device::{AddExpertsView, BranchEnd, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
+use gleed::nn::Routing;
 
 use super::{Lowering, factor, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, mode};
+use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, adds, mode};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
 
@@ -36,10 +37,16 @@ impl<'m> Lowering<'m> {
         if experts > MOST_EXPERTS || view.used > experts || self.layout.rows * view.used > WORKGROUPS {
             return refused("so many experts");
         }
+        let (groups, groups_used) = (view.routing.groups, view.routing.groups_used);
+        let each = experts.checked_div(groups as usize).unwrap_or(0);
+        if groups > Routing::MAX_GROUPS || each * groups as usize != experts || view.used > each * groups_used as usize
+        {
+            return refused("groups of experts of different sizes");
+        }
         self.used = view.used;
         self.widen(Place::Choices, view.used);
-        // What each of them gives, and behind all of that their weights.
-        self.widen(Place::Branch, view.used * (self.hidden + 1));
+        // The branch itself, behind it what each of them gives, and behind all of that their weights.
+        self.widen(Place::Branch, self.hidden + view.used * (self.hidden + 1));
         let routing = view.routing;
         let params = Route {
             zero: 0,
@@ -54,29 +61,39 @@ impl<'m> Lowering<'m> {
             scales: self.vectors.add(view.scales).unwrap_or(NONE),
             weights: self.expert_weights(),
             flag: self.flag,
+            groups,
+            groups_used,
         };
         let buffers = [Place::Router, Place::Choices, Place::Branch, Place::Vectors, Place::Flags];
         self.emit(Kernel::Route, &params, &buffers, Shaped::ByRow);
         Ok(())
     }
 
-    /// Where the weights of experts begin in the buffer of the branch.
+    /// Where the results of experts begin in the buffer of the branch.
+    fn results(&self) -> u32 {
+        (self.layout.rows * self.hidden) as u32
+    }
+
+    /// Where their weights do.
     fn expert_weights(&self) -> u32 {
-        (self.layout.rows * self.used * self.hidden) as u32
+        self.results() + (self.layout.rows * self.used * self.hidden) as u32
     }
 
     pub(super) fn expert_gate_up(&mut self, view: &ExpertGateUpView<'m>) -> Result<(), GpuError> {
         let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
             return refused("an activation function");
         };
-        if view.gate.all.weights.dtype() != view.up.all.weights.dtype() || view.gate.rows != view.up.rows {
-            return refused("gates of another element type");
-        }
         self.is_routed = false;
         let width = view.up.count;
         self.widen(Place::FeedForward, self.used * width);
-        let how = Linear { mode: mode::GATE, activation: activation as u32, ..Linear::zeroed() };
-        self.experts(&[view.gate, view.up], Place::FeedForward, width, width, how)
+        let how = |mode| Linear { mode, activation: activation as u32, ..Linear::zeroed() };
+        let Some(gate) = view.gate else {
+            return self.experts(&[view.up], Place::FeedForward, width, width, how(mode::ACTIVATE));
+        };
+        if gate.all.weights.dtype() != view.up.all.weights.dtype() || gate.rows != view.up.rows {
+            return refused("gates of another element type");
+        }
+        self.experts(&[gate, view.up], Place::FeedForward, width, width, how(mode::GATE))
     }
 
     pub(super) fn expert_down(&mut self, view: &ExpertsView<'m>) -> Result<(), GpuError> {
@@ -129,7 +146,7 @@ impl<'m> Lowering<'m> {
                 *segment = Segment {
                     at: (start as usize + part.first * row_bytes) as u32,
                     outputs: part.count as u32,
-                    y_at: 0,
+                    y_at: if to == Place::Branch { self.results() } else { 0 },
                     bias: bias.map_or(NONE, |bias| bias + part.first as u32),
                 };
             }
@@ -139,13 +156,26 @@ impl<'m> Lowering<'m> {
     }
 
     pub(super) fn add_experts(&mut self, view: &AddExpertsView<'m>) -> Result<(), GpuError> {
-        let BranchEnd::Residual { scale } = view.to else { return refused("experts beside a branch") };
-        if view.norm.is_some() {
-            return refused("the norm of what experts give");
-        }
-        let (weight, used) = (self.expert_weights(), self.used as u32);
-        self.branch = Some((Branch { adds: 2, weight, epsilon: 0.0, factor: factor(scale), used }, self.rows));
+        let (more, factor) = match (view.to, view.norm.is_some()) {
+            (BranchEnd::Residual { scale }, false) => (adds::EXPERTS, factor(scale)),
+            (BranchEnd::Residual { .. }, true) => return refused("a norm of the sum of experts without a branch"),
+            (BranchEnd::Branch, false) => (adds::EXPERTS | adds::TO_BRANCH, 0),
+            (BranchEnd::Branch, true) => (adds::EXPERTS | adds::TO_BRANCH | adds::NORMS_EXPERTS, 0),
+        };
+        let weight = match &view.norm {
+            Some(norm) => self.rms_weight(norm, "LayerNorm of the sum of experts")?,
+            None => NONE,
+        };
+        let (used, results, expert_weights) = (self.used as u32, self.results(), self.expert_weights());
         self.raw = None;
-        Ok(())
+        self.merge(adds::NORMS_BRANCH, view.norm.map_or(0.0, |norm| norm.epsilon), |branch| Branch {
+            adds: branch.adds | more,
+            factor,
+            used,
+            results,
+            expert_weights,
+            experts_weight: weight,
+            ..branch
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Norms and rotation of heads, keys and values, attention.
 
 use bytemuck::{Pod, Zeroable};
-use gleed::device::{AttendView, HeadNormView, NormRotateView, StoreView};
+use gleed::device::{AttendView, GatesView, HeadNormView, NormRotateView, StoreView};
 use gleed::kernels::NormKind;
 use gleed::nn::RopePairs;
 
@@ -67,6 +67,9 @@ impl<'m> Lowering<'m> {
             out_stride: width as u32,
             largest: self.largest.words(activations) as u32,
             sink_scores: NONE,
+            gates: 0,
+            gated: 1,
+            unused: [0; 2],
             shape,
             scores,
         };
@@ -82,6 +85,15 @@ impl<'m> Lowering<'m> {
         self.emit(Kernel::Attend, &params, &buffers, Shaped::ByHead(view.heads));
         self.attention_waits = true;
         Ok(())
+    }
+
+    /// The gates of the attention before.
+    pub(super) fn add_gates(&mut self, gates: &GatesView) -> Result<(), GpuError> {
+        self.patch(Kernel::Attend, "gates without attention", |attend: Attend| Attend {
+            gates: gates.first as u32,
+            gated: if gates.per_head { attend.shape.dim } else { 1 },
+            ..attend
+        })
     }
 
     /// Scores of sinks, `[heads]`, join the attention before.

@@ -1,16 +1,16 @@
 //! Inputs of matrices: the residual stream, and activations that stay floats.
 
 use bytemuck::Zeroable;
-use gleed::device::{ActivationSource, InputView, OpView};
+use gleed::device::{ActivationSource, AddNormedView, InputView, OpView};
 use gleed::kernels::Norm;
 use gleed::nn::Temperature;
 
 use super::recur::MIXED;
-use super::{Lowering, refused, words_of};
+use super::{Lowering, factor, refused, words_of};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid::PARALLEL_ROWS;
-use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, adds};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{form_number, norms_number};
 
@@ -101,9 +101,7 @@ impl<'m> Lowering<'m> {
         if self.is_routed {
             return refused("another input beside experts");
         }
-        if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
-            self.add_branch();
-        }
+        self.add_branch_of_others();
         for form in input.forms.forms() {
             let place = Place::Input(form_number(form));
             let stride = words_of(form, input.width)?;
@@ -125,6 +123,55 @@ impl<'m> Lowering<'m> {
     fn normed(&mut self, norm: &Norm<'m>) -> Input {
         let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
         Input { norms: norms_number(norm.kind), weight, bias, epsilon: norm.epsilon, ..Input::zeroed() }
+    }
+
+    /// The norm of the branch, added to the residual stream by the next input.
+    pub(super) fn add_normed(&mut self, view: &AddNormedView<'m>) -> Result<(), GpuError> {
+        let norm = &view.norm;
+        let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
+        let to_branch = adds::NORMS_BRANCH | adds::EXPERTS | adds::TO_BRANCH | adds::NORMS_EXPERTS;
+        if self.branch.is_some_and(|(branch, _)| branch.adds & (adds::EXPERTS | adds::TO_BRANCH) == adds::EXPERTS) {
+            self.add_branch();
+        }
+        self.merge(to_branch, norm.epsilon, |branch| Branch {
+            adds: branch.adds | adds::NORM,
+            norms: norms_number(norm.kind),
+            weight,
+            bias,
+            factor: factor(view.scale),
+            ..branch
+        })
+    }
+
+    /// Lets the next input do more before, with what waits for it if that is of these `adds` alone.
+    pub(super) fn merge(
+        &mut self,
+        with: u32,
+        epsilon: f32,
+        change: impl FnOnce(Branch) -> Branch,
+    ) -> Result<(), GpuError> {
+        self.add_branch_of_others();
+        self.add_branch_but(with);
+        let (branch, _) = self.branch.unwrap_or((Branch::zeroed(), self.rows));
+        if branch.epsilon != 0.0 && epsilon != 0.0 && branch.epsilon != epsilon {
+            return refused("norms of a branch with several epsilons");
+        }
+        self.branch = Some((change(Branch { epsilon: branch.epsilon.max(epsilon), ..branch }), self.rows));
+        Ok(())
+    }
+
+    /// Adds a branch that waits, if there is one and it is of other rows.
+    fn add_branch_of_others(&mut self) {
+        if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
+            self.add_branch();
+        }
+    }
+
+    /// Adds a branch that waits, unless no more than these `adds` is to be done.
+    pub(super) fn add_branch_but(&mut self, adds: u32) {
+        if self.branch.is_some_and(|(branch, _)| branch.adds & !adds != 0) {
+            self.add_branch();
+        }
     }
 
     /// Adds a branch that waits for the next input, if there is one.
@@ -156,8 +203,9 @@ impl<'m> Lowering<'m> {
         self.raw = match from {
             ActivationSource::Residual => return self.input(input, None),
             ActivationSource::FeedForward | ActivationSource::SharedExpert => Some(self.activated),
-            ActivationSource::Attention { sinks } => {
+            ActivationSource::Attention { sinks, gates } => {
                 self.add_sinks(sinks)?;
+                gates.as_ref().map_or(Ok(()), |gates| self.add_gates(gates))?;
                 self.attention_waits = false;
                 Some(Activations::Attention)
             }
@@ -168,7 +216,7 @@ impl<'m> Lowering<'m> {
             ActivationSource::Experts => Some(Activations::FeedForward),
             _ => return refused("activations of another kind"),
         };
-        self.add_branch();
+        self.add_branch_but(adds::NORMS_BRANCH);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use gleed::device::{
     BranchEnd, EmbedView, GateUpView, HeadView, MatrixView, NormRotateView, OpView, QkvView, StateLayout,
 };
 use gleed::kernels::{Norm, NormKind};
+use gleed::num::Xielu;
 use gleed::program::{Part, Rows, StepView};
 use gleed::quant::{Form, row_words};
 use gleed::tensor::{Dtype, TensorView};
@@ -19,10 +20,10 @@ use gleed::tensor::{Dtype, TensorView};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::memory::{Arena, Id, Vectors};
-use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, mode};
+use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, adds, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
-use crate::selftest::{ACTIVATIONS, form_number};
+use crate::selftest::{ACTIVATIONS, XIELU, form_number};
 pub(crate) use input::{HeadsLayout, Widest};
 pub(crate) use recur::runs_at;
 
@@ -111,10 +112,14 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
-        // Only an input takes a branch with it.
-        if !matches!(&step.operation, OpView::Norm(_) | OpView::Quantize(_)) {
-            self.add_branch();
-        }
+        // An input takes with it what is to be added before; operations that neither read nor write the residual stream and the
+        // branch leave it waiting.
+        self.add_branch_but(match &step.operation {
+            OpView::Norm(_) | OpView::Quantize(_) | OpView::AddNormed(_) | OpView::AddExperts(_) => u32::MAX,
+            OpView::GroupRows | OpView::Gather => u32::MAX,
+            OpView::ExpertGateUp(_) | OpView::ExpertDown(_) => adds::NORMS_BRANCH,
+            _ => 0,
+        });
         match &step.operation {
             OpView::Embed(view) => self.embed(view),
             OpView::Angles(view) => {
@@ -136,12 +141,7 @@ impl<'m> Lowering<'m> {
             OpView::Store(view) => self.store(view),
             OpView::Attend(view) => self.attend(view),
             OpView::Project(view) => self.project(&view.matrix, view.to),
-            OpView::AddNormed(view) => {
-                let (weight, epsilon) = (self.rms_weight(&view.norm)?, view.norm.epsilon);
-                let branch = Branch { adds: 1, weight, epsilon, factor: factor(view.scale), used: 0 };
-                self.branch = Some((branch, self.rows));
-                Ok(())
-            }
+            OpView::AddNormed(view) => self.add_normed(view),
             OpView::GateUp(view) => self.gate_up(view),
             OpView::Head(view) => self.head(view),
             OpView::Route(view) => self.route(view),
@@ -199,19 +199,28 @@ impl<'m> Lowering<'m> {
         let width = self.largest.heads;
         self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
-        self.side_by_side(&parts, Place::Heads, width)
+        let (head_dim, gates) = view.split.map_or((0, 0), |split| (split.head_dim, split.gates));
+        let how = Linear { mode: mode::SET, split: head_dim as u32, split_at: gates as u32, ..Linear::zeroed() };
+        self.side_by_side(&parts, Place::Heads, width, how)
     }
 
     /// Matrices of one input, each with the column of its outputs: in one dispatch if they are of one type and fit in a buffer.
-    fn side_by_side(&mut self, parts: &[(usize, MatrixView<'m>)], to: Place, width: usize) -> Result<(), GpuError> {
+    fn side_by_side(
+        &mut self,
+        parts: &[(usize, MatrixView<'m>)],
+        to: Place,
+        width: usize,
+        mut params: Linear,
+    ) -> Result<(), GpuError> {
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
-        let mut params = Linear { mode: mode::SET, ..Linear::zeroed() };
         let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
         let together = alike && matrices.len() <= params.segments.len();
         let placed = if together { self.arena.together(&matrices) } else { None };
         let Some((buffer, starts)) = placed else {
-            for (column, matrix) in parts {
-                self.matrix(matrix, to, width, *column, params)?;
+            for (index, (column, matrix)) in parts.iter().enumerate() {
+                // Only the first one can be split.
+                let how = if index == 0 { params } else { Linear { mode: mode::SET, ..Linear::zeroed() } };
+                self.matrix(matrix, to, width, *column, how)?;
             }
             return Ok(());
         };
@@ -237,17 +246,22 @@ impl<'m> Lowering<'m> {
     }
 
     fn gate_up(&mut self, view: &GateUpView<'m>) -> Result<(), GpuError> {
-        let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
-            return refused("an activation function");
+        let numbers = view.activation.xielu_numbers();
+        let activation = match (numbers, ACTIVATIONS.iter().position(|&other| other == view.activation)) {
+            (Some(_), _) if view.gate.is_some() => return refused("xIELU with a gate"),
+            (Some(_), _) => XIELU,
+            (None, Some(activation)) => activation as u32,
+            (None, None) => return refused("an activation function"),
         };
-        let (width, activation) = (view.up.weights.rows(), activation as u32);
+        let numbers = numbers.map_or(0, |numbers| self.vectors.add(&xielu_bytes(numbers)).unwrap_or(0));
+        let width = view.up.weights.rows();
         // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
         self.activated = to;
         self.widen(to.place(), width);
         let Some(gate) = view.gate else {
-            let params = Linear { mode: mode::ACTIVATE, activation, gates, ..Linear::zeroed() };
+            let params = Linear { mode: mode::ACTIVATE, activation, gates, numbers, ..Linear::zeroed() };
             return self.matrix(&view.up, to.place(), width, 0, params);
         };
         if gate.weights.dtype() != view.up.weights.dtype() {
@@ -360,9 +374,9 @@ impl<'m> Lowering<'m> {
     }
 
     /// Where the weights are of a norm that can only be RMSNorm.
-    fn rms_weight(&mut self, norm: &Norm<'m>) -> Result<u32, GpuError> {
+    fn rms_weight(&mut self, norm: &Norm<'m>, what: &'static str) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
-            return refused("LayerNorm of a branch");
+            return refused(what);
         }
         Ok(self.vectors.add(norm.weight).unwrap_or(NONE))
     }
@@ -389,6 +403,12 @@ impl<'m> Lowering<'m> {
 /// A factor's bits; 0 where there is nothing to be multiplied.
 fn factor(scale: f32) -> u32 {
     if scale == 1.0 { 0 } else { scale.to_bits() }
+}
+
+/// The numbers of xIELU in the order in which its kernel reads them.
+fn xielu_bytes(numbers: Xielu) -> Vec<u8> {
+    let Xielu { linear, positive, negative, largest } = numbers;
+    [linear, positive, negative, largest].into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
 fn known(dtype: Dtype) -> Result<Weights, GpuError> {

@@ -4,6 +4,7 @@ use bytemuck::Zeroable;
 use gleed::kernels::{KvElement, KvSource, Level, Norm, NormKind, Partial, Queries};
 use gleed::mem::Matrix;
 use gleed::nn::{RopePairs, rotate};
+use gleed::num::sigmoid;
 
 use super::random::Random;
 use super::world::{Case, ELEMENTS, Heads, World, cases, own, store_random};
@@ -274,11 +275,19 @@ async fn attend_case(bench: &Bench<'_>, random: &mut Random, case: &Case, is_par
     let vector = [&[9.0, 8.0][..], &world.slopes, &sinks].concat();
     let qkv = random.moderate(rows * heads.width());
     let (width, words) = (heads.heads * dim, heads.heads * dim / 32);
+    // Gates are where keys and values were: of each element, or of each head.
+    let gated = match (is_parallel, case.sinks) {
+        (true, _) => None,
+        (false, is_of_head) => Some(if is_of_head { dim } else { 1 }),
+    };
     let params = Attend {
         zero: 0,
         out_stride: width as u32,
         largest: words as u32,
         sink_scores: if sinks.is_empty() { NONE } else { 2 + world.slopes.len() as u32 },
+        gates: gated.map_or(0, |_| width as u32),
+        gated: gated.unwrap_or(1) as u32,
+        unused: [0; 2],
         shape: heads.shape(),
         scores: world.scores(2),
     };
@@ -304,6 +313,11 @@ async fn attend_case(bench: &Bench<'_>, random: &mut Random, case: &Case, is_par
         let out = scalar(&queries, &world.source(), own(&sinks, group, head)).ok_or(mismatch)?;
         for (row, out) in out.chunks(group * dim).enumerate() {
             want[(row * heads.heads + head * group) * dim..][..group * dim].copy_from_slice(out);
+        }
+    }
+    if let Some(gated) = gated {
+        for (row, heads) in want.chunks_mut(width).zip(qkv.chunks(heads.width())) {
+            row.iter_mut().enumerate().for_each(|(i, x)| *x *= sigmoid(heads[width + i / gated]));
         }
     }
     same("attention", &got[0], &bits(&want))?;

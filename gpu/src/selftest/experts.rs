@@ -39,6 +39,9 @@ pub(super) async fn route(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
         ),
         (5, 5, Routing { scores: RouterScores::Softmax, logit_scale: 0.37, ..off }, false, true),
         (300, 1, Routing { scores: RouterScores::Sigmoid, ..off }, false, false),
+        (256, 8, Routing { scores: RouterScores::Sigmoid, groups: 8, groups_used: 4, ..off }, true, false),
+        (64, 1, Routing { groups: 64, groups_used: 2, ..off }, true, false),
+        (12, 3, Routing { scores: RouterScores::Softmax, groups: 4, groups_used: 1, ..off }, false, false),
     ];
     for &(experts, used, routing, has_biases, has_scales) in bench.some(&cases) {
         let vector = |random: &mut Random, is: bool| if is { random.moderate(experts) } else { Vec::new() };
@@ -73,6 +76,8 @@ async fn route_case(
         scales: at(scales, 1 + biases.len()),
         weights: before,
         flag: 2,
+        groups: routing.groups,
+        groups_used: routing.groups_used,
     };
     let buffers = |logits: &[f32]| {
         [
@@ -112,11 +117,12 @@ pub(super) async fn products(
     random: &mut Random,
 ) -> Result<(), GpuError> {
     let (experts, used, rows) = (3, 2, 3);
-    for is_gate in [true, false] {
+    for mode in [mode::GATE, mode::SET, mode::ACTIVATE] {
         // The matrices of a buffer are those of experts 4 to 6; a matrix has some rows before those that count.
-        let case = Case::new(random, weights, 512, [experts * 24, 0, 0], if is_gate { rows } else { rows * used });
+        let inputs = if mode == mode::SET { rows * used } else { rows };
+        let case = Case::new(random, weights, 512, [experts * 24, 0, 0], inputs);
         let choices: Vec<u32> = (0..rows * used).map(|pair| [4, 6, 3, 5, 7, 4][pair]).collect();
-        expert_case(bench, kernel, &case, &choices, is_gate).await?;
+        expert_case(bench, kernel, &case, &choices, mode).await?;
     }
     Ok(())
 }
@@ -126,17 +132,18 @@ async fn expert_case(
     kernel: Kernel,
     case: &Case,
     choices: &[u32],
-    is_gate: bool,
+    mode: u32,
 ) -> Result<(), GpuError> {
     let (each, first, used) = (24, 4_usize, 2);
-    let (outputs, activation) = (if is_gate { 11 } else { 19 }, super::ACTIVATIONS[0]);
+    let is_input = mode != mode::SET;
+    let (outputs, activation) = (if is_input { 11 } else { 19 }, super::ACTIVATIONS[0]);
     let plain = case.params(mode::SET);
-    let words = if is_gate { outputs } else { case.cols }.div_ceil(32);
+    let words = if is_input { outputs } else { case.cols }.div_ceil(32);
     let mut params = Linear {
-        mode: if is_gate { mode::GATE } else { mode::SET },
+        mode,
         y_stride: outputs as u32,
-        raw: u32::from(!is_gate),
-        x_stride: if is_gate { plain.x_stride } else { case.cols as u32 },
+        raw: u32::from(!is_input),
+        x_stride: if is_input { plain.x_stride } else { case.cols as u32 },
         // Behind those of the experts is room for others.
         largest: (used * words + 1) as u32,
         experts: Experts {
@@ -149,7 +156,7 @@ async fn expert_case(
         },
         ..plain
     };
-    let parts = if is_gate { vec![1, 13] } else { vec![5] };
+    let parts = if mode == mode::GATE { vec![1, 13] } else { vec![5] };
     for (&start, segment) in parts.iter().zip(&mut params.segments) {
         (segment.at, segment.outputs) = (plain.segments[0].at + start as u32 * plain.row_bytes, outputs as u32);
         (segment.y_at, segment.bias) = (0, start as u32);
@@ -162,25 +169,28 @@ async fn expert_case(
     let mut magnitudes = vec![0; choices.len() / used * params.largest as usize];
     for (pair, &expert) in choices.iter().enumerate() {
         let place = pair / used * params.largest as usize + pair % used * words;
-        if !is_gate {
+        if !is_input {
             let floats = &case.floats[pair * case.cols..][..case.cols];
             magnitudes[place..place + words].copy_from_slice(&largest(&bits(floats)));
         }
         let Some(here) = (expert as usize).checked_sub(first).filter(|&here| here < 3) else { continue };
-        let dots = &case.dots[if is_gate { pair / used } else { pair }];
+        let dots = &case.dots[if is_input { pair / used } else { pair }];
         let of = |start: usize| -> Vec<f32> {
             let from = here * each + start;
             let biased = |i| dots[i] + settle(case.vector[first * each + i]);
             (from..from + outputs).map(biased).collect()
         };
         let mut y = of(parts[0]);
-        if is_gate {
-            Level::SCALAR.combine(Combine::Gate(activation), &mut y, &of(parts[1]));
+        if is_input {
+            match parts.get(1) {
+                Some(&up) => Level::SCALAR.combine(Combine::Gate(activation), &mut y, &of(up)),
+                None => Level::SCALAR.combine(Combine::Activate(activation), &mut y, &of(parts[0])),
+            }
             magnitudes[place..place + words].copy_from_slice(&largest(&bits(&y)));
         }
         want[pair * outputs..][..outputs].copy_from_slice(&bits(&y));
     }
-    let input = if is_gate { vec![0; magnitudes.len()] } else { magnitudes.clone() };
+    let input = if is_input { vec![0; magnitudes.len()] } else { magnitudes.clone() };
     let grid = grid::linear(kernel, &params, choices.len() / used);
     let got = case.run_with(bench, (kernel, grid), &params, &vec![0.5; want.len()], (choices.to_vec(), input)).await?;
     same(name(case.weights), &got[0], &want)?;

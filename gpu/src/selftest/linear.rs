@@ -2,7 +2,7 @@
 
 use bytemuck::Zeroable;
 use gleed::kernels::{Activation, Combine, Level};
-use gleed::num::{settle, sigmoid};
+use gleed::num::{Xielu, settle, sigmoid, xielu};
 use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
 
 use super::random::{Random, row_words};
@@ -15,6 +15,9 @@ use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
 /// The numbers of activations in `num.wgsl`.
 pub(crate) const ACTIVATIONS: [Activation; 5] =
     [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu, Activation::LimitedSilu];
+
+/// The number of xIELU there, which has numbers of its own.
+pub(crate) const XIELU: u32 = 5;
 
 pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (vocab, cols, at) = (11, 512, 4 * 37);
@@ -131,7 +134,7 @@ impl Case {
     }
 
     pub(super) fn params(&self, mode: u32) -> Linear {
-        let mut segments = [Segment::zeroed(); 3];
+        let mut segments = [Segment::zeroed(); 4];
         let (mut before, bytes) = (0, self.weights.dtype().row_bytes(self.cols).unwrap_or(0));
         for (segment, outputs) in segments.iter_mut().zip(self.outputs) {
             *segment = Segment {
@@ -204,6 +207,7 @@ pub(super) async fn products(
         let case = Case::new(random, weights, cols, [61, 5, 3], rows);
         plain(bench, kernel, &case).await?;
         raw(bench, kernel, &case).await?;
+        parted(bench, kernel, &case).await?;
         added(bench, kernel, &case, random).await?;
         logits(bench, kernel, &case).await?;
         for (number, &activation) in bench.some(&ACTIVATIONS).iter().enumerate() {
@@ -212,6 +216,7 @@ pub(super) async fn products(
             activated(bench, kernel, &case, number as u32, activation).await?;
             if number == 0 {
                 gated_twice(bench, kernel, &case, random).await?;
+                with_numbers(bench, kernel, &case).await?;
             }
         }
     }
@@ -224,6 +229,24 @@ async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), Gpu
     let dots = case.dots.concat();
     let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;
     same(name(case.weights), &y, &bits(&dots))
+}
+
+/// Queries and gates of 5 heads in turns, parted; of four matrices.
+async fn parted(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    let (dim, heads) = (6, 5);
+    let mut params = Linear { split: dim as u32, split_at: (dim * heads) as u32, ..case.params(mode::SET) };
+    let second = params.segments[1].at;
+    params.segments[0].outputs = (2 * dim * heads) as u32;
+    params.segments[3] = Segment { at: second, outputs: 1, y_at: (2 * dim * heads) as u32, bias: NONE };
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    let parted = |row: &Vec<f32>| {
+        let of = |half: usize| (0..heads).flat_map(move |head| (0..dim).map(move |i| (2 * head + half) * dim + i));
+        let columns = of(0).chain(of(1)).chain([case.outputs[0]]).chain(case.outputs[0]..row.len());
+        columns.map(|column| row[column]).collect::<Vec<_>>()
+    };
+    let want: Vec<f32> = case.dots.iter().flat_map(parted).collect();
+    let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; want.len()]).await?;
+    same("queries and gates", &y, &bits(&want))
 }
 
 /// With activations that the kernel quantizes.
@@ -331,6 +354,23 @@ async fn activated(
         bits(&y)
     });
     activations(bench, kernel, case, params, want.collect()).await
+}
+
+/// xIELU, whose numbers lie behind the biases.
+async fn with_numbers(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
+    for [linear, positive, negative, largest] in [[0.5, 0.8, 1.3, -1e-6], [0.25, 3.0, 0.5, -0.4]] {
+        let numbers = Xielu { linear, positive, negative, largest };
+        let params = Linear { activation: XIELU, numbers: case.vector.len() as u32, ..case.params(mode::ACTIVATE) };
+        let want = case.dots.iter().map(|row| {
+            let outputs = row.iter().zip(&case.vector).map(|(dot, &bias)| dot + settle(bias));
+            bits(&outputs.map(|x| xielu(x, numbers)).collect::<Vec<_>>())
+        });
+        let mut case = case.clone();
+        let want = want.collect();
+        case.vector.extend([linear, positive, negative, largest]);
+        activations(bench, kernel, &case, params, want).await?;
+    }
+    Ok(())
 }
 
 /// Rows of activations, and their largest magnitudes.

@@ -25,7 +25,7 @@ use crate::params::SLOT;
 use random::Random;
 
 pub(crate) use experts::{MOST_EXPERTS, scores_number};
-pub(crate) use linear::ACTIVATIONS;
+pub(crate) use linear::{ACTIVATIONS, XIELU};
 pub(crate) use rows::{form_number, norms_number};
 pub(crate) use world::{ELEMENTS, scores};
 

@@ -10,7 +10,7 @@ use super::{Bench, Data, bits, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, norms};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, adds, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
@@ -37,6 +37,7 @@ pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     layer_norms(bench, random).await?;
     add_normed(bench, random).await?;
     add_experts(bench, random).await?;
+    all_before(bench, random).await?;
     not_finite(bench, random).await
 }
 
@@ -116,6 +117,7 @@ async fn input_case(
         branch: branch.map_or(Branch::zeroed(), |factor| params_of(factor, NONE)),
         largest: [2, 3],
         bias: NONE,
+        first_row: 0,
     };
     let buffers = [
         Data::back(bits(&rows.concat())),
@@ -150,7 +152,15 @@ async fn input_case(
 
 /// A branch that is added times a factor; 0 stands for none.
 fn params_of(factor: f32, weight: u32) -> Branch {
-    Branch { adds: 1, weight, epsilon: 1e-5, factor: factor.to_bits(), used: 0 }
+    Branch {
+        adds: adds::NORM,
+        norms: norms::RMS,
+        weight,
+        bias: NONE,
+        epsilon: 1e-5,
+        factor: factor.to_bits(),
+        ..Branch::zeroed()
+    }
 }
 
 fn normed(row: &[f32], weight: &[f32]) -> Vec<f32> {
@@ -188,8 +198,13 @@ async fn add_experts(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
         let (n, rows) = (288, 2);
         let (mut x, results) = (random.row(rows * n), random.row(rows * used * n));
         let weights: Vec<f32> = (0..rows * used).map(|_| random.uniform().abs()).collect();
-        let (weight, factor_bits) = ((rows * used * n) as u32, f32::to_bits(factor));
-        let branch = Branch { adds: 2, weight, epsilon: 0.0, factor: factor_bits, used: used as u32 };
+        let branch = Branch {
+            adds: adds::EXPERTS,
+            factor: f32::to_bits(factor),
+            used: used as u32,
+            expert_weights: (rows * used * n) as u32,
+            ..Branch::zeroed()
+        };
         let params = Input { n: n as u32, form: NO_INPUT, branch, ..Input::zeroed() };
         let unused = || Data::read([0; 4]);
         let buffers = [
@@ -234,6 +249,75 @@ async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
         y.chunks_mut(n).zip(x.chunks(n)).for_each(|(row, branch)| add_branch(row, branch, &vector, factor));
         same_settled("the norm of a branch", &got[0], &bits(&y))?;
         same("the norm of a branch", &got[1], &[7; 4])?;
+    }
+    Ok(())
+}
+
+/// All that is done before: the branch is normed, what experts gave is added to it, or the norm of that, the norm of all is
+/// added, by deviation, too, and the result is scaled.
+async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    let (n, rows, used) = (288, 2, 3);
+    let experts = adds::EXPERTS | adds::TO_BRANCH;
+    let all = adds::NORMS_BRANCH | experts | adds::NORMS_EXPERTS | adds::NORM | adds::SCALES;
+    for (what, kind) in [(all, NormKind::Rms), (experts | adds::NORM, NormKind::Layer), (adds::SCALES, NormKind::Rms)] {
+        let (mut x, mut branch) = (random.row(rows * n), random.moderate(rows * n));
+        let (results, vector) = (random.moderate(rows * used * n), random.moderate(4 * n));
+        let weights: Vec<f32> = (0..rows * used).map(|_| random.uniform().abs()).collect();
+        let before = branch.len() + results.len();
+        let params = Branch {
+            adds: what,
+            norms: norms_number(kind),
+            weight: 0,
+            bias: if kind == NormKind::Layer { n as u32 } else { NONE },
+            epsilon: 1e-5,
+            // Not of the weights of experts.
+            factor: 0.37_f32.to_bits(),
+            used: used as u32,
+            results: branch.len() as u32,
+            expert_weights: before as u32,
+            renorm_weight: 2 * n as u32,
+            experts_weight: 3 * n as u32,
+            scale: 0.3,
+        };
+        let params = Input { n: n as u32, form: NO_INPUT, branch: params, ..Input::zeroed() };
+        let unused = || Data::read([0; 4]);
+        let buffers = [
+            Data::back(bits(&x)),
+            Data::back(bits(&[&branch[..], &results, &weights].concat())),
+            Data::floats(&vector),
+            unused(),
+            unused(),
+            unused(),
+            unused(),
+        ];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(rows)).await?;
+        let part = |index: usize| &vector[index * n..(index + 1) * n];
+        for (index, (row, own)) in x.chunks_mut(n).zip(branch.chunks_mut(n)).enumerate() {
+            if what & adds::NORMS_BRANCH != 0 {
+                own.copy_from_slice(&normed(own, part(2)));
+            }
+            let mut sum = if what & adds::NORMS_EXPERTS != 0 { vec![0.0; n] } else { own.to_vec() };
+            for pair in index * used..(index + 1) * used {
+                Level::SCALAR.combine(Combine::AddScaled(settle(weights[pair])), &mut sum, &results[pair * n..][..n]);
+            }
+            match what & (adds::EXPERTS | adds::NORMS_EXPERTS) {
+                0 => {}
+                adds::EXPERTS => own.copy_from_slice(&sum),
+                _ => Level::SCALAR.combine(Combine::Add, own, &normed(&sum, part(3))),
+            }
+            if what & adds::NORM != 0 {
+                let (weight, bias) = (bytes_of(part(0)), bytes_of(part(1)));
+                let bias = if kind == NormKind::Layer { &bias[..] } else { &[] };
+                let mut y = vec![0.0; n];
+                Level::SCALAR.norm(&Norm { kind, epsilon: 1e-5, weight: &weight, bias }, own, &mut y);
+                Level::SCALAR.combine(Combine::AddScaled(0.37), row, &y);
+            }
+            if what & adds::SCALES != 0 {
+                row.iter_mut().for_each(|x| *x = settle(*x * 0.3));
+            }
+        }
+        same_settled("what is done before an input", &got[0], &bits(&x))?;
+        same_settled("what is done to a branch", &got[1][..branch.len()], &bits(&branch))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@
 
 struct Params {
     zero: u32, out_stride: u32, largest: u32, sink_scores: u32,
+    gates: u32, gated: u32, unused_0: u32, unused_1: u32,
     shape: Shape, scores: Scores,
 }
 @group(0) @binding(3) var<storage, read> QKV: array<f32>;
@@ -60,7 +61,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     if (invocation < P.shape.dim) {
         let column = head * P.shape.dim + invocation;
-        let result = mul(value, share(head, peak, total));
+        var result = mul(value, share(head, peak, total));
+        // Gates are behind the heads, one for each element, or for as many as share one.
+        if (P.gates != 0u) { result = mul(result, sigmoid(QKV[row * P.shape.qkv_stride + P.gates + column / P.gated])); }
         OUT[row * P.out_stride + column] = result;
         atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(result));
     }

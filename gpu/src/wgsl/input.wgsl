@@ -6,12 +6,14 @@
 struct Params {
     zero: u32, n: u32, out_stride: u32, norms: u32,
     weight: u32, form: u32, epsilon: f32, flag: u32,
-    adds: u32, branch_weight: u32, branch_epsilon: f32, factor: u32,
-    used: u32, attention: u32, feed_forward: u32, bias: u32,
+    adds: u32, branch_norms: u32, branch_weight: u32, branch_bias: u32,
+    branch_epsilon: f32, factor: u32, used: u32, results: u32,
+    expert_weights: u32, renorm_weight: u32, experts_weight: u32, scale: f32,
+    attention: u32, feed_forward: u32, bias: u32, first_row: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read_write> X: array<f32>;
-@group(0) @binding(2) var<storage, read> BRANCH: array<f32>;
+@group(0) @binding(2) var<storage, read_write> BRANCH: array<f32>;
 @group(0) @binding(3) var<storage, read> V: array<f32>;
 @group(0) @binding(4) var<storage, read_write> Q: array<u32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
@@ -22,9 +24,13 @@ struct Params {
 const NO_NORM = 0u;
 const LAYER_NORM = 2u; // by mean and standard deviation
 
-// What is added before.
-const ADDS_NORM = 1u;
-const ADDS_EXPERTS = 2u;
+// What is done before, in this order.
+const NORMS_BRANCH = 1u; // in its place
+const ADDS_EXPERTS = 2u; // to the residual stream
+const TO_BRANCH = 4u; // or to the branch
+const NORMS_EXPERTS = 8u; // their sum, before it is added
+const ADDS_NORM = 16u; // that of the branch, to the residual stream
+const SCALES = 32u; // the residual stream
 
 const F32 = 0u;
 const SHORT = 1u;
@@ -35,6 +41,8 @@ const IN_PLACE = 5u;
 
 var<private> ROW: u32;
 var<private> IN_BRANCH: bool;
+// Where the row in the branch begins that is normed.
+var<private> AT: u32;
 const THREADS = 256u;
 const PASS = 2048u;
 //!include sums.wgsl
@@ -42,44 +50,89 @@ const PASS = 2048u;
 var<workgroup> LARGEST: array<u32, 256>;
 
 fn element(i: u32) -> f32 {
-    if (IN_BRANCH) { return BRANCH[ROW * P.n + i]; }
+    if (IN_BRANCH) { return BRANCH[AT + i]; }
     return X[ROW * P.n + i];
 }
 
 fn four_elements(i: u32, last: u32) -> vec4<f32> {
-    let a = ROW * P.n + min(i, last);
-    let b = ROW * P.n + min(i + 256u, last);
-    let c = ROW * P.n + min(i + 512u, last);
-    let d = ROW * P.n + min(i + 768u, last);
+    let first = select(ROW * P.n, AT, IN_BRANCH);
+    let a = first + min(i, last);
+    let b = first + min(i + 256u, last);
+    let c = first + min(i + 512u, last);
+    let d = first + min(i + 768u, last);
     if (IN_BRANCH) { return vec4<f32>(BRANCH[a], BRANCH[b], BRANCH[c], BRANCH[d]); }
     return vec4<f32>(X[a], X[b], X[c], X[d]);
 }
 
-fn add_branch(invocation: u32) {
+// The norm of the row in the branch that begins at `first`. All invocations call it.
+fn norm_of_branch(first: u32, centers: bool, invocation: u32) {
     IN_BRANCH = true;
-    norm(P.n, false, P.branch_epsilon, invocation);
-    for (var i = invocation; i < P.n; i += THREADS) {
-        var y = normed(i, false, P.branch_weight, NONE);
-        if (P.factor != 0u) { y = settle(mul(y, number(P.factor))); }
-        X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
-    }
-    IN_BRANCH = false;
+    AT = first;
+    norm(P.n, centers, P.branch_epsilon, invocation);
+}
+
+fn norm_branch(invocation: u32) {
+    norm_of_branch(ROW * P.n, false, invocation);
+    for (var i = invocation; i < P.n; i += THREADS) { BRANCH[AT + i] = normed(i, false, P.renorm_weight, NONE); }
     storageBarrier();
 }
 
-// What the experts of a row gave, in the order of their choice, each times its weight: these are among BRANCH, too.
-fn add_experts(invocation: u32) {
+fn add_branch(invocation: u32) {
+    let centers = P.branch_norms == LAYER_NORM;
+    norm_of_branch(ROW * P.n, centers, invocation);
     for (var i = invocation; i < P.n; i += THREADS) {
-        var sum = X[ROW * P.n + i];
-        for (var k = 0u; k < P.used; k++) {
-            let pair = ROW * P.used + k;
-            var weight = BRANCH[P.branch_weight + pair];
-            if (P.factor != 0u) { weight = settle(mul(weight, number(P.factor))); }
-            sum = add(sum, settle(mul(BRANCH[pair * P.n + i], weight)));
-        }
-        X[ROW * P.n + i] = sum;
+        var y = normed(i, centers, P.branch_weight, P.branch_bias);
+        if (P.factor != 0u) { y = settle(mul(y, number(P.factor))); }
+        X[ROW * P.n + i] = add(X[ROW * P.n + i], y);
     }
     storageBarrier();
+}
+
+// What the experts of a row gave, in the order of their choice, each times its weight, behind `start`: these are among BRANCH, too.
+fn with_experts(start: f32, i: u32) -> f32 {
+    let weighs = P.factor != 0u && (P.adds & TO_BRANCH) == 0u;
+    var sum = start;
+    for (var k = 0u; k < P.used; k++) {
+        let pair = ROW * P.used + k;
+        var weight = BRANCH[P.expert_weights + pair];
+        if (weighs) { weight = settle(mul(weight, number(P.factor))); }
+        sum = add(sum, settle(mul(BRANCH[P.results + pair * P.n + i], weight)));
+    }
+    return sum;
+}
+
+fn add_experts(invocation: u32) {
+    let row = ROW * P.n;
+    for (var i = invocation; i < P.n; i += THREADS) {
+        if ((P.adds & TO_BRANCH) == 0u) { X[row + i] = with_experts(X[row + i], i); }
+        else { BRANCH[row + i] = with_experts(BRANCH[row + i], i); }
+    }
+    storageBarrier();
+}
+
+// Adds the norm of their sum to the branch. The sum takes the place of what the first one gave.
+fn add_normed_experts(invocation: u32) {
+    let first = P.results + ROW * P.used * P.n;
+    for (var i = invocation; i < P.n; i += THREADS) { BRANCH[first + i] = with_experts(number(0u), i); }
+    storageBarrier();
+    norm_of_branch(first, false, invocation);
+    for (var i = invocation; i < P.n; i += THREADS) {
+        let at = ROW * P.n + i;
+        BRANCH[at] = add(BRANCH[at], normed(i, false, P.experts_weight, NONE));
+    }
+    storageBarrier();
+}
+
+fn before(invocation: u32) {
+    if ((P.adds & NORMS_BRANCH) != 0u) { norm_branch(invocation); }
+    if ((P.adds & NORMS_EXPERTS) != 0u) { add_normed_experts(invocation); }
+    else if ((P.adds & ADDS_EXPERTS) != 0u) { add_experts(invocation); }
+    if ((P.adds & ADDS_NORM) != 0u) { add_branch(invocation); }
+    if ((P.adds & SCALES) != 0u) {
+        for (var i = invocation; i < P.n; i += THREADS) { X[ROW * P.n + i] = settle(mul(X[ROW * P.n + i], P.scale)); }
+        storageBarrier();
+    }
+    IN_BRANCH = false;
 }
 
 fn value(i: u32) -> f32 {
@@ -164,11 +217,10 @@ fn quantized(invocation: u32) {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    ROW = group.x;
+    ROW = group.x + P.first_row;
     for (var i = invocation; i < P.attention; i += THREADS) { ATTENTION[ROW * P.attention + i] = 0u; }
     for (var i = invocation; i < P.feed_forward; i += THREADS) { FEED_FORWARD[ROW * P.feed_forward + i] = 0u; }
-    if (P.adds == ADDS_NORM) { add_branch(invocation); }
-    if (P.adds == ADDS_EXPERTS) { add_experts(invocation); }
+    if (P.adds != 0u) { before(invocation); }
     if (P.form == NOTHING) { return; }
     if (P.norms != NO_NORM) { norm(P.n, P.norms == LAYER_NORM, P.epsilon, invocation); }
     if (P.form == IN_PLACE) {

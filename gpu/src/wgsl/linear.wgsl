@@ -7,7 +7,8 @@ struct Params {
     factor: u32, cap: u32, flag: u32, raw: u32,
     largest: u32, used: u32, first_expert: u32, experts: u32,
     expert_bytes: u32, expert_rows: u32, expert_largest: u32, gates: u32,
-    segments: array<Segment, 3>,
+    numbers: u32, split: u32, split_at: u32,
+    segments: array<Segment, 4>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> W: array<u32>;
@@ -72,8 +73,10 @@ fn place(workgroup: u32, slot: u32, slots: u32) -> Place {
     let output = workgroup * slots + slot;
     if (output < first) { return Place(0u, output, true); }
     if (output - first < second) { return Place(1u, output - first, true); }
-    let last = output - first - second;
-    return Place(2u, last, last < third);
+    let behind = output - first - second;
+    if (behind < third) { return Place(2u, behind, true); }
+    let last = behind - third;
+    return Place(3u, last, last < P.segments[3].outputs);
 }
 
 fn biased(at: Place, acc: f32) -> f32 {
@@ -91,12 +94,26 @@ fn put(row: u32, at: Place, x: f32) {
     atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));
 }
 
+// The activation function, without a gate. The numbers of xIELU are those of the layer.
+fn activated(x: f32) -> f32 {
+    if (P.activation != XIELU) { return activate(P.activation, x); }
+    return xielu(x, V[P.numbers], V[P.numbers + 1u], V[P.numbers + 2u], V[P.numbers + 3u]);
+}
+
+// The column of an output. Where the first matrix has queries and gates in turns, head by head, they are parted here.
+fn column_of(at: Place) -> u32 {
+    let column = P.segments[at.segment].y_at + at.output;
+    if (P.split == 0u || at.segment != 0u) { return column; }
+    let half = column / P.split;
+    return select(0u, P.split_at, half % 2u == 1u) + half / 2u * P.split + column % P.split;
+}
+
 // An output of modes without gates.
 fn finish(at: Place, row: u32, acc: f32) {
-    let y = row * P.y_stride + P.segments[at.segment].y_at + at.output;
+    let y = row * P.y_stride + column_of(at);
     var output = biased(at, acc);
     if (P.mode == ACTIVATE) {
-        put(row, at, activate(P.activation, output));
+        put(row, at, activated(output));
         return;
     }
     if (P.mode == ADD) {

@@ -124,17 +124,22 @@ fn root(a: f32) -> f32 {
     return number((u32((exponent >> 1u) + 127) << 23u) + (s - 0x800000u) + up);
 }
 
-// e^x, +0 below the number whose magnitude has the bits `least`.
-fn exp_from(x: f32, least: u32) -> f32 {
-    let shifted = add(mul(x, number(0x3fb8aa3bu)), number(MAGIC));
-    let n = sub(shifted, number(MAGIC));
-    let r = sub(sub(x, mul(n, number(0x3f318000u))), mul(n, number(0xb95e8083u)));
+// (e^r - 1 - r) / r^2
+fn exp_polynomial(r: f32) -> f32 {
     var p = number(0x39506967u);
     p = add(mul(p, r), number(0x3ab743ceu));
     p = add(mul(p, r), number(0x3c088908u));
     p = add(mul(p, r), number(0x3d2aa9c1u));
     p = add(mul(p, r), number(0x3e2aaaaau));
-    p = add(mul(p, r), number(0x3f000000u));
+    return add(mul(p, r), number(0x3f000000u));
+}
+
+// e^x, +0 below the number whose magnitude has the bits `least`.
+fn exp_from(x: f32, least: u32) -> f32 {
+    let shifted = add(mul(x, number(0x3fb8aa3bu)), number(MAGIC));
+    let n = sub(shifted, number(MAGIC));
+    let r = sub(sub(x, mul(n, number(0x3f318000u))), mul(n, number(0xb95e8083u)));
+    let p = exp_polynomial(r);
     let y = add(add(mul(p, mul(r, r)), r), number(0x3f800000u));
     let power = (bitcast<u32>(shifted) - MAGIC + 127u) << 23u;
     var bits = bitcast<u32>(mul(y, number(power)));
@@ -202,6 +207,21 @@ fn squared_relu(x: f32) -> f32 {
     return settle(mul(above, above));
 }
 
+// e^x - 1 of numbers that are not above 0.
+fn exp_minus_1(x: f32) -> f32 {
+    if (greater(x, number(0xbeae147bu))) { return add(mul(exp_polynomial(x), mul(x, x)), x); } // -0.34
+    return sub(exp_of(x), number(0x3f800000u));
+}
+
+// xIELU, with numbers of the layer.
+fn xielu(x: f32, slope: f32, above: f32, below: f32, most: f32) -> f32 {
+    var y = most;
+    if (less(x, most)) { y = x; }
+    var curve = settle(mul(below, sub(exp_minus_1(y), x)));
+    if (greater(x, number(0u))) { curve = settle(mul(above, settle(mul(x, x)))); }
+    return settle(add(curve, settle(mul(slope, x))));
+}
+
 // From -7 to 7.
 fn limited(x: f32) -> f32 {
     let most = number(0x40e00000u);
@@ -239,6 +259,7 @@ const GELU_TANH = 1u;
 const GELU_ERF = 2u;
 const SQUARED_RELU = 3u;
 const LIMITED_SILU = 4u;
+const XIELU = 5u;
 fn activate(kind: u32, x: f32) -> f32 {
     switch kind {
         case GELU_TANH: { return gelu_tanh(x); }

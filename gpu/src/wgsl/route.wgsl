@@ -6,6 +6,7 @@ struct Params {
     zero: u32, experts: u32, used: u32, scores: u32,
     normalized: u32, epsilon: u32, scale: u32, logit_scale: u32,
     biases: u32, scales: u32, weights: u32, flag: u32,
+    groups: u32, groups_used: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> X: array<f32>;
@@ -25,6 +26,7 @@ const NONE = 0xffffffffu;
 var<workgroup> SCORES: array<f32, 512>;
 var<workgroup> TAKEN: array<u32, 512>;
 var<workgroup> WEIGHTS: array<f32, 512>;
+var<workgroup> GROUPS: array<i32, 64>;
 
 fn softmax_of_scores() {
     var most = number(0xff800000u);
@@ -61,9 +63,45 @@ fn score(row: u32, invocation: u32) {
     workgroupBarrier();
 }
 
-fn rank(expert: u32) -> i32 {
-    if (P.biases == NONE) { return order(SCORES[expert]); }
-    return order(add(SCORES[expert], settle(V[P.biases + expert])));
+fn ranked(expert: u32) -> f32 {
+    if (P.biases == NONE) { return SCORES[expert]; }
+    return add(SCORES[expert], settle(V[P.biases + expert]));
+}
+
+fn rank(expert: u32) -> i32 { return order(ranked(expert)); }
+
+// The sum of the two largest ranks of a group.
+fn rank_of_group(group: u32) -> i32 {
+    let size = P.experts / P.groups;
+    var most = number(0xff800000u);
+    var next = most;
+    for (var i = group * size; i < (group + 1u) * size; i++) {
+        let x = ranked(i);
+        if (greater(x, most)) {
+            next = most;
+            most = x;
+        } else if (greater(x, next)) {
+            next = x;
+        }
+    }
+    return order(add(most, next));
+}
+
+// Takes the experts of groups that are not chosen: those with enough others before them. All invocations call it.
+fn choose_groups(invocation: u32) {
+    if (P.groups <= 1u) { return; }
+    if (invocation < P.groups) { GROUPS[invocation] = rank_of_group(invocation); }
+    workgroupBarrier();
+    if (invocation < P.groups) {
+        let mine = GROUPS[invocation];
+        var before = 0u;
+        for (var i = 0u; i < P.groups; i++) {
+            if (GROUPS[i] > mine || (GROUPS[i] == mine && i < invocation)) { before += 1u; }
+        }
+        let size = P.experts / P.groups;
+        for (var i = invocation * size; i < (invocation + 1u) * size; i++) { TAKEN[i] = u32(before >= P.groups_used); }
+    }
+    workgroupBarrier();
 }
 
 // The expert at a place of the choice, in descending order.
@@ -105,6 +143,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     ZERO = P.zero;
     let row = group.x;
     score(row, invocation);
+    choose_groups(invocation);
     for (var place = 0u; place < P.used; place++) { choose(row, place, invocation); }
     if (invocation == 0u) { weigh(row); }
 }

@@ -69,14 +69,6 @@ fn what_does_not_run_is_refused_by_name() {
         ("gemma4, dense", "scale"),
         ("gemma4, experts", "another input beside experts"),
         ("gemma4, all", "project for all layers"),
-        ("apertus", "xIELU"),
-        ("bailingmoe2", "choose experts"),
-        ("afmoe", "qkv"),
-        ("spark2_5", "qkv"),
-        ("spark2_5, listed", "qkv"),
-        ("qwen35", "qkv"),
-        ("qwen35moe", "qkv"),
-        ("nemotron_h_moe", "experts' gate and up"),
     ];
     let most = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
     for (name, synthetic) in SyntheticModel::all() {
@@ -121,6 +113,12 @@ fn norms_of_heads_have_one_hash() {
     }
 }
 
+/// An activation function with numbers of each layer.
+#[test]
+fn xielu_has_one_hash() {
+    assert_alike(&[(Architecture::Apertus, Dtype::Q8_0), (Architecture::Apertus, Dtype::F16)]);
+}
+
 /// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the device
 /// chooses the tokens.
 #[test]
@@ -129,6 +127,23 @@ fn temperatures_have_one_hash() {
     for bytes in [made.bytes(), committed("newer/mistral3")] {
         assert_one("mistral3", &bytes);
         assert_story("mistral3", &bytes, chosen_story);
+    }
+}
+
+/// Some groups of experts are chosen first; what experts give is added to a branch, of which the norm is added.
+#[test]
+fn groups_and_branches_of_experts_have_one_hash() {
+    assert_alike(&[(Architecture::BailingMoe2, Dtype::Q8_0), (Architecture::Afmoe, Dtype::Q8_0)]);
+}
+
+/// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have these, too.
+#[test]
+fn gates_of_attention_have_one_hash() {
+    assert_alike(&[(Architecture::Spark, Dtype::Q8_0), (Architecture::Spark, Dtype::F16)]);
+    for weights in [Dtype::Q8_0, Dtype::F32] {
+        let layer = Some(Architecture::Qwen35.form().layer);
+        let made = SyntheticModel { weights, layers: 2, layer, ..SyntheticModel::of(Architecture::Qwen35) };
+        assert_one("qwen35 without states", &made.with("full_attention_interval", 1u32).bytes());
     }
 }
 

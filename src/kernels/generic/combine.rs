@@ -4,8 +4,9 @@ use core::ops::Range;
 
 use super::products::OUTPUTS;
 use crate::mem::Tile;
+use crate::num::Xielu;
 #[cfg(feature = "arch-apertus")]
-use crate::num::{Xielu, xielu};
+use crate::num::xielu;
 use crate::num::{gelu_erf, gelu_tanh, limited, limited_silu, settle, silu, squared_relu, tanh};
 
 /// The non-linear function of a feed-forward layer.
@@ -41,6 +42,15 @@ impl Activation {
         #[cfg(feature = "arch-apertus")]
         Self::Xielu(Xielu { linear: 0.5, positive: 0.8, negative: 1.3, largest: -1e-6 }),
     ];
+
+    /// Returns the numbers of xIELU; `None` for all others.
+    pub const fn xielu_numbers(self) -> Option<Xielu> {
+        #[cfg(feature = "arch-apertus")]
+        if let Self::Xielu(numbers) = self {
+            return Some(numbers);
+        }
+        None
+    }
 }
 
 /// How outputs enter the place where they belong.
