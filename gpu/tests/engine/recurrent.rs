@@ -53,6 +53,9 @@ fn recurrent_layers_have_one_hash() {
         (Architecture::GraniteHybrid, Dtype::Q8_0),
         (Architecture::FalconH1, Dtype::F32),
         (Architecture::NemotronH, Dtype::Q8_0),
+        (Architecture::NemotronHMoe, Dtype::Q8_0),
+        (Architecture::Qwen35, Dtype::Q8_0),
+        (Architecture::Qwen35Moe, Dtype::Q4_0),
     ] {
         let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
         let (model, limits) = (Model::open(&bytes).unwrap(), limits());
