@@ -204,27 +204,44 @@ impl<'m> Lowering<'m> {
         self.side_by_side(&parts, Place::Heads, width, how)
     }
 
-    /// Matrices of one input, each with the column of its outputs: in one dispatch if they are of one type and fit in a buffer.
+    /// Matrices of one input, each with the column of its outputs: those of one type together.
     fn side_by_side(
         &mut self,
         parts: &[(usize, MatrixView<'m>)],
         to: Place,
         width: usize,
-        mut params: Linear,
+        mut how: Linear,
+    ) -> Result<(), GpuError> {
+        let mut left = parts.to_vec();
+        while let Some((_, first)) = left.first() {
+            let alike = first.weights.dtype();
+            let (mut together, mut rest): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(_, matrix)| matrix.weights.dtype() == alike);
+            rest.extend(together.drain(how.segments.len().min(together.len())..));
+            self.together(&together, to, width, how)?;
+            // Only the first matrix of all can be split.
+            (how, left) = (Linear { split: 0, split_at: 0, ..how }, rest);
+        }
+        Ok(())
+    }
+
+    /// Matrices of one input and one type: in one dispatch if they fit in a buffer.
+    fn together(
+        &mut self,
+        parts: &[(usize, MatrixView<'m>)],
+        to: Place,
+        width: usize,
+        mut how: Linear,
     ) -> Result<(), GpuError> {
         let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
-        let alike = matrices.windows(2).all(|pair| pair[0].dtype() == pair[1].dtype());
-        let together = alike && matrices.len() <= params.segments.len();
-        let placed = if together { self.arena.together(&matrices) } else { None };
-        let Some((buffer, starts)) = placed else {
-            for (index, (column, matrix)) in parts.iter().enumerate() {
-                // Only the first one can be split.
-                let how = if index == 0 { params } else { Linear { mode: mode::SET, ..Linear::zeroed() } };
+        let Some((buffer, starts)) = self.arena.together(&matrices) else {
+            for (column, matrix) in parts {
                 self.matrix(matrix, to, width, *column, how)?;
+                how = Linear { split: 0, split_at: 0, ..how };
             }
             return Ok(());
         };
-        for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(parts).zip(starts) {
+        for ((segment, (column, matrix)), at) in how.segments.iter_mut().zip(parts).zip(starts) {
             *segment = Segment {
                 at: at as u32,
                 outputs: matrix.weights.rows() as u32,
@@ -232,7 +249,7 @@ impl<'m> Lowering<'m> {
                 bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
             };
         }
-        self.linear(matrices[0], buffer, to, width, params)
+        self.linear(matrices[0], buffer, to, width, how)
     }
 
     fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {
