@@ -449,6 +449,16 @@ fn plans_list_everything() {
     // And three for an expert of all rows: its gate's logit, its gate and up matrices, its down matrix.
     let shared = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen2Moe) };
     assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 14 + 3);
+    // In a recurrent layer a convolution takes the place of keys and values and of attention; with the delta rule the update of matrices
+    // comes behind it. The four input matrices of that are of one type here.
+    for (architecture, recurrent) in [(Architecture::Lfm2, 7), (Architecture::Qwen35, 8)] {
+        let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(architecture) };
+        let bytes = made.bytes();
+        let config = *Model::open(&bytes).unwrap().config();
+        let mixers = (0..config.layers).filter(|&layer| config.recurrent.layers.contains(layer)).count();
+        let expected = 1 + mixers * recurrent + (config.layers - mixers) * 8 + 2;
+        assert_eq!(planned(made, &limits(), limits_of).unwrap().0, expected, "{architecture:?}");
+    }
     // Less memory of a buffer: more of them, and pieces of matrices.
     let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
     let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };

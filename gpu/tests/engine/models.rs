@@ -34,7 +34,7 @@ fn chosen_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
 }
 
 /// These models have the CPU's bits.
-fn assert_alike(models: &[(Architecture, Dtype)]) {
+pub(super) fn assert_alike(models: &[(Architecture, Dtype)]) {
     for &(architecture, weights) in models {
         let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
         assert_one(&format!("{architecture:?} {weights}"), &bytes);
