@@ -153,6 +153,6 @@ pub use layout::KvLayout;
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
     ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
-    InputView, KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes,
-    SplitView, StoreView,
+    InputView, KvLayer, LayerInputsView, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView,
+    QuantizeView, RenormView, ScaleView, Slopes, SplitView, StoreView,
 };

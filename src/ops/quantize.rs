@@ -107,6 +107,8 @@ impl Viewed for Quantize {
             }
             (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
             (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
+            #[cfg(feature = "layer-inputs")]
+            (Source::LayerInput, _) => ActivationSource::LayerInput { layer },
             _ => return Some(OpView::Other(self.name())),
         };
         Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))
