@@ -421,6 +421,7 @@ impl Bound {
         let (kernel, run) = self.chosen(rows);
         let grid = match &self.shaped {
             Shaped::ByRow => grid::by_row(rows),
+            Shaped::ByParts(parts) => grid::by_row(rows * parts),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
             Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
             Shaped::ByRun(groups) => grid::by_run(sequences, *groups),

@@ -30,9 +30,12 @@ pub(crate) struct Embed {
     pub(crate) count: u32,
     pub(crate) factor: u32,
     pub(crate) y_stride: u32,
-    /// 1 where the rows are those of positions, and added.
-    pub(crate) positions: u32,
-    pub(crate) unused: [u32; 3],
+    /// 1 where the rows are those of positions, and added; 2 where those of tokens are added, and the sums multiplied.
+    pub(crate) adds: u32,
+    pub(crate) of_sum: f32,
+    /// The word at which rows begin.
+    pub(crate) y_at: u32,
+    pub(crate) unused: u32,
 }
 
 /// `input.wgsl`
@@ -162,6 +165,9 @@ pub(crate) struct Linear {
     /// it has not.
     pub(crate) split: u32,
     pub(crate) split_at: u32,
+    /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from one row to the next.
+    pub(crate) times: u32,
+    pub(crate) times_stride: u32,
     pub(crate) segments: [Segment; 4],
 }
 

@@ -10,7 +10,8 @@ use crate::params::{Linear, SLOT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Residual,
-    Input(u32),
+    /// In a form; whether it lies beside one that experts read later.
+    Input(u32, bool),
     Heads,
     Mix,
     Attention,
@@ -39,11 +40,11 @@ impl Place {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Residual => "residual stream",
-            Self::Input(_) => "inputs of matrices",
+            Self::Input(..) => "inputs of matrices",
             Self::Heads => "queries, keys and values, and sums of chunks",
             Self::Mix => "inputs of recurrent layers",
             Self::Attention => "results of attention, activations of an expert of all rows",
-            Self::FeedForward => "results of recurrent layers, feed-forward activations",
+            Self::FeedForward => "results of recurrent layers, feed-forward activations, inputs of all layers",
             Self::Largest(_) => "largest activations",
             Self::Branch => "branch, and what experts give",
             Self::Router => "logits of experts",
@@ -90,6 +91,8 @@ impl Activations {
 pub(crate) enum Shaped {
     /// A workgroup each.
     ByRow,
+    /// So many each.
+    ByParts(usize),
     /// A workgroup for each of so many heads.
     ByHead(usize),
     /// The same, and one for each chunk of attention that is ready.

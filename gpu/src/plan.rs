@@ -160,7 +160,12 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes) * u64::from(params.experts.used)
             }
-            Shaped::Experts(_) | Shaped::ByRow | Shaped::ByHead(_) | Shaped::ByChunk(_) | Shaped::ByRun(_) => 0,
+            Shaped::Experts(_)
+            | Shaped::ByRow
+            | Shaped::ByParts(_)
+            | Shaped::ByHead(_)
+            | Shaped::ByChunk(_)
+            | Shaped::ByRun(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
     }

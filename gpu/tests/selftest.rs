@@ -64,7 +64,7 @@ fn broken_kernels_are_found() {
         (Kernel::Tile(q8), "a | (b << 8u)", "b | (a << 8u)", "activations as floats"),
         (Kernel::Vector(Weights::F16), "return activation(x);", "return x;", "activations as floats"),
         (Kernel::Input, "return settle(sub(x, MEAN));", "return x;", "norms by mean and deviation"),
-        (Kernel::Embed(q8), "P.positions != 0u) { x =", "P.positions == 2u) { x =", "rows of positions"),
+        (Kernel::Embed(q8), "P.adds != 0u) { x =", "P.adds == 2u) { x =", "rows of positions"),
         (Kernel::Store, "bits - MAGIC), 7)", "bits - MAGIC), 8)", "keys and values"),
         (Kernel::Store, "d |= 0x8000u;", "d |= 0u;", "keys and values"),
         (
@@ -76,6 +76,16 @@ fn broken_kernels_are_found() {
         (Kernel::Attend, "let factor = exp_of(sub(peak, sink));", "let factor = number(0x3f800000u);", "attention"),
         (Kernel::Attend, "result = mul(result, sigmoid(", "result = mul(sigmoid(result), sigmoid(", "attention"),
         (Kernel::Tile(q8), "select(0u, P.split_at, half % 2u == 1u)", "P.split_at", "queries and gates"),
+        (Kernel::Attend, "put_result(row, head, invocation + 256u, sums.other, part);", "", "attention"),
+        (Kernel::Store, "settle(sums.other)", "settle(sums.value)", "chunks of attention"),
+        (
+            Kernel::Narrow(q8),
+            "y = mul(y, Y[P.times + row * P.times_stride + column]);",
+            "",
+            "activations times numbers",
+        ),
+        (Kernel::Embed(q8), "x = mul(x, P.of_sum);", "", "inputs of layers"),
+        (Kernel::Input, "ROW = group.x + P.first_row;", "ROW = group.x;", "norms in place"),
         (Kernel::Route, "GROUPS[i] == mine && i < invocation", "false", "the choice of experts"),
         (Kernel::Route, "u32(before >= P.groups_used)", "0u", "the choice of experts"),
         (

@@ -155,6 +155,6 @@ pub use recurrent::{ConvolutionView, MixerColumns, MixerInputView, UpdateRule, U
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
     ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
-    InputView, KvLayer, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView, QuantizeView, Slopes,
-    SplitView, StoreView,
+    InputView, KvLayer, LayerInputsView, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView,
+    QuantizeView, RenormView, ScaleView, Slopes, SplitView, StoreView,
 };

@@ -49,6 +49,14 @@ pub enum OpView<'m> {
     Project(ProjectView<'m>),
     /// The norm of the branch, added to the residual stream.
     AddNormed(AddNormedView<'m>),
+    /// The norm of the residual stream or of the branch, in its place.
+    Renorm(RenormView<'m>),
+    /// The residual stream times a number.
+    Scale(ScaleView),
+    /// What all layers get of a token, first: the matrix from the input to the *layer inputs*, `[layers, width]`.
+    ProjectLayerInputs(MatrixView<'m>),
+    /// Then the embedding is added to them.
+    AddLayerInputs(LayerInputsView<'m>),
     /// The gate and up matrices and the activation function: from the input to the feed-forward result.
     GateUp(GateUpView<'m>),
     /// The logits of experts.
@@ -177,6 +185,11 @@ pub enum ActivationSource<'m> {
     Mixer {
         /// The norm of each group of it, with a row of weights each.
         norm: Option<HeadNormView<'m>>,
+    },
+    /// The feed-forward result times the layer inputs of a layer.
+    LayerInput {
+        /// The layer.
+        layer: usize,
     },
 }
 
@@ -397,6 +410,49 @@ pub struct AddNormedView<'m> {
     pub norm: Norm<'m>,
     /// What its result is multiplied by, and settled, unless it is 1.
     pub scale: f32,
+}
+
+/// A norm in the place of what is normed.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RenormView<'m> {
+    /// It.
+    pub norm: Norm<'m>,
+    /// Whether it is that of the branch, and not of the residual stream.
+    pub of_branch: bool,
+}
+
+/// The scale of a layer.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ScaleView {
+    /// What the residual stream is multiplied by, and settled; `None` where it stays as it is.
+    pub factor: Option<f32>,
+}
+
+/// The inputs of all layers, of a matrix, x, and of a row of a table for the token, e. Of each layer they are
+/// `(norm(x * of_matrix) + settle(e * of_table)) * of_sum`.
+///
+/// [Example](crate::device#example).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LayerInputsView<'m> {
+    /// `[vocab, layers * width]`.
+    pub table: TensorView<'m>,
+    /// The norm of a layer's part.
+    pub norm: Norm<'m>,
+    /// Elements of a layer's part.
+    pub width: usize,
+    /// What outputs of the matrix are multiplied by.
+    pub of_matrix: f32,
+    /// What elements of the table are multiplied by.
+    pub of_table: f32,
+    /// What sums are multiplied by.
+    pub of_sum: f32,
 }
 
 /// `activation(gate) * up`, or `activation(up)`.

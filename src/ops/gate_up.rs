@@ -94,9 +94,6 @@ impl Operation for GateUp {
 
 impl Viewed for GateUp {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        if self.to == Input::PerLayerOut {
-            return Some(OpView::Other(self.name()));
-        }
         let width = self.to.width(&context.config, &context.config.layer(layer));
         let (gate, up) = self.linears(&context.config, width, &|role| context.weights.linear(layer, role))?;
         let activation = context.viewed_activation(layer)?;

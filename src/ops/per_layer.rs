@@ -2,10 +2,11 @@
 //! projection of the residual stream. The rows are read from the file for the tokens of the batch only.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
+use crate::device::{LayerInputsView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::quant::dequantize;
-use crate::weights::{Role, inverse_root};
+use crate::weights::{Config, Role, inverse_root};
 
 /// The projection of the embedding for all layers: `[rows, layers, per_layer]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,11 @@ impl Operation for ProjectPerLayer {
     }
 }
 
-impl Viewed for ProjectPerLayer {}
+impl Viewed for ProjectPerLayer {
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        Some(OpView::ProjectLayerInputs(context.weights.linear(0, Role::PerLayerProjection)?.into()))
+    }
+}
 
 /// Adds the embedding to the projection: `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)` of each layer's part. (Gemma
 /// Team, "Gemma 3n", 2025.)
@@ -59,8 +64,7 @@ impl Operation for AddPerLayer {
         let (level, weights, config) = (context.level, &context.weights, &context.config);
         let embedding = weights.tensor(0, Role::PerLayerEmbedding).ok_or(Fault::Internal(site!()))?;
         let norm = weights.norm(0, Role::PerLayerNorm).ok_or(Fault::Internal(site!()))?;
-        let (of_projection, of_sum) = (inverse_root(config.hidden), inverse_root(2));
-        let of_embedding = libm::sqrt(config.embedding.per_layer as f64) as f32;
+        let [of_projection, of_embedding, of_sum] = factors(config);
         let Buffers { per_layer, scratch, .. } = memory.buffers;
         work.each_row(per_layer, scratch, &|index, out, scratch| {
             let row = work.batch.rows.get(index).ok_or(Fault::Internal(site!()))?;
@@ -78,7 +82,26 @@ impl Operation for AddPerLayer {
     }
 }
 
-impl Viewed for AddPerLayer {}
+impl Viewed for AddPerLayer {
+    fn view<'m>(&self, context: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {
+        let config = &context.config;
+        let [of_matrix, of_table, of_sum] = factors(config);
+        Some(OpView::AddLayerInputs(LayerInputsView {
+            table: context.weights.tensor(0, Role::PerLayerEmbedding)?,
+            norm: context.weights.norm(0, Role::PerLayerNorm)?,
+            width: config.embedding.per_layer,
+            of_matrix,
+            of_table,
+            of_sum,
+        }))
+    }
+}
+
+/// What the projection, the embedding and their sum are multiplied by.
+fn factors(config: &Config) -> [f32; 3] {
+    let of_embedding = libm::sqrt(config.embedding.per_layer as f64) as f32;
+    [inverse_root(config.hidden), of_embedding, inverse_root(2)]
+}
 
 impl Context<'_, '_> {
     /// Elements of what all layers get of a token.

@@ -108,6 +108,8 @@ impl Viewed for Quantize {
             (Source::FeedForward, Input::ExpertDown) => ActivationSource::Experts,
             (Source::FeedForward, Input::Down | Input::SharedDown) => ActivationSource::FeedForward,
             (Source::Mixer, _) => ActivationSource::Mixer { norm: group_norm(context, layer) },
+            #[cfg(feature = "layer-inputs")]
+            (Source::LayerInput, _) => ActivationSource::LayerInput { layer },
             _ => return Some(OpView::Other(self.name())),
         };
         Some(OpView::Quantize(QuantizeView { from, input: context.input_view(layer, self.to) }))

@@ -3,6 +3,7 @@
 use core::slice::from_ref;
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Target, Viewed, Work};
+use crate::device::{OpView, RenormView};
 use crate::error::Fault;
 use crate::weights::Role;
 
@@ -41,4 +42,9 @@ impl Operation for Renorm {
     }
 }
 
-impl Viewed for Renorm {}
+impl Viewed for Renorm {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let norm = context.weights.norm(layer, self.weight)?;
+        Some(OpView::Renorm(RenormView { norm, of_branch: self.of == Target::Branch }))
+    }
+}

@@ -1,6 +1,7 @@
 //! The scale of the residual stream at the end of a layer.
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
+use crate::device::{OpView, ScaleView};
 use crate::error::Fault;
 use crate::num::{settle, settled_of};
 use crate::weights::Role;
@@ -38,4 +39,12 @@ impl Operation for Scale {
     }
 }
 
-impl Viewed for Scale {}
+impl Viewed for Scale {
+    fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
+        let factor = match context.weights.tensor(layer, Role::LayerScale) {
+            Some(scale) => Some(scale.bytes().first_chunk().copied().map(settled_of)?),
+            None => None,
+        };
+        Some(OpView::Scale(ScaleView { factor }))
+    }
+}

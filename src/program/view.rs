@@ -26,8 +26,11 @@ impl<'m> Forward<'m, '_> {
                 let (op, layer) = (step.op, self.layer(at));
                 // No view of a matrix has its scale.
                 let is_scaled = self.context.is_scaled(layer, op.operation().tensors());
-                let operation =
-                    if is_scaled { OpView::Other(op.operation().name()) } else { op.view(&self.context, layer) };
+                let operation = if is_scaled {
+                    OpView::Other("matrices that have a scale beside them")
+                } else {
+                    op.view(&self.context, layer)
+                };
                 found(&StepView { part: at.part, rows: self.rows(step.rows, layer), operation });
             }
             cursor = self.after(at);

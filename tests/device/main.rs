@@ -8,7 +8,6 @@ mod scalar;
 mod steps;
 
 use gleed::cache::SnapshotOptions;
-use gleed::engine::PlanError;
 use gleed::kernels::Level;
 use gleed::num::Xxh64;
 use gleed::{Engine, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
@@ -250,32 +249,19 @@ fn snapshots_cross_over() {
     }
 }
 
-/// All architectures: those with an operation that has no view are refused by its name, the others have the bits of the CPU.
+/// All architectures have the bits of the CPU.
 #[test]
 fn all_architectures() {
-    let (mut run, mut refused) = (0, Vec::new());
     for (name, synthetic) in SyntheticModel::all() {
         let file = synthetic.bytes();
         let model = Model::open(&file).unwrap();
         let limits = Limits { prefix_cache: false, kv_blocks: 0, ..limits() };
-        match Plan::for_device(&model, &limits) {
-            Err(PlanError::Device { what }) => refused.push((name, what)),
-            plan => match ScalarDevice::new(&model, &plan.unwrap()) {
-                Err(what) => refused.push((name, what)),
-                Ok(_) => {
-                    run += 1;
-                    same(&model, &limits, &DEVICES[..1], &|engine| {
-                        let (seq, mut log) = (engine.open().unwrap(), Log::new());
-                        let tokens = Rng::new(2).tokens(40, 320);
-                        engine.prefill_rows(seq, &tokens, |at, logits| log.push((seq, at, hash(logits)))).unwrap();
-                        log
-                    });
-                }
-            },
-        }
+        println!("{name}");
+        same(&model, &limits, &DEVICES[..1], &|engine| {
+            let (seq, mut log) = (engine.open().unwrap(), Log::new());
+            let tokens = Rng::new(2).tokens(40, 320);
+            engine.prefill_rows(seq, &tokens, |at, logits| log.push((seq, at, hash(logits)))).unwrap();
+            log
+        });
     }
-    println!("{run} run; {refused:#?}");
-    assert!(run >= 60, "{run} run; {refused:#?}");
-    let others = ["gemma4", "gemma4, dense"];
-    assert!(others.iter().all(|name| refused.iter().any(|(refused, _)| refused == name)), "{refused:#?}");
 }

@@ -41,6 +41,8 @@ struct Buffers {
     logits: Vec<f32>,
     router: Vec<f32>,
     choices: Vec<Choice>,
+    layer_inputs: Vec<f32>,
+    layer_width: usize,
     gathered: Vec<f32>,
     /// Of each expert: what gate and up give, the input of the down matrix, and its result.
     experts: Vec<Vec<f32>>,
@@ -231,6 +233,10 @@ impl<'m> ScalarDevice<'m> {
                         let gate = sigmoid(*own.router.last().unwrap());
                         own.ffn.iter().map(|x| x * gate).collect()
                     }
+                    ActivationSource::LayerInput { layer } => {
+                        let inputs = own.layer_inputs.chunks(own.layer_width).nth(layer).unwrap();
+                        own.ffn.iter().zip(inputs).map(|(x, y)| x * y).collect()
+                    }
                     ActivationSource::Experts => {
                         assert!(own.experts.iter().all(|x| x.len() == view.input.width));
                         return own.experts.iter().all(|x| is_quantizable(x, view.input.forms).is_some()).then_some(());
@@ -269,6 +275,23 @@ impl<'m> ScalarDevice<'m> {
                 let mut normed = vec![0.0; own.branch.len()];
                 LEVEL.norm(&view.norm, &own.branch, &mut normed);
                 add_scaled(&mut own.residual, &normed, view.scale);
+            }
+            OpView::Renorm(view) => {
+                let row = if view.of_branch { &mut own.branch } else { &mut own.residual };
+                LEVEL.norm_in_place(&view.norm, row);
+            }
+            OpView::Scale(view) => {
+                own.residual.iter_mut().for_each(|x| *x = view.factor.map_or(*x, |factor| settle(*x * factor)));
+            }
+            OpView::ProjectLayerInputs(matrix) => own.layer_inputs = multiply(matrix, &own.input),
+            OpView::AddLayerInputs(view) => {
+                own.layer_width = view.width;
+                let mut learned = vec![0.0; own.layer_inputs.len()];
+                dequantize(view.table.dtype(), view.table.row(row.token as usize).unwrap(), &mut learned).unwrap();
+                own.layer_inputs.iter_mut().for_each(|x| *x *= view.of_matrix);
+                own.layer_inputs.chunks_mut(view.width).for_each(|part| LEVEL.norm_in_place(&view.norm, part));
+                add_scaled(&mut own.layer_inputs, &learned, view.of_table);
+                own.layer_inputs.iter_mut().for_each(|x| *x *= view.of_sum);
             }
             OpView::GateUp(view) => own.ffn = gate_up(view.gate, &view.up, view.activation, &own.input),
             OpView::Head(view) => {

@@ -58,6 +58,15 @@ impl<'m> OnGpu<'m> {
     }
 }
 
+/// An engine only knows that its device is gone. Why is said here, before the program ends with that.
+impl Drop for OnGpu<'_> {
+    fn drop(&mut self) {
+        if let Some(why) = self.device.failure() {
+            eprintln!("device: {why}");
+        }
+    }
+}
+
 /// A device after its test: the whole one, or a short one where it passed the whole one before.
 fn tested(hardware: Hardware) -> Result<Gpu> {
     let key = Tested(selftest::key(&hardware));

@@ -12,12 +12,12 @@ use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
 
 /// The most workgroups in a direction.
-const WORKGROUPS: usize = 65_535;
+pub(super) const WORKGROUPS: usize = 65_535;
 
 impl<'m> Lowering<'m> {
     pub(super) fn route(&mut self, view: &RouteView<'m>) -> Result<(), GpuError> {
         if self.attention_waits {
-            return refused("experts beside attention");
+            return refused("experts before the result of attention is added");
         }
         self.is_routed = true;
         let (experts, how) = (view.router.weights.rows(), Linear { mode: mode::SET, ..Linear::zeroed() });
@@ -34,8 +34,11 @@ impl<'m> Lowering<'m> {
 
     pub(super) fn choose(&mut self, view: &ChooseView<'m>) -> Result<(), GpuError> {
         let experts = self.widths.get(&Place::Router).copied().unwrap_or(0);
-        if experts > MOST_EXPERTS || view.used > experts || self.layout.rows * view.used > WORKGROUPS {
-            return refused("so many experts");
+        if experts > MOST_EXPERTS || view.used > experts {
+            return refused("more than 512 experts");
+        }
+        if self.layout.rows * view.used > WORKGROUPS {
+            return refused("batches with more than 65,535 pairs of a row and an expert");
         }
         let (groups, groups_used) = (view.routing.groups, view.routing.groups_used);
         let each = experts.checked_div(groups as usize).unwrap_or(0);
@@ -81,9 +84,9 @@ impl<'m> Lowering<'m> {
 
     pub(super) fn expert_gate_up(&mut self, view: &ExpertGateUpView<'m>) -> Result<(), GpuError> {
         let Some(activation) = ACTIVATIONS.iter().position(|&other| other == view.activation) else {
-            return refused("an activation function");
+            return refused("this activation function of experts");
         };
-        self.is_routed = false;
+        (self.is_routed, self.is_gathered, self.is_beside) = (false, false, false);
         let width = view.up.count;
         self.widen(Place::FeedForward, self.used * width);
         let how = |mode| Linear { mode, activation: activation as u32, ..Linear::zeroed() };
@@ -91,7 +94,7 @@ impl<'m> Lowering<'m> {
             return self.experts(&[view.up], Place::FeedForward, width, width, how(mode::ACTIVATE));
         };
         if gate.all.weights.dtype() != view.up.all.weights.dtype() || gate.rows != view.up.rows {
-            return refused("gates of another element type");
+            return refused("gates and up matrices of experts of different types");
         }
         self.experts(&[gate, view.up], Place::FeedForward, width, width, how(mode::GATE))
     }

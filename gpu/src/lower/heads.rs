@@ -1,7 +1,7 @@
 //! Norms and rotation of heads, keys and values, attention.
 
 use bytemuck::{Pod, Zeroable};
-use gleed::device::{AttendView, GatesView, HeadNormView, NormRotateView, StoreView};
+use gleed::device::{AttendView, GatesView, HeadNormView, KvLayer, NormRotateView, StoreView};
 use gleed::kernels::NormKind;
 use gleed::nn::RopePairs;
 
@@ -14,10 +14,15 @@ use crate::selftest::{ELEMENTS, scores};
 
 impl<'m> Lowering<'m> {
     pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
-        let Some(heads) = self.heads.take() else { return refused("keys without norms and rotation") };
-        let Some(to) = view.to else { return refused("keys and values of another layer") };
+        // Where keys and values are those of another layer, attention says which.
+        view.to.map_or(Ok(()), |to| self.store_heads(to, view.heads))
+    }
+
+    /// Norms and rotation of heads; their keys and values, if they have some, go to a layer of a pool, which has so many.
+    fn store_heads(&mut self, to: KvLayer, kv_heads: usize) -> Result<(), GpuError> {
+        let Some(heads) = self.heads.take() else { return refused("attention without queries") };
         let norms = self.head_norms(&heads)?;
-        let (shape, pool) = self.shape(to.group, to.layer, heads.heads, heads.kv_heads, heads.head_dim)?;
+        let (shape, pool) = self.shape(to.group, to.layer, heads.heads, kv_heads, heads.head_dim)?;
         let params = Store {
             zero: 0,
             q_norm: norms.weights[0],
@@ -45,8 +50,11 @@ impl<'m> Lowering<'m> {
     }
 
     pub(super) fn attend(&mut self, view: &AttendView) -> Result<(), GpuError> {
-        if self.heads.is_some() || !view.visibility.is_causal() {
-            return refused("attention that looks ahead");
+        if !view.visibility.is_causal() {
+            return refused("attention to later tokens");
+        }
+        if self.heads.is_some() {
+            self.store_heads(view.from, view.kv_heads)?;
         }
         let slopes = view.slopes.iter().flat_map(|slopes| (0..view.heads).map(move |head| slopes.get(head)));
         let slopes: Vec<u8> = slopes.flat_map(f32::to_le_bytes).collect();
@@ -131,10 +139,13 @@ impl<'m> Lowering<'m> {
         let (layout, part) = (&pool.layout, pool.part_of(layer)?);
         let number = |element| ELEMENTS.iter().position(|&other| other == element);
         let [Some(k_type), Some(v_type)] = [layout.element.k, layout.element.v].map(number) else {
-            return refused("keys and values of this type");
+            return refused("keys and values of other types than f16, q8_0, f32 and q4_0");
         };
-        if dim > 256 || kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
-            return refused("heads of more than 256 elements");
+        if dim > 512 {
+            return refused("heads of more than 512 elements");
+        }
+        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+            return refused("heads of queries that share no keys evenly");
         }
         let shape = Shape {
             heads: heads as u32,
@@ -183,7 +194,7 @@ impl<'m> Lowering<'m> {
             }
             let bits = kind_of(norm, own);
             if *how.get_or_insert(bits) != bits {
-                return refused("norms of queries that are unlike those of keys");
+                return refused("norms of queries of another kind than those of keys");
             }
             let weights = if own { norm.weights.bytes() } else { norm.norm.weight };
             norms.which |= part | bits;
@@ -194,7 +205,7 @@ impl<'m> Lowering<'m> {
         if let Some(norm) = &heads.v_norm {
             let centers = if norm.kind == NormKind::Layer { head_norms::CENTERS } else { 0 };
             if how.is_some_and(|bits| bits & head_norms::CENTERS != centers) || !norm.weight.is_empty() {
-                return refused("norms of values that are unlike those of keys");
+                return refused("norms of values of another kind than those of keys");
             }
             norms.which |= head_norms::VALUES | centers;
             norms.epsilon = norm.epsilon;

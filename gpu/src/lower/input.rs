@@ -4,6 +4,7 @@ use bytemuck::Zeroable;
 use gleed::device::{ActivationSource, AddNormedView, InputView, OpView};
 use gleed::kernels::Norm;
 use gleed::nn::Temperature;
+use gleed::quant::Form;
 
 use super::recur::MIXED;
 use super::{Lowering, factor, refused, words_of};
@@ -25,6 +26,11 @@ pub(crate) struct Widest {
     feed_forward: usize,
     /// Experts of a row.
     used: usize,
+    /// What all layers get of a token, and a layer of that.
+    pub(super) layer_inputs: usize,
+    pub(super) layer_input: usize,
+    /// What the outputs of its matrix are multiplied by.
+    pub(super) of_matrix: f32,
     /// What queries are multiplied by.
     pub(crate) temperature: Option<Temperature>,
     /// Whether experts are chosen already, and did not read their input yet.
@@ -56,6 +62,11 @@ impl Widest {
             OpView::GateUp(view) => {
                 let width = if self.is_routed { &mut self.attention } else { &mut self.feed_forward };
                 *width = view.up.weights.rows().max(*width);
+            }
+            OpView::AddLayerInputs(view) => {
+                self.layer_inputs = view.table.cols();
+                self.layer_input = view.width;
+                self.of_matrix = view.of_matrix;
             }
             OpView::Route(_) => self.is_routed = true,
             OpView::Choose(view) => self.used = view.used,
@@ -98,18 +109,22 @@ impl<'m> Lowering<'m> {
     pub(super) fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
         let norm = norm.map_or(Input { weight: NONE, bias: NONE, ..Input::zeroed() }, |norm| self.normed(norm));
         self.raw = None;
-        if self.is_routed {
-            return refused("another input beside experts");
-        }
+        // Experts read theirs later.
+        self.is_beside = self.is_routed && self.is_gathered;
         self.add_branch_of_others();
         for form in input.forms.forms() {
-            let place = Place::Input(form_number(form));
+            let place = self.input_place(form);
             let stride = words_of(form, input.width)?;
             self.widen(place, stride);
             let params = Input { out_stride: stride as u32, form: form_number(form), ..norm };
             self.emit_input(params, place);
         }
         Ok(())
+    }
+
+    /// Where the last input lies in a form.
+    pub(super) fn input_place(&self, form: Form) -> Place {
+        Place::Input(form_number(form), self.is_beside)
     }
 
     /// The residual stream, normed.
@@ -120,7 +135,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// A norm, as a part of an input.
-    fn normed(&mut self, norm: &Norm<'m>) -> Input {
+    pub(super) fn normed(&mut self, norm: &Norm<'m>) -> Input {
         let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
         Input { norms: norms_number(norm.kind), weight, bias, epsilon: norm.epsilon, ..Input::zeroed() }
     }
@@ -161,7 +176,7 @@ impl<'m> Lowering<'m> {
     }
 
     /// Adds a branch that waits, if there is one and it is of other rows.
-    fn add_branch_of_others(&mut self) {
+    pub(super) fn add_branch_of_others(&mut self) {
         if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
             self.add_branch();
         }
@@ -184,7 +199,7 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    fn emit_input(&mut self, params: Input, to: Place) {
+    pub(super) fn emit_input(&mut self, params: Input, to: Place) {
         let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
         let kinds = [Activations::Attention, Activations::FeedForward];
         let mut largest = kinds.map(|kind| self.largest.words(kind) as u32);
@@ -214,7 +229,11 @@ impl<'m> Lowering<'m> {
                 Some(MIXED)
             }
             ActivationSource::Experts => Some(Activations::FeedForward),
-            _ => return refused("activations of another kind"),
+            ActivationSource::LayerInput { layer } => {
+                self.times_layer_input(*layer)?;
+                Some(self.activated)
+            }
+            _ => return refused("activations that are new"),
         };
         self.add_branch_but(adds::NORMS_BRANCH);
         Ok(())

@@ -3,6 +3,7 @@
 mod experts;
 mod heads;
 mod input;
+mod layers;
 mod recur;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ use crate::memory::{Arena, Id, Vectors};
 use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, adds, mode};
 use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
 use crate::pool::Pool;
-use crate::selftest::{ACTIVATIONS, XIELU, form_number};
+use crate::selftest::{ACTIVATIONS, XIELU};
 pub(crate) use input::{HeadsLayout, Widest};
 pub(crate) use recur::runs_at;
 
@@ -54,8 +55,13 @@ pub(crate) struct Lowering<'m> {
     activated: Activations,
     /// Whether no matrix has read the results of attention yet.
     attention_waits: bool,
-    /// Whether experts still have to read the input that chose them.
+    /// Whether experts still have to read their input.
     is_routed: bool,
+    /// Whether that is kept, and whether the last input lies beside it.
+    is_gathered: bool,
+    is_beside: bool,
+    /// The step of the last activation function.
+    activation_step: usize,
     /// Where the logits are that gate the expert of all rows, among its activations; 0 for none.
     gates: u32,
     /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
@@ -96,6 +102,9 @@ impl<'m> Lowering<'m> {
             activated: Activations::FeedForward,
             attention_waits: false,
             is_routed: false,
+            is_gathered: false,
+            is_beside: false,
+            activation_step: 0,
             gates: 0,
             branch: None,
             step: 0,
@@ -116,7 +125,7 @@ impl<'m> Lowering<'m> {
         // branch leave it waiting.
         self.add_branch_but(match &step.operation {
             OpView::Norm(_) | OpView::Quantize(_) | OpView::AddNormed(_) | OpView::AddExperts(_) => u32::MAX,
-            OpView::GroupRows | OpView::Gather => u32::MAX,
+            OpView::GroupRows | OpView::Gather | OpView::Renorm(_) | OpView::Scale(_) => u32::MAX,
             OpView::ExpertGateUp(_) | OpView::ExpertDown(_) => adds::NORMS_BRANCH,
             _ => 0,
         });
@@ -146,19 +155,27 @@ impl<'m> Lowering<'m> {
             OpView::Head(view) => self.head(view),
             OpView::Route(view) => self.route(view),
             OpView::Choose(view) => self.choose(view),
-            // The input stays, and pairs of rows and experts are computed in their own order.
-            OpView::GroupRows | OpView::Gather => Ok(()),
+            // Pairs of rows and experts are computed in their own order.
+            OpView::GroupRows => Ok(()),
+            OpView::Gather => {
+                self.is_gathered = true;
+                Ok(())
+            }
+            OpView::Renorm(view) => self.renorm(view),
+            OpView::Scale(view) => self.scale(view),
+            OpView::ProjectLayerInputs(matrix) => self.project_layer_inputs(matrix),
+            OpView::AddLayerInputs(view) => self.add_layer_inputs(view),
             OpView::ExpertGateUp(view) => self.expert_gate_up(view),
             OpView::ExpertDown(view) => self.expert_down(view),
             OpView::AddExperts(view) => self.add_experts(view),
             OpView::Other(name) => refused(name),
-            _ => refused("an operation"),
+            _ => refused("an operation that is new"),
         }
     }
 
     fn embed(&mut self, view: &EmbedView<'m>) -> Result<(), GpuError> {
         if view.types.is_some() {
-            return refused("types of tokens");
+            return refused("embeddings of types of tokens");
         }
         self.hidden = view.table.cols();
         self.widen(Place::Residual, self.hidden);
@@ -166,8 +183,9 @@ impl<'m> Lowering<'m> {
         for kind in [Activations::Attention, Activations::FeedForward] {
             self.widen(Place::Largest(kind), self.largest.words(kind));
         }
-        self.embed_rows(view.table, Embed { factor: factor(view.scale), ..Embed::zeroed() })?;
-        view.positions.map_or(Ok(()), |table| self.embed_rows(table, Embed { positions: 1, ..Embed::zeroed() }))?;
+        self.embed_rows(view.table, Place::Residual, Embed { factor: factor(view.scale), ..Embed::zeroed() })?;
+        view.positions
+            .map_or(Ok(()), |table| self.embed_rows(table, Place::Residual, Embed { adds: 1, ..Embed::zeroed() }))?;
         if let Some(norm) = &view.norm {
             self.norm_in_place(norm);
         }
@@ -175,20 +193,20 @@ impl<'m> Lowering<'m> {
     }
 
     /// Rows of a table, piece by piece.
-    fn embed_rows(&mut self, table: TensorView<'m>, how: Embed) -> Result<(), GpuError> {
-        let weights = known(table.dtype())?;
-        let row_bytes = row_bytes(weights, self.hidden)?;
+    fn embed_rows(&mut self, table: TensorView<'m>, to: Place, how: Embed) -> Result<(), GpuError> {
+        let (weights, cols) = (known(table.dtype())?, table.cols());
+        let row_bytes = row_bytes(weights, cols)?;
         for piece in self.arena.pieces(table)? {
             let params = Embed {
-                cols: self.hidden as u32,
+                cols: cols as u32,
                 row_bytes,
                 at: piece.at as u32,
                 first: piece.first as u32,
                 count: piece.rows as u32,
-                y_stride: self.hidden as u32,
+                y_stride: cols as u32,
                 ..how
             };
-            let buffers = [Place::Weights(piece.buffer), Place::Batch, Place::Residual];
+            let buffers = [Place::Weights(piece.buffer), Place::Batch, to];
             self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
         }
         Ok(())
@@ -268,21 +286,21 @@ impl<'m> Lowering<'m> {
             (Some(_), _) if view.gate.is_some() => return refused("xIELU with a gate"),
             (Some(_), _) => XIELU,
             (None, Some(activation)) => activation as u32,
-            (None, None) => return refused("an activation function"),
+            (None, None) => return refused("this activation function"),
         };
         let numbers = numbers.map_or(0, |numbers| self.vectors.add(&xielu_bytes(numbers)).unwrap_or(0));
         let width = view.up.weights.rows();
         // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
-        self.activated = to;
+        (self.activated, self.activation_step) = (to, self.step);
         self.widen(to.place(), width);
         let Some(gate) = view.gate else {
             let params = Linear { mode: mode::ACTIVATE, activation, gates, numbers, ..Linear::zeroed() };
             return self.matrix(&view.up, to.place(), width, 0, params);
         };
         if gate.weights.dtype() != view.up.weights.dtype() {
-            return refused("gates of another element type");
+            return refused("a gate and an up matrix of different types");
         }
         let biases = [gate, view.up].map(|matrix| self.vectors.add(matrix.bias));
         let most = self.arena.rows_of_pair(gate.weights);
@@ -360,14 +378,16 @@ impl<'m> Lowering<'m> {
         // A gate writes activations, and reads none that are not quantized.
         let is_shared = params.experts.used == 0;
         let activations = match params.mode {
-            mode::GATE | mode::ACTIVATE if self.raw.is_some() => return refused("activations of activations"),
+            mode::GATE | mode::ACTIVATE if self.raw.is_some() => {
+                return refused("a feed-forward layer that reads other activations");
+            }
             mode::GATE | mode::ACTIVATE if to == Place::FeedForward => Activations::FeedForward,
             mode::GATE | mode::ACTIVATE => Activations::Attention,
             _ => self.raw.unwrap_or(Activations::Attention),
         };
         let (from, x_stride) = match self.raw {
             Some(raw) => (raw.place(), cols),
-            None => (Place::Input(form_number(weights.form())), words_of(weights.form(), cols)?),
+            None => (self.input_place(weights.form()), words_of(weights.form(), cols)?),
         };
         let params = Linear {
             cols: cols as u32,

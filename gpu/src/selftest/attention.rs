@@ -42,6 +42,7 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
         (40, [q8, q8]),
         (64, [f32, q4]),
         (43, [q4, f32]),
+        (512, [f16, q8]),
     ];
     let both = head_norms::QUERIES | head_norms::KEYS;
     let (whole, own, centers) = (head_norms::WHOLE_ROW, head_norms::OWN_WEIGHTS, head_norms::CENTERS);

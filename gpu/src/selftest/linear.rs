@@ -6,7 +6,7 @@ use gleed::num::{Xielu, settle, sigmoid, xielu};
 use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
 
 use super::random::{Random, row_words};
-use super::{Bench, Data, bits, largest, same};
+use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid;
@@ -57,7 +57,40 @@ pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Rand
         }
         same("rows of the embedding", &got[0], &want)?;
     }
-    positions(bench, weights, random).await
+    positions(bench, weights, random).await?;
+    more_of_tokens(bench, weights, random).await
+}
+
+/// Rows of tokens that are added behind others; the sums are multiplied.
+async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+    let (count, cols, before) = (5, 256, 11);
+    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
+    let (factor, of_sum) = (0.37, 0.7);
+    let params = Embed {
+        cols: cols as u32,
+        row_bytes: row_bytes as u32,
+        count: count as u32,
+        factor: f32::to_bits(factor),
+        y_stride: cols as u32,
+        adds: 2,
+        of_sum,
+        y_at: before as u32,
+        ..Embed::zeroed()
+    };
+    let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * 2];
+    for (row, token) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip([4, 1]) {
+        (row[0], row[1]) = (2, token);
+    }
+    let stream = [vec![7; before], bits(&rows)].concat();
+    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(stream)];
+    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
+    for (row, token) in rows.chunks_mut(cols).zip([4, 1]) {
+        let mut learned = vec![0.0; cols];
+        let _ = dequantize(weights.dtype(), &matrix[token * row_bytes..][..row_bytes], &mut learned);
+        row.iter_mut().zip(learned).for_each(|(x, learned)| *x = (*x + settle(learned * factor)) * of_sum);
+    }
+    same("inputs of layers", &got[0], &[vec![7; before], bits(&rows)].concat())
 }
 
 /// Rows of learned positions, added.
@@ -70,7 +103,7 @@ async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> 
         row_bytes: row_bytes as u32,
         count: count as u32,
         y_stride: cols as u32,
-        positions: 1,
+        adds: 1,
         ..Embed::zeroed()
     };
     let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * 2];
@@ -216,6 +249,7 @@ pub(super) async fn products(
             activated(bench, kernel, &case, number as u32, activation).await?;
             if number == 0 {
                 gated_twice(bench, kernel, &case, random).await?;
+                multiplied(bench, kernel, &case, random).await?;
                 with_numbers(bench, kernel, &case).await?;
             }
         }
@@ -336,6 +370,31 @@ async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mu
     let [got, _, magnitudes] = case.run(bench, kernel, &params, &before).await?;
     same("an expert of all rows", &got, &[want.concat(), bits(&logits)].concat())?;
     same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
+}
+
+/// Activations times numbers of each row, which lie behind all of them; and outputs times a factor that are not settled.
+async fn multiplied(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
+    let (outputs, stride) = (case.outputs[0] + case.outputs[1], 71);
+    let at = case.rows * outputs;
+    let mut params = Linear { times: at as u32 + 1, times_stride: stride as u32, ..case.params(mode::ACTIVATE) };
+    params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
+    params.largest = params.y_stride.div_ceil(32);
+    let factors = random.moderate(case.rows * stride);
+    let want = case.dots.iter().zip(factors.chunks(stride)).map(|(row, factors)| {
+        let mut y = vec![0.0; row.len()];
+        Level::SCALAR.combine(Combine::Activate(ACTIVATIONS[0]), &mut y, row);
+        y.iter_mut().zip(&factors[1..]).for_each(|(y, factor)| *y *= factor);
+        bits(&y)
+    });
+    let want: Vec<_> = want.collect();
+    let [got, _, magnitudes] = case.run(bench, kernel, &params, &[vec![0.0; at], factors.clone()].concat()).await?;
+    same_settled("activations times numbers", &got, &[want.concat(), bits(&factors)].concat())?;
+    let largest: Vec<_> = want.iter().flat_map(|row| largest(row)).collect();
+    same_settled("the largest activations", &magnitudes, &largest)?;
+    let params = Linear { mode: mode::SET, times: 0, factor: 0.37_f32.to_bits(), ..params };
+    let want: Vec<f32> = case.dots.concat().iter().map(|x| x * 0.37).collect();
+    let [got, ..] = case.run(bench, kernel, &params, &vec![0.5; want.len()]).await?;
+    same_settled("outputs times a factor", &got, &bits(&want))
 }
 
 /// Without gates.

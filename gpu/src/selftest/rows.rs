@@ -78,11 +78,12 @@ async fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
         let want = want.collect::<Vec<_>>().concat();
         let settled: Vec<f32> = want.iter().map(|&x| settle(x)).collect();
         same("norms by mean and deviation", &got[0], &bits(&settled))?;
-        let in_place = Input { form: IN_PLACE, ..params };
-        buffers[0] = Data::back(bits(&rows.concat()));
+        // Behind a row of others.
+        let in_place = Input { form: IN_PLACE, first_row: 1, ..params };
+        buffers[0] = Data::back([vec![7; n], bits(&rows.concat())].concat());
         let got = bench.run(Kernel::Input, &in_place, &buffers, grid::by_row(2)).await?;
         // Not settled: it is no input of a matrix.
-        same("norms in place", &got[0], &bits(&want))?;
+        same("norms in place", &got[0], &[vec![7; n], bits(&want)].concat())?;
         same("norms in place", &got[1], &vec![7; 2 * n])?;
     }
     Ok(())

@@ -32,7 +32,24 @@ fn share(head: u32, peak: f32, total: f32) -> f32 {
 // The sums of a chunk that is ready.
 fn known(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     let at = part_at(row, head, chunk);
-    return Chunk(QKV[at], QKV[at + 1u], QKV[at + 2u + min(invocation, P.shape.dim - 1u)]);
+    let last = P.shape.dim - 1u;
+    return Chunk(QKV[at], QKV[at + 1u], QKV[at + 2u + min(invocation, last)], QKV[at + 2u + min(invocation + 256u, last)]);
+}
+
+// What becomes of an element of the head, where there is one.
+fn put_result(row: u32, head: u32, i: u32, sum: f32, part: f32) {
+    if (i >= P.shape.dim) { return; }
+    let column = head * P.shape.dim + i;
+    var result = mul(sum, part);
+    // Gates are behind the heads, one for each element, or for as many as share one.
+    if (P.gates != 0u) { result = mul(result, sigmoid(QKV[row * P.shape.qkv_stride + P.gates + column / P.gated])); }
+    OUT[row * P.out_stride + column] = result;
+    atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(result));
+}
+
+// A sum with that of the next chunk, each relative to a largest score.
+fn both(sum: f32, factor: f32, next: f32, next_factor: f32) -> f32 {
+    return add(settle(mul(sum, factor)), settle(mul(next, next_factor)));
 }
 
 @compute @workgroup_size(256)
@@ -41,32 +58,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let row = group.x;
     let head = group.y;
     let first = ready(row);
-    if (invocation < P.shape.dim) { put_query(invocation, QKV[query_at(row, head) + invocation]); }
-    var peak = number(0xff800000u);
-    var total = number(0u);
-    var value = number(0u);
+    for (var i = invocation; i < P.shape.dim; i += 256u) { put_query(i, QKV[query_at(row, head) + i]); }
+    let zero = number(0u);
+    var sums = Chunk(number(0xff800000u), zero, zero, zero);
     for (var chunk = 0u; chunk <= B[LAST] / CHUNK; chunk++) {
         // No way out of the loop: browsers want barriers where all invocations are seen to come.
-        var next = Chunk(peak, total, value);
+        var next = sums;
         if (chunk < first) { next = known(row, head, chunk, invocation); }
         else { next = attended(row, head, chunk, invocation); }
         if (magnitude(next.total) != 0u) {
+            var peak = sums.peak;
             var factor = number(0x3f800000u);
             var next_factor = factor;
             if (greater(next.peak, peak)) { factor = exp_of(sub(peak, next.peak)); peak = next.peak; }
             else { next_factor = exp_of(sub(next.peak, peak)); }
-            total = add(mul(total, factor), mul(next.total, next_factor));
-            value = add(settle(mul(value, factor)), settle(mul(next.value, next_factor)));
+            let total = add(mul(sums.total, factor), mul(next.total, next_factor));
+            let value = both(sums.value, factor, next.value, next_factor);
+            sums = Chunk(peak, total, value, both(sums.other, factor, next.other, next_factor));
         }
     }
-    if (invocation < P.shape.dim) {
-        let column = head * P.shape.dim + invocation;
-        var result = mul(value, share(head, peak, total));
-        // Gates are behind the heads, one for each element, or for as many as share one.
-        if (P.gates != 0u) { result = mul(result, sigmoid(QKV[row * P.shape.qkv_stride + P.gates + column / P.gated])); }
-        OUT[row * P.out_stride + column] = result;
-        atomicMax(&LARGEST[row * P.largest + column / 32u], magnitude(result));
-    }
+    let part = share(head, sums.peak, sums.total);
+    put_result(row, head, invocation, sums.value, part);
+    put_result(row, head, invocation + 256u, sums.other, part);
 }
 
 const LAST = 3u; // the word of a batch that has its largest position

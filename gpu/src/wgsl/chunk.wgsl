@@ -1,6 +1,6 @@
 //!include tree.wgsl
 //!include kv.wgsl
-// Attention of a head over a chunk of 256 positions. An invocation has a position of the chunk, then an element of the head. The kernel
+// Attention of a head over a chunk of 256 positions. An invocation has a position of the chunk, then an element of the head, or two with 256 between them. The kernel
 // says what its POOL is: `fn pool_word(at: u32) -> u32`.
 
 // Parts of `docs/arithmetic.md`, section 7; where V has slopes of linear biases, of a head each, NONE without; where the buffer of
@@ -10,13 +10,13 @@ struct Scores {
     reach: u32, slopes: u32, queries: u32, parts: u32,
     chunks: u32, unused_0: u32, unused_1: u32, unused_2: u32,
 }
-// The largest score, the sum of the weights, and of an element the values times weights.
-struct Chunk { peak: f32, total: f32, value: f32 }
+// The largest score, the sum of the weights, and of an element the values times weights; `other` is that of the one 256 behind it.
+struct Chunk { peak: f32, total: f32, value: f32, other: f32 }
 
 const CHUNK = 256u;
 const LEAST = -2147483647;
 
-var<workgroup> QUERY: array<f32, 256>;
+var<workgroup> QUERY: array<f32, 512>;
 var<workgroup> WEIGHTS: array<f32, 256>;
 var<workgroup> ORDER: array<i32, 256>;
 var<workgroup> TOP: array<i32, 16>;
@@ -185,48 +185,47 @@ fn halves_of(k: u32, i: u32) -> Eight {
     return eight_words(values_at(k) + (k % 16u * dim + i) / 2u, dim / 2u);
 }
 
-// Products of 8 positions from `k` on: those of element `i` go to `at` and behind it.
-fn put_halves(at: u32, k: u32, w: Eight, i: u32) {
-    let dim = P.shape.dim;
+// Products of 8 positions from `k` on: those of element `i` go to `at` and behind it, `span` apart.
+fn put_halves(at: u32, k: u32, w: Eight, i: u32, span: u32) {
     let shift = (i & 1u) * 16u;
     put_weighted(at, k, half_in(w.a, shift));
-    put_weighted(at + dim, k + 1u, half_in(w.b, shift));
-    put_weighted(at + 2u * dim, k + 2u, half_in(w.c, shift));
-    put_weighted(at + 3u * dim, k + 3u, half_in(w.d, shift));
-    put_weighted(at + 4u * dim, k + 4u, half_in(w.e, shift));
-    put_weighted(at + 5u * dim, k + 5u, half_in(w.f, shift));
-    put_weighted(at + 6u * dim, k + 6u, half_in(w.g, shift));
-    put_weighted(at + 7u * dim, k + 7u, half_in(w.h, shift));
+    put_weighted(at + span, k + 1u, half_in(w.b, shift));
+    put_weighted(at + 2u * span, k + 2u, half_in(w.c, shift));
+    put_weighted(at + 3u * span, k + 3u, half_in(w.d, shift));
+    put_weighted(at + 4u * span, k + 4u, half_in(w.e, shift));
+    put_weighted(at + 5u * span, k + 5u, half_in(w.f, shift));
+    put_weighted(at + 6u * span, k + 6u, half_in(w.g, shift));
+    put_weighted(at + 7u * span, k + 7u, half_in(w.h, shift));
 }
 
 // The same of other element types.
-fn put_others(at: u32, k: u32, i: u32) {
+fn put_others(at: u32, k: u32, i: u32, span: u32) {
     for (var j = 0u; j < 8u; j++) {
-        put_weighted(at + j * P.shape.dim, k + j, stored(P.shape.v_type, values_at(k), i, k % 16u + j, true));
+        put_weighted(at + j * span, k + j, stored(P.shape.v_type, values_at(k), i, k % 16u + j, true));
     }
 }
 
 // A sum with 8 products, in order.
-fn with_products(sum: f32, at: u32) -> f32 {
-    let dim = P.shape.dim;
+fn with_products(sum: f32, at: u32, span: u32) -> f32 {
     let a = PRODUCTS[at];
-    let b = PRODUCTS[at + dim];
-    let c = PRODUCTS[at + 2u * dim];
-    let d = PRODUCTS[at + 3u * dim];
-    let e = PRODUCTS[at + 4u * dim];
-    let f = PRODUCTS[at + 5u * dim];
-    let g = PRODUCTS[at + 6u * dim];
-    let h = PRODUCTS[at + 7u * dim];
+    let b = PRODUCTS[at + span];
+    let c = PRODUCTS[at + 2u * span];
+    let d = PRODUCTS[at + 3u * span];
+    let e = PRODUCTS[at + 4u * span];
+    let f = PRODUCTS[at + 5u * span];
+    let g = PRODUCTS[at + 6u * span];
+    let h = PRODUCTS[at + 7u * span];
     return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
 }
 
-// What is added to the chunk's element: weights times values, in order of the positions. Groups of invocations multiply 8 positions each, the
-// first group adds the products of all. All invocations call it.
-fn values_of(count: u32, invocation: u32) -> f32 {
+// What is added to an element of the chunk, of the up to 256 from `start` on: weights times values, in order of the positions. Groups of
+// invocations multiply 8 positions each, the first group adds the products of all. All invocations call it.
+fn values_of(count: u32, start: u32, invocation: u32) -> f32 {
     let dim = P.shape.dim;
-    let groups = 256u / dim;
-    let member = invocation / dim;
-    let i = invocation % dim;
+    let span = min(dim - start, 256u);
+    let groups = 256u / span;
+    let member = invocation / span;
+    let i = start + invocation % span;
     let halves = P.shape.v_type == F16 && dim % 2u == 0u;
     // Of what is not there, the last of the chunk.
     let last = (max(count, 1u) - 1u) / 8u * 8u;
@@ -235,15 +234,15 @@ fn values_of(count: u32, invocation: u32) -> f32 {
     var sum = number(0u);
     for (var k = 0u; k < count; k += 8u * groups) {
         let mine = k + 8u * member;
-        let at = 8u * member * dim + i;
+        let at = 8u * member * span + invocation % span;
         if (member < groups && mine < count) {
-            if (halves) { put_halves(at, mine, words, i); } else { put_others(at, mine, i); }
+            if (halves) { put_halves(at, mine, words, i, span); } else { put_others(at, mine, i, span); }
         }
         workgroupBarrier();
         // The next ones are under way while these are added.
         if (halves) { words = halves_of(min(mine + 8u * groups, last), i); }
-        if (invocation < dim) {
-            for (var j = 0u; j < 8u * groups && k + j < count; j += 8u) { sum = with_products(sum, j * dim + i); }
+        if (invocation < span) {
+            for (var j = 0u; j < 8u * groups && k + j < count; j += 8u) { sum = with_products(sum, j * span + invocation, span); }
         }
         workgroupBarrier();
     }
@@ -300,7 +299,10 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     workgroupBarrier();
     let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
     let total = total_of(invocation);
-    return Chunk(peak, total, values_of(count, invocation));
+    let value = values_of(count, 0u, invocation);
+    var other = number(0u);
+    if (P.shape.dim > 256u) { other = values_of(count, 256u, invocation); }
+    return Chunk(peak, total, value, other);
 }
 
 const PARALLEL = 6u; // the word of a batch that says whether chunks are added up beside the store of keys and values

@@ -7,7 +7,7 @@ struct Params {
     factor: u32, cap: u32, flag: u32, raw: u32,
     largest: u32, used: u32, first_expert: u32, experts: u32,
     expert_bytes: u32, expert_rows: u32, expert_largest: u32, gates: u32,
-    numbers: u32, split: u32, split_at: u32,
+    numbers: u32, split: u32, split_at: u32, times: u32, times_stride: u32,
     segments: array<Segment, 4>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -90,6 +90,7 @@ fn put(row: u32, at: Place, x: f32) {
     let column = P.segments[at.segment].y_at + at.output;
     var y = x;
     if (P.gates != 0u) { y = mul(x, sigmoid(Y[P.gates + row])); }
+    if (P.times != 0u) { y = mul(y, Y[P.times + row * P.times_stride + column]); }
     Y[row * P.y_stride + column] = y;
     atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));
 }
@@ -120,6 +121,7 @@ fn finish(at: Place, row: u32, acc: f32) {
         if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
         output = add(Y[y], output);
     }
+    if (P.mode == SET && P.factor != 0u) { output = mul(output, number(P.factor)); }
     if (P.mode == LOGITS) {
         if (P.factor != 0u) { output = settle(mul(output, number(P.factor))); }
         if (P.cap != 0u) { output = soft_cap(number(P.cap), output); }

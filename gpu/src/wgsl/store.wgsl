@@ -30,7 +30,7 @@ const KEYS_AS_VALUES = 128u;
 const STORED = 4u; // the word of a row that says that its keys and values are in the pool already
 const THREADS = 256u;
 
-var<workgroup> HEAD: array<f32, 256>;
+var<workgroup> HEAD: array<f32, 512>;
 // Where the queries or keys of the row begin; of values the head itself.
 var<private> HEADS: u32;
 
@@ -150,7 +150,7 @@ fn norm_head(invocation: u32, own: u32, count: u32, is_query: bool, is_value: bo
 
 // The sums of a chunk, for the query in HEAD.
 fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
-    if (invocation < P.shape.dim) { put_query(invocation, HEAD[invocation]); }
+    for (var i = invocation; i < P.shape.dim; i += THREADS) { put_query(i, HEAD[i]); }
     let sums = attended(row, head, chunk, invocation);
     let at = part_at(row, head, chunk);
     if (invocation == 0u) {
@@ -158,6 +158,7 @@ fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
         QKV[at + 1u] = sums.total;
     }
     if (invocation < P.shape.dim) { QKV[at + 2u + invocation] = settle(sums.value); }
+    if (invocation + THREADS < P.shape.dim) { QKV[at + 2u + invocation + THREADS] = settle(sums.other); }
 }
 
 @compute @workgroup_size(256)

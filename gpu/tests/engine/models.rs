@@ -61,29 +61,32 @@ fn committed(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/../tests/data/{name}.gguf", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// All made models are tested or refused here, so what is new to the core is neither forgotten nor a surprise.
+/// All made models run, and what does not is refused in words that say what is missing.
 #[test]
 fn what_does_not_run_is_refused_by_name() {
-    let refused = [
-        ("gemma4", "project for all layers"),
-        ("gemma4, dense", "scale"),
-        ("gemma4, experts", "another input beside experts"),
-        ("gemma4, all", "project for all layers"),
-    ];
-    let most = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
     for (name, synthetic) in SyntheticModel::all() {
-        let bytes = synthetic.bytes();
-        let model = Model::open(&bytes).unwrap();
-        let planned = match Plan::for_device(&model, &limits()) {
-            Err(PlanError::Device { what }) => Err(what),
-            plan => match DevicePlan::new(&model, &plan.unwrap(), most) {
-                Err(GpuError::Unsupported { what }) => Err(what),
-                Err(error) => panic!("{name}: {error}"),
-                Ok(_) => Ok(()),
-            },
-        };
-        let expected = refused.iter().find(|(refused, _)| *refused == name).map_or(Ok(()), |(_, what)| Err(*what));
-        assert_eq!(planned, expected, "{name}");
+        assert_eq!(planned(&synthetic.bytes()), Ok(()), "{name}");
+    }
+    let other = SyntheticModel { weights: Dtype::Q5_0, ..SyntheticModel::llama() };
+    assert_eq!(planned(&other.bytes()), Err("Q5_0"));
+    let mut writer = SyntheticModel::llama().writer();
+    writer.add_tensor("blk.0.ffn_down.scale", &[1], 0, 2_f32.to_le_bytes().to_vec());
+    assert_eq!(planned(&writer.finish()), Err("matrices that have a scale beside them"));
+    let wide = SyntheticModel { head_dim: 576, layers: 1, ..SyntheticModel::llama() };
+    assert_eq!(planned(&wide.bytes()), Err("heads of more than 512 elements"));
+}
+
+/// Whether a model runs; what is missing where it does not.
+fn planned(bytes: &[u8]) -> Result<(), &'static str> {
+    let model = Model::open(bytes).unwrap();
+    let plan = match Plan::for_device(&model, &limits()) {
+        Err(PlanError::Device { what }) => return Err(what),
+        plan => plan.unwrap(),
+    };
+    let most = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
+    match DevicePlan::new(&model, &plan, most) {
+        Err(GpuError::Unsupported { what }) => Err(what),
+        planned => planned.map(|_| ()).map_err(|error| panic!("{error}")),
     }
 }
 
@@ -134,6 +137,27 @@ fn temperatures_have_one_hash() {
 #[test]
 fn groups_and_branches_of_experts_have_one_hash() {
     assert_alike(&[(Architecture::BailingMoe2, Dtype::Q8_0), (Architecture::Afmoe, Dtype::Q8_0)]);
+}
+
+/// Inputs of all layers, scales of layers, layers that read keys and values of others, experts beside a feed-forward layer
+/// whose inputs have norms of their own.
+#[test]
+fn inputs_and_scales_of_layers_have_one_hash() {
+    for name in ["gemma4", "gemma4, dense", "gemma4, experts", "gemma4, all"] {
+        let (_, made) = SyntheticModel::all().into_iter().find(|(other, _)| *other == name).unwrap();
+        let bytes = SyntheticModel { weights: Dtype::Q8_0, ..made }.bytes();
+        assert_one(name, &bytes);
+        assert_story(name, &bytes, chosen_story);
+    }
+}
+
+/// Heads of 512 elements, and some that are not a multiple of 256.
+#[test]
+fn wide_heads_have_one_hash() {
+    for head_dim in [512, 320] {
+        let made = SyntheticModel { weights: Dtype::Q8_0, head_dim, layers: 1, ..SyntheticModel::llama() };
+        assert_one("llama with wide heads", &made.bytes());
+    }
 }
 
 /// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have these, too.
