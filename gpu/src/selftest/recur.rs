@@ -45,6 +45,12 @@ fn batch() -> (Vec<u32>, [u32; 2]) {
     (words, [order as u32, runs as u32])
 }
 
+/// What matrices give: of any magnitude, but 0 or at least 2^-123.
+fn dots(random: &mut Random, len: usize) -> Vec<f32> {
+    let least = f32::from_bits(4 << 23);
+    random.row(len).into_iter().map(|x| if x.abs() < least { 0.0 } else { x }).collect()
+}
+
 pub(super) async fn convolve(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     // Channels, rows that it sees, whether it is between gates, whether it has biases.
     let cases = [
@@ -76,7 +82,7 @@ impl Case {
         let (mix_stride, tail) = (3 * channels + 2, channels * (kernel - 1));
         let (slot, words) = (layers * tail, channels.div_ceil(32));
         let (weights, bias) = (random.row(channels * kernel), random.row(if has_bias { channels } else { 0 }));
-        let (mut mix, mut tails) = (random.row(ROWS * mix_stride), random.moderate(SLOTS * slot + 1));
+        let (mut mix, mut tails) = (dots(random, ROWS * mix_stride), random.moderate(SLOTS * slot + 1));
         let (batch, [order, runs]) = batch();
         let params = Convolve {
             channels: channels as u32,
@@ -191,7 +197,7 @@ impl Rule {
         let [query, key, value, gate] = [1, 1 + keys, 1 + 2 * keys, 1 + 2 * keys + width];
         let step = gate + width;
         let stride = step + 2 * heads;
-        let (mix, size) = (random.row(ROWS * stride), heads * key_dim * value_dim);
+        let (mix, size) = (dots(random, ROWS * stride), heads * key_dim * value_dim);
         let mut matrices = random.moderate(SLOTS * size);
         let count = if delta { value_dim } else { heads };
         let [vector, bias] = [count, heads].map(|count| random.moderate(count));
