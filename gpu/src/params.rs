@@ -55,6 +55,12 @@ pub(crate) struct Input {
     pub(crate) bias: u32,
     /// The row of the first workgroup.
     pub(crate) first_row: u32,
+    /// The word at which rows of what it becomes begin.
+    pub(crate) out_at: u32,
+    /// Another form that it takes, and 1; 0 for none. Where and how far apart its rows are.
+    pub(crate) second_form: u32,
+    pub(crate) second_stride: u32,
+    pub(crate) second_at: u32,
 }
 
 /// How a row is normed; 0 for not.
@@ -164,6 +170,10 @@ pub(crate) struct Linear {
     /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from one row to the next.
     pub(crate) times: u32,
     pub(crate) times_stride: u32,
+    /// The word at which rows of the input begin.
+    pub(crate) x_at: u32,
+    /// Words from a logit of `gates` to that of the next row.
+    pub(crate) gates_stride: u32,
     pub(crate) segments: [Segment; 4],
 }
 
@@ -295,6 +305,9 @@ pub(crate) struct Route {
     /// Groups of experts, and how many of them are chosen first.
     pub(crate) groups: u32,
     pub(crate) groups_used: u32,
+    /// Where the logits of a row begin, and the words from one row to the next.
+    pub(crate) logits_at: u32,
+    pub(crate) logits_stride: u32,
 }
 
 /// `choose.wgsl` and `draw.wgsl`

@@ -441,12 +441,12 @@ fn plans_list_everything() {
         };
         assert_eq!(of(4) - of(2), 2 * 8, "{architecture:?} {weights}");
     }
-    // Three more with experts: the input of the router, whose elements are floats; the router; the choice.
+    // Two more with experts: the router and the choice.
     let experts = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen3Moe) };
-    assert_eq!(planned(experts, &limits(), limits_of).unwrap().0, 1 + 2 * 11 + 3);
-    // And three for an expert of all rows: its gate's logit, its gate and up matrices, its down matrix.
+    assert_eq!(planned(experts, &limits(), limits_of).unwrap().0, 1 + 2 * 10 + 3);
+    // And two for an expert of all rows: its gate and up matrices, its down matrix.
     let shared = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen2Moe) };
-    assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 14 + 3);
+    assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 12 + 3);
     // Less memory of a buffer: more of them, and pieces of matrices.
     let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
     let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };

@@ -141,6 +141,7 @@
 mod boundary;
 mod choosing;
 mod experts;
+mod heads;
 mod layout;
 mod rotary;
 mod view;
@@ -149,10 +150,10 @@ pub(crate) use boundary::{Attached, Tables};
 pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row};
 pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
+pub use heads::{AttendView, GatesView, HeadNormView, KvLayer, NormRotateView, QkvView, Slopes, SplitView, StoreView};
 pub use layout::KvLayout;
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
-    InputView, KvLayer, LayerInputsView, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView,
-    QuantizeView, RenormView, ScaleView, Slopes, SplitView, StoreView,
+    ActivationSource, AddNormedView, BranchEnd, EmbedView, GateUpView, HeadView, InputView, LayerInputsView,
+    MatrixView, NormView, OpView, ProjectView, QuantizeView, RenormView, ScaleView,
 };
