@@ -1,7 +1,11 @@
 //! Parameters of kernels, as they lie in the device's memory. The first word is the zero of the barrier.
 
+mod recurrent;
+
 use bytemuck::{Pod, Zeroable};
 use gleed::device::Draws;
+
+pub(crate) use recurrent::{Convolve, GroupNorm, Update};
 
 /// No offset: there is no such vector.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -59,6 +63,12 @@ pub(crate) struct Input {
     pub(crate) bias: u32,
     /// The row of the first workgroup.
     pub(crate) first_row: u32,
+    /// The word at which rows of what it becomes begin.
+    pub(crate) out_at: u32,
+    /// Another form that it takes, and 1; 0 for none. Where and how far apart its rows are.
+    pub(crate) second_form: u32,
+    pub(crate) second_stride: u32,
+    pub(crate) second_at: u32,
 }
 
 /// How a row is normed; 0 for not.
@@ -168,6 +178,10 @@ pub(crate) struct Linear {
     /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from one row to the next.
     pub(crate) times: u32,
     pub(crate) times_stride: u32,
+    /// The word at which rows of the input begin.
+    pub(crate) x_at: u32,
+    /// Words from a logit of `gates` to that of the next row.
+    pub(crate) gates_stride: u32,
     pub(crate) segments: [Segment; 4],
 }
 
@@ -299,80 +313,9 @@ pub(crate) struct Route {
     /// Groups of experts, and how many of them are chosen first.
     pub(crate) groups: u32,
     pub(crate) groups_used: u32,
-}
-
-/// `convolve.wgsl`
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Convolve {
-    pub(crate) zero: u32,
-    pub(crate) channels: u32,
-    /// Rows that it sees.
-    pub(crate) kernel: u32,
-    /// 1 between two gates.
-    pub(crate) gated: u32,
-    pub(crate) weights: u32,
-    pub(crate) bias: u32,
-    pub(crate) flag: u32,
-    pub(crate) mix_stride: u32,
-    pub(crate) out_stride: u32,
-    pub(crate) largest: u32,
-    /// Where a batch has the order of its rows, and its runs.
-    pub(crate) order: u32,
-    pub(crate) runs: u32,
-    /// Elements of a slot, and those before this layer's.
-    pub(crate) slot: u32,
-    pub(crate) tail: u32,
-    pub(crate) unused: [u32; 2],
-}
-
-/// `update.wgsl`
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Update {
-    pub(crate) zero: u32,
-    pub(crate) heads: u32,
-    pub(crate) groups: u32,
-    /// Heads that follow each other and share keys and queries; 0 where heads take these in turn.
-    pub(crate) shared: u32,
-    pub(crate) key_dim: u32,
-    pub(crate) value_dim: u32,
-    pub(crate) mix_stride: u32,
-    /// Where a row of the mixer's input has what it needs.
-    pub(crate) query: u32,
-    pub(crate) key: u32,
-    pub(crate) value: u32,
-    pub(crate) gate: u32,
-    pub(crate) step: u32,
-    /// 1 for the delta rule.
-    pub(crate) delta: u32,
-    pub(crate) epsilon: f32,
-    pub(crate) query_scale: f32,
-    /// Among the vectors.
-    pub(crate) decay: u32,
-    pub(crate) bias: u32,
-    /// The weights of the norm, or what values are multiplied by and added.
-    pub(crate) vector: u32,
-    pub(crate) out_stride: u32,
-    /// `NONE` where the results are normed later.
-    pub(crate) largest: u32,
-    pub(crate) order: u32,
-    pub(crate) runs: u32,
-    pub(crate) flag: u32,
-    pub(crate) unused: u32,
-}
-
-/// `group_norm.wgsl`
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct GroupNorm {
-    pub(crate) zero: u32,
-    pub(crate) width: u32,
-    pub(crate) stride: u32,
-    pub(crate) weight: u32,
-    pub(crate) epsilon: f32,
-    pub(crate) largest: u32,
-    pub(crate) unused: [u32; 2],
+    /// Where the logits of a row begin, and the words from one row to the next.
+    pub(crate) logits_at: u32,
+    pub(crate) logits_stride: u32,
 }
 
 /// `choose.wgsl` and `draw.wgsl`

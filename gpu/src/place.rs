@@ -10,15 +10,14 @@ use crate::params::{Linear, SLOT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Residual,
-    /// In a form; whether it lies beside one that experts read later.
-    Input(u32, bool),
+    /// In all forms; whether it lies beside one that experts read later.
+    Input(bool),
     Heads,
     Mix,
     Attention,
     FeedForward,
     Largest(Activations),
     Branch,
-    Router,
     Choices,
     Angles,
     Logits,
@@ -43,11 +42,10 @@ impl Place {
             Self::Input(..) => "inputs of matrices",
             Self::Heads => "queries, keys and values, and sums of chunks",
             Self::Mix => "inputs of recurrent layers",
-            Self::Attention => "results of attention, activations of an expert of all rows",
+            Self::Attention => "results of attention, activations of an expert of all rows, logits of experts",
             Self::FeedForward => "results of recurrent layers, feed-forward activations, inputs of all layers",
             Self::Largest(_) => "largest activations",
             Self::Branch => "branch, and what experts give",
-            Self::Router => "logits of experts",
             Self::Choices => "chosen experts",
             Self::Angles => "cosines and sines",
             Self::Logits => "logits",

@@ -443,12 +443,12 @@ fn plans_list_everything() {
         };
         assert_eq!(of(4) - of(2), 2 * 8, "{architecture:?} {weights}");
     }
-    // Three more with experts: the input of the router, whose elements are floats; the router; the choice.
+    // Two more with experts: the router and the choice.
     let experts = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen3Moe) };
-    assert_eq!(planned(experts, &limits(), limits_of).unwrap().0, 1 + 2 * 11 + 3);
-    // And three for an expert of all rows: its gate's logit, its gate and up matrices, its down matrix.
+    assert_eq!(planned(experts, &limits(), limits_of).unwrap().0, 1 + 2 * 10 + 3);
+    // And two for an expert of all rows: its gate and up matrices, its down matrix.
     let shared = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen2Moe) };
-    assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 14 + 3);
+    assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 12 + 3);
     // In a recurrent layer a convolution takes the place of keys and values and of attention; with the delta rule the update of matrices
     // comes behind it. The four input matrices of that are of one type here.
     for (architecture, recurrent) in [(Architecture::Lfm2, 7), (Architecture::Qwen35, 8)] {

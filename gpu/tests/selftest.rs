@@ -86,6 +86,7 @@ fn broken_kernels_are_found() {
         ),
         (Kernel::Embed(q8), "x = mul(x, P.of_sum);", "", "inputs of layers"),
         (Kernel::Input, "ROW = group.x + P.first_row;", "ROW = group.x;", "norms in place"),
+        (Kernel::Input, "P.second_form - 1u", "P.form", "an input in two forms"),
         (Kernel::Route, "GROUPS[i] == mine && i < invocation", "false", "the choice of experts"),
         (Kernel::Route, "u32(before >= P.groups_used)", "0u", "the choice of experts"),
         (
@@ -94,7 +95,12 @@ fn broken_kernels_are_found() {
             "P.factor != 0u",
             "what is done before an input",
         ),
-        (Kernel::Vector(q8), "y = mul(x, sigmoid(Y[P.gates + row]));", "y = x;", "an expert of all rows"),
+        (
+            Kernel::Vector(q8),
+            "y = mul(x, sigmoid(Y[P.gates + row * P.gates_stride]));",
+            "y = x;",
+            "an expert of all rows",
+        ),
         (Kernel::Narrow(q8), "mul(above, settle(mul(x, x)))", "mul(above, x)", "activations"),
         (Kernel::Store, "select(dim, count * dim, is_whole)", "dim", "norms and rotation of heads"),
         (Kernel::Store, "select(0u, own * dim, (P.norms & OWN_WEIGHTS) != 0u)", "0u", "norms and rotation of heads"),

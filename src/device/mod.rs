@@ -141,6 +141,7 @@
 mod boundary;
 mod choosing;
 mod experts;
+mod heads;
 mod layout;
 mod recurrent;
 mod rotary;
@@ -150,11 +151,11 @@ pub(crate) use boundary::{Attached, Tables};
 pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, StatePart, StateSlots};
 pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
+pub use heads::{AttendView, GatesView, HeadNormView, KvLayer, NormRotateView, QkvView, Slopes, SplitView, StoreView};
 pub use layout::{KvLayout, StateLayout};
 pub use recurrent::{ConvolutionView, MixerColumns, MixerInputView, UpdateRule, UpdateView};
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, AttendView, BranchEnd, EmbedView, GateUpView, GatesView, HeadNormView, HeadView,
-    InputView, KvLayer, LayerInputsView, MatrixView, NormRotateView, NormView, OpView, ProjectView, QkvView,
-    QuantizeView, RenormView, ScaleView, Slopes, SplitView, StoreView,
+    ActivationSource, AddNormedView, BranchEnd, EmbedView, GateUpView, HeadView, InputView, LayerInputsView,
+    MatrixView, NormView, OpView, ProjectView, QuantizeView, RenormView, ScaleView,
 };

@@ -175,9 +175,26 @@ impl<'m, 'a> Weights<'m, 'a> {
         self.scale(layer, role) != 1.0
     }
 
-    /// While memory is measured there is none.
+    /// What products with a matrix are multiplied by.
     fn scale(&self, layer: usize, role: Role) -> f32 {
-        self.table.get(place(layer, role)).map_or(1.0, TensorRef::scale)
+        match self.table.get(place(layer, role)) {
+            Some(tensor) => tensor.scale(),
+            None => self.named_scale(layer, role).unwrap_or(1.0),
+        }
+    }
+
+    /// The same by its name in the file: while memory is measured there is no table.
+    #[cold]
+    fn named_scale(&self, layer: usize, role: Role) -> Option<f32> {
+        let base = role.name().strip_suffix("weight").filter(|base| !base.ends_with("_exps."))?;
+        let mut name = heapless::String::<64>::new();
+        write!(name, "{base}scale").ok()?;
+        if role.is_of_layer() || role.name().starts_with(Role::PREDICTOR) {
+            name = layer_name(self.first_layer.saturating_add(layer), &name);
+        }
+        // The norm of a router has such a name, too.
+        let info = self.files.tensor(&name).filter(|info| info.dims().iter().all(|&dim| dim == 1))?;
+        info.data().first_chunk().copied().map(settled_of)
     }
 
     /// The norm of a role: a vector of weights, and of biases if it has any.

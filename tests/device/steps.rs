@@ -160,6 +160,13 @@ fn what_is_refused() {
     assert_eq!(refused(Limits { kv_kind: KvKind::Basic, ..limits() }), what("a cache of another kind than paged"));
     assert_eq!(refused(Limits { kv_kind: KvKind::Off, ..limits() }), what("a cache of another kind than paged"));
     assert_eq!(refused(Limits { adapters: 1, ..limits() }), what("adapters"));
+    let mut scaled = SyntheticModel::llama().writer();
+    scaled.add_tensor("blk.1.ffn_down.scale", &[1], 0, 2_f32.to_le_bytes().to_vec());
+    let scaled = scaled.finish();
+    let scaled = Model::open(&scaled).unwrap();
+    let plan = Plan::for_device(&scaled, &limits()).unwrap();
+    let refused_by_device = ScalarDevice::new(&scaled, &plan).map(drop);
+    assert_eq!(refused_by_device, Err("matrices that have a scale beside them"));
 
     let [with, without] = [Plan::for_device(&model, &limits()).unwrap(), Plan::new(&model, &limits()).unwrap()];
     // Neither keys and values nor the buffers of a batch.

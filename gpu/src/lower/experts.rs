@@ -20,20 +20,20 @@ impl<'m> Lowering<'m> {
             return refused("experts before the result of attention is added");
         }
         self.is_routed = true;
-        let (experts, how) = (view.router.weights.rows(), Linear { mode: mode::SET, ..Linear::zeroed() });
-        self.widen(Place::Router, experts);
-        self.matrix(&view.router, Place::Router, experts, 0, how)?;
-        self.gates = 0;
-        let Some(gate) = &view.shared_gate else { return Ok(()) };
-        // Of a row each, behind the activations of all rows.
+        let experts = view.router.weights.rows();
+        // Behind the activations of all rows: of a row the logits of its experts, then that of the shared one.
         let behind = self.largest.width(Activations::Attention);
-        self.widen(Place::Attention, behind + 1);
-        self.gates = (self.layout.rows * behind) as u32;
-        self.matrix(gate, Place::Attention, 1, self.gates as usize, how)
+        (self.experts, self.logits_at) = (experts, self.layout.rows * behind);
+        self.logits_stride = experts + usize::from(view.shared_gate.is_some());
+        self.widen(Place::Attention, behind + self.logits_stride);
+        let gates = self.logits_at + experts;
+        self.gates = if view.shared_gate.is_some() { gates as u32 } else { 0 };
+        let matrices = [(self.logits_at, view.router)].into_iter().chain(view.shared_gate.map(|gate| (gates, gate)));
+        self.side_by_side(&matrices.collect::<Vec<_>>(), (Place::Attention, self.logits_stride), Linear::zeroed())
     }
 
     pub(super) fn choose(&mut self, view: &ChooseView<'m>) -> Result<(), GpuError> {
-        let experts = self.widths.get(&Place::Router).copied().unwrap_or(0);
+        let experts = self.experts;
         if experts > MOST_EXPERTS || view.used > experts {
             return refused("more than 512 experts");
         }
@@ -66,8 +66,10 @@ impl<'m> Lowering<'m> {
             flag: self.flag,
             groups,
             groups_used,
+            logits_at: self.logits_at as u32,
+            logits_stride: self.logits_stride as u32,
         };
-        let buffers = [Place::Router, Place::Choices, Place::Branch, Place::Vectors, Place::Flags];
+        let buffers = [Place::Attention, Place::Choices, Place::Branch, Place::Vectors, Place::Flags];
         self.emit(Kernel::Route, &params, &buffers, Shaped::ByRow);
         Ok(())
     }

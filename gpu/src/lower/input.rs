@@ -6,8 +6,9 @@ use gleed::kernels::Norm;
 use gleed::nn::Temperature;
 use gleed::quant::Form;
 
+use super::matrices::words_of;
 use super::recur::MIXED;
-use super::{Lowering, factor, refused, words_of};
+use super::{Lowering, factor, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid::PARALLEL_ROWS;
@@ -26,6 +27,8 @@ pub(crate) struct Widest {
     feed_forward: usize,
     /// Experts of a row.
     used: usize,
+    /// Words of a row of an input in each form.
+    pub(super) inputs: [usize; 4],
     /// What all layers get of a token, and a layer of that.
     pub(super) layer_inputs: usize,
     pub(super) layer_input: usize,
@@ -63,6 +66,8 @@ impl Widest {
                 let width = if self.is_routed { &mut self.attention } else { &mut self.feed_forward };
                 *width = view.up.weights.rows().max(*width);
             }
+            OpView::Norm(view) => self.see_input(view.input),
+            OpView::Quantize(view) if matches!(view.from, ActivationSource::Residual) => self.see_input(view.input),
             OpView::AddLayerInputs(view) => {
                 self.layer_inputs = view.table.cols();
                 self.layer_input = view.width;
@@ -76,6 +81,16 @@ impl Widest {
                 self.feed_forward = self.feed_forward.max(width);
             }
             _ => {}
+        }
+    }
+
+    fn see_input(&mut self, input: InputView) {
+        for form in input.forms.forms() {
+            // One that does not fit is an error later.
+            let words = words_of(form, input.width).unwrap_or(0);
+            if let Some(most) = self.inputs.get_mut(form_number(form) as usize) {
+                *most = words.max(*most);
+            }
         }
     }
 
@@ -112,19 +127,31 @@ impl<'m> Lowering<'m> {
         // Experts read theirs later.
         self.is_beside = self.is_routed && self.is_gathered;
         self.add_branch_of_others();
-        for form in input.forms.forms() {
-            let place = self.input_place(form);
-            let stride = words_of(form, input.width)?;
-            self.widen(place, stride);
-            let params = Input { out_stride: stride as u32, form: form_number(form), ..norm };
+        let place = self.input_place();
+        self.widen(place, self.largest.inputs.iter().sum());
+        let forms: Vec<_> = input.forms.forms().collect();
+        for pair in forms.chunks(2) {
+            let Some(&form) = pair.first() else { continue };
+            let out_stride = words_of(form, input.width)? as u32;
+            let mut params = Input { out_stride, form: form_number(form), out_at: self.input_at(form), ..norm };
+            if let Some(&second) = pair.get(1) {
+                params.second_stride = words_of(second, input.width)? as u32;
+                (params.second_form, params.second_at) = (1 + form_number(second), self.input_at(second));
+            }
             self.emit_input(params, place);
         }
         Ok(())
     }
 
-    /// Where the last input lies in a form.
-    pub(super) fn input_place(&self, form: Form) -> Place {
-        Place::Input(form_number(form), self.is_beside)
+    /// Where the last input lies.
+    pub(super) fn input_place(&self) -> Place {
+        Place::Input(self.is_beside)
+    }
+
+    /// The word there at which its rows in a form begin.
+    pub(super) fn input_at(&self, form: Form) -> u32 {
+        let before = self.largest.inputs.iter().take(form_number(form) as usize);
+        (self.layout.rows * before.sum::<usize>()) as u32
     }
 
     /// The residual stream, normed.

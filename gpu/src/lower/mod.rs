@@ -4,6 +4,7 @@ mod experts;
 mod heads;
 mod input;
 mod layers;
+mod matrices;
 mod recur;
 
 use std::collections::BTreeMap;
@@ -15,14 +16,12 @@ use gleed::device::{
 use gleed::kernels::{Norm, NormKind};
 use gleed::num::Xielu;
 use gleed::program::{Part, Rows, StepView};
-use gleed::quant::{Form, row_words};
-use gleed::tensor::{Dtype, TensorView};
 
-use crate::catalog::{Kernel, Weights};
+use crate::catalog::Kernel;
 use crate::error::GpuError;
-use crate::memory::{Arena, Id, Vectors};
+use crate::memory::{Arena, Vectors};
 use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, adds, mode};
-use crate::place::{Activations, Dispatch, Place, Shaped, rows_number};
+use crate::place::{Activations, Dispatch, Place, Shaped};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, XIELU};
 pub(crate) use input::{HeadsLayout, Widest};
@@ -64,6 +63,10 @@ pub(crate) struct Lowering<'m> {
     activation_step: usize,
     /// Where the logits are that gate the expert of all rows, among its activations; 0 for none.
     gates: u32,
+    /// Experts, where their logits lie in that buffer, and words from one row to the next.
+    experts: usize,
+    logits_at: usize,
+    logits_stride: usize,
     /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
@@ -106,6 +109,9 @@ impl<'m> Lowering<'m> {
             is_beside: false,
             activation_step: 0,
             gates: 0,
+            experts: 0,
+            logits_at: 0,
+            logits_stride: 0,
             branch: None,
             step: 0,
             rows: Rows::All,
@@ -192,82 +198,14 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Rows of a table, piece by piece.
-    fn embed_rows(&mut self, table: TensorView<'m>, to: Place, how: Embed) -> Result<(), GpuError> {
-        let (weights, cols) = (known(table.dtype())?, table.cols());
-        let row_bytes = row_bytes(weights, cols)?;
-        for piece in self.arena.pieces(table)? {
-            let params = Embed {
-                cols: cols as u32,
-                row_bytes,
-                at: piece.at as u32,
-                first: piece.first as u32,
-                count: piece.rows as u32,
-                y_stride: cols as u32,
-                ..how
-            };
-            let buffers = [Place::Weights(piece.buffer), Place::Batch, to];
-            self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
-        }
-        Ok(())
-    }
-
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
         // As wide as in the layer that has most.
         let width = self.largest.heads;
         self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
         let (head_dim, gates) = view.split.map_or((0, 0), |split| (split.head_dim, split.gates));
-        let how = Linear { mode: mode::SET, split: head_dim as u32, split_at: gates as u32, ..Linear::zeroed() };
-        self.side_by_side(&parts, Place::Heads, width, how)
-    }
-
-    /// Matrices of one input, each with the column of its outputs: those of one type together.
-    fn side_by_side(
-        &mut self,
-        parts: &[(usize, MatrixView<'m>)],
-        to: Place,
-        width: usize,
-        mut how: Linear,
-    ) -> Result<(), GpuError> {
-        let mut left = parts.to_vec();
-        while let Some((_, first)) = left.first() {
-            let alike = first.weights.dtype();
-            let (mut together, mut rest): (Vec<_>, Vec<_>) =
-                left.into_iter().partition(|(_, matrix)| matrix.weights.dtype() == alike);
-            rest.extend(together.drain(how.segments.len().min(together.len())..));
-            self.together(&together, to, width, how)?;
-            // Only the first matrix of all can be split.
-            (how, left) = (Linear { split: 0, split_at: 0, ..how }, rest);
-        }
-        Ok(())
-    }
-
-    /// Matrices of one input and one type: in one dispatch if they fit in a buffer.
-    fn together(
-        &mut self,
-        parts: &[(usize, MatrixView<'m>)],
-        to: Place,
-        width: usize,
-        mut how: Linear,
-    ) -> Result<(), GpuError> {
-        let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
-        let Some((buffer, starts)) = self.arena.together(&matrices) else {
-            for (column, matrix) in parts {
-                self.matrix(matrix, to, width, *column, how)?;
-                how = Linear { split: 0, split_at: 0, ..how };
-            }
-            return Ok(());
-        };
-        for ((segment, (column, matrix)), at) in how.segments.iter_mut().zip(parts).zip(starts) {
-            *segment = Segment {
-                at: at as u32,
-                outputs: matrix.weights.rows() as u32,
-                y_at: *column as u32,
-                bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
-            };
-        }
-        self.linear(matrices[0], buffer, to, width, how)
+        let first = Linear { split: head_dim as u32, split_at: gates as u32, ..Linear::zeroed() };
+        self.side_by_side(&parts, (Place::Heads, width), first)
     }
 
     fn project(&mut self, matrix: &MatrixView<'m>, to: BranchEnd) -> Result<(), GpuError> {
@@ -293,10 +231,11 @@ impl<'m> Lowering<'m> {
         // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
+        let gates_stride = self.logits_stride as u32;
         (self.activated, self.activation_step) = (to, self.step);
         self.widen(to.place(), width);
         let Some(gate) = view.gate else {
-            let params = Linear { mode: mode::ACTIVATE, activation, gates, numbers, ..Linear::zeroed() };
+            let params = Linear { mode: mode::ACTIVATE, activation, gates, gates_stride, numbers, ..Linear::zeroed() };
             return self.matrix(&view.up, to.place(), width, 0, params);
         };
         if gate.weights.dtype() != view.up.weights.dtype() {
@@ -314,7 +253,7 @@ impl<'m> Lowering<'m> {
             let Some((buffer, starts)) = self.arena.together(&[gate, up]) else {
                 return Err(GpuError::Mismatch("a pair of matrices"));
             };
-            let mut params = Linear { mode: mode::GATE, activation, gates, ..Linear::zeroed() };
+            let mut params = Linear { mode: mode::GATE, activation, gates, gates_stride, ..Linear::zeroed() };
             for ((segment, bias), at) in params.segments.iter_mut().zip(biases).zip(starts) {
                 let bias = bias.map_or(NONE, |bias| bias + first as u32);
                 *segment = Segment { at: at as u32, outputs: rows as u32, y_at: first as u32, bias };
@@ -341,73 +280,6 @@ impl<'m> Lowering<'m> {
         let buffers = [Place::Logits, Place::Chosen, Place::Batch, Place::Angles, Place::Draws];
         [(Kernel::Choose, &buffers[..4]), (Kernel::Draw, &buffers[..])]
             .map(|(kernel, buffers)| self.dispatch(kernel, &params, buffers, Shaped::ByRow))
-    }
-
-    /// A matrix, piece by piece.
-    fn matrix(
-        &mut self,
-        matrix: &MatrixView<'m>,
-        to: Place,
-        stride: usize,
-        column: usize,
-        how: Linear,
-    ) -> Result<(), GpuError> {
-        let bias = self.vectors.add(matrix.bias);
-        for piece in self.arena.pieces(matrix.weights)? {
-            let mut params = how;
-            params.segments[0] = Segment {
-                at: piece.at as u32,
-                outputs: piece.rows as u32,
-                y_at: (column + piece.first) as u32,
-                bias: bias.map_or(NONE, |bias| bias + piece.first as u32),
-            };
-            self.linear(matrix.weights, piece.buffer, to, stride, params)?;
-        }
-        Ok(())
-    }
-
-    fn linear(
-        &mut self,
-        weights: TensorView<'m>,
-        buffer: Id,
-        to: Place,
-        stride: usize,
-        params: Linear,
-    ) -> Result<(), GpuError> {
-        let (weights, cols) = (known(weights.dtype())?, weights.cols());
-        // A gate writes activations, and reads none that are not quantized.
-        let is_shared = params.experts.used == 0;
-        let activations = match params.mode {
-            mode::GATE | mode::ACTIVATE if self.raw.is_some() => {
-                return refused("a feed-forward layer that reads other activations");
-            }
-            mode::GATE | mode::ACTIVATE if to == Place::FeedForward => Activations::FeedForward,
-            mode::GATE | mode::ACTIVATE => Activations::Attention,
-            _ => self.raw.unwrap_or(Activations::Attention),
-        };
-        let (from, x_stride) = match self.raw {
-            Some(raw) => (raw.place(), cols),
-            None => (self.input_place(weights.form()), words_of(weights.form(), cols)?),
-        };
-        let params = Linear {
-            cols: cols as u32,
-            x_stride: x_stride as u32,
-            y_stride: stride as u32,
-            count: rows_number(self.rows),
-            row_bytes: row_bytes(weights, cols)?,
-            flag: self.flag,
-            raw: u32::from(self.raw.is_some()),
-            largest: self.largest.words(activations) as u32,
-            ..params
-        };
-        let largest = Place::Largest(activations);
-        let (rows, shaped) = match is_shared {
-            true => (Place::Batch, Shaped::Matrix(params)),
-            false => (Place::Choices, Shaped::Experts(params)),
-        };
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
-        self.emit(Kernel::few_rows(weights, cols), &params, &buffers, shaped);
-        Ok(())
     }
 
     /// Where the weights are of a norm that can only be RMSNorm.
@@ -446,24 +318,4 @@ fn factor(scale: f32) -> u32 {
 fn xielu_bytes(numbers: Xielu) -> Vec<u8> {
     let Xielu { linear, positive, negative, largest } = numbers;
     [linear, positive, negative, largest].into_iter().flat_map(f32::to_le_bytes).collect()
-}
-
-fn known(dtype: Dtype) -> Result<Weights, GpuError> {
-    Weights::of(dtype).ok_or(GpuError::Unsupported { what: dtype.name() })
-}
-
-fn row_bytes(weights: Weights, cols: usize) -> Result<u32, GpuError> {
-    let bytes = weights.dtype().row_bytes(cols).and_then(|bytes| u32::try_from(bytes).ok());
-    bytes.ok_or(GpuError::Mismatch("columns of a matrix"))
-}
-
-/// Words of a row of activations on a device: codes and scales, or floats.
-pub(crate) fn words_of(form: Form, cols: usize) -> Result<usize, GpuError> {
-    // Behind them the CPU keeps sums.
-    row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
-    Ok(match form {
-        Form::Q8x32 => cols / 4 + cols / 32,
-        Form::Q8x256 => cols / 4 + cols / 256,
-        Form::F32 | Form::Short => cols,
-    })
 }

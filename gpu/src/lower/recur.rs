@@ -8,7 +8,7 @@ use super::{Lowering, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid::CHANNELS;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Convolve, GroupNorm, Linear, NONE, Update, mode};
+use crate::params::{BATCH_HEAD, BATCH_ROW, Convolve, GroupNorm, Linear, NONE, Update};
 use crate::place::{Activations, Place, Shaped};
 
 /// Where the results of a recurrent layer are: attention beside it has its own, and the feed-forward layer comes later.
@@ -23,7 +23,7 @@ impl<'m> Lowering<'m> {
         self.mix_width = view.width;
         self.widen(Place::Mix, view.width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
-        self.side_by_side(&parts, Place::Mix, view.width, Linear { mode: mode::SET, ..Linear::zeroed() })
+        self.side_by_side(&parts, (Place::Mix, view.width), Linear::zeroed())
     }
 
     /// The convolution between two gates. Its results are activations.

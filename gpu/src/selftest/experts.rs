@@ -78,10 +78,12 @@ async fn route_case(
         flag: 2,
         groups: routing.groups,
         groups_used: routing.groups_used,
+        logits_at: 3,
+        logits_stride: experts as u32 + 1,
     };
     let buffers = |logits: &[f32]| {
         [
-            Data::floats(logits),
+            Data::floats(&spaced(logits, experts)),
             Data::back(vec![7; rows * used]),
             Data::back(vec![7; before as usize + rows * used]),
             Data::floats(&[&[9.0][..], biases, scales].concat()),
@@ -107,6 +109,12 @@ async fn route_case(
     bad[random.below(rows * experts)] = f32::NAN;
     let got = bench.run(Kernel::Route, &params, &buffers(&bad), grid::by_row(rows)).await?;
     same("the check for numbers that are not finite", &got[2], &[0, 0, 1, 0])
+}
+
+/// Rows of logits behind three numbers, with one between two.
+fn spaced(logits: &[f32], experts: usize) -> Vec<f32> {
+    let rows = logits.chunks(experts).flat_map(|row| [row, &[9.0]].concat());
+    [9.0; 3].into_iter().chain(rows).collect()
 }
 
 /// Matrices of experts, of which some are in the buffer: from inputs to gated activations, and from these to results.

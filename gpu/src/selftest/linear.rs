@@ -3,14 +3,14 @@
 use bytemuck::Zeroable;
 use gleed::kernels::{Activation, Combine, Level};
 use gleed::num::{Xielu, settle, sigmoid, xielu};
-use gleed::quant::{ActivationRow, dequantize, dot, quantize_row};
+use gleed::quant::{ActivationRow, dot, quantize_row};
 
 use super::random::{Random, row_words};
 use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{BATCH_HEAD, BATCH_ROW, Embed, Linear, NONE, Segment, mode};
+use crate::params::{Linear, NONE, Segment, mode};
 
 /// The numbers of activations in `num.wgsl`.
 pub(crate) const ACTIVATIONS: [Activation; 5] =
@@ -19,109 +19,8 @@ pub(crate) const ACTIVATIONS: [Activation; 5] =
 /// The number of xIELU there, which has numbers of its own.
 pub(crate) const XIELU: u32 = 5;
 
-pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
-    let (vocab, cols, at) = (11, 512, 4 * 37);
-    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
-    let matrix = random.weights(weights, vocab, cols);
-    let tokens = [3, 10, 0, 7];
-    for factor in [0.0, 22.627_417] {
-        let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * tokens.len()];
-        for (row, token) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip(tokens) {
-            row[1] = token;
-        }
-        // A piece of the matrix, which lacks the last two rows.
-        let params = Embed {
-            zero: 0,
-            cols: cols as u32,
-            row_bytes: row_bytes as u32,
-            at,
-            first: 0,
-            count: vocab as u32 - 2,
-            factor: f32::to_bits(factor),
-            y_stride: cols as u32,
-            ..Embed::zeroed()
-        };
-        let words = words_of(at as usize, &matrix);
-        let out = vec![5; cols * tokens.len()];
-        let buffers = [Data::read(words), Data::read(batch), Data::back(out)];
-        let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(tokens.len())).await?;
-        let mut want = Vec::new();
-        for token in tokens {
-            let mut row = vec![f32::from_bits(5); cols];
-            if token < vocab as u32 - 2 {
-                let _ = dequantize(weights.dtype(), &matrix[token as usize * row_bytes..][..row_bytes], &mut row);
-                let scaled = |x: f32| if factor == 0.0 { x } else { settle(x * factor) };
-                row.iter_mut().for_each(|x| *x = scaled(*x));
-            }
-            want.extend(bits(&row));
-        }
-        same("rows of the embedding", &got[0], &want)?;
-    }
-    positions(bench, weights, random).await?;
-    more_of_tokens(bench, weights, random).await
-}
-
-/// Rows of tokens that are added behind others; the sums are multiplied.
-async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
-    let (count, cols, before) = (5, 256, 11);
-    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
-    let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
-    let (factor, of_sum) = (0.37, 0.7);
-    let params = Embed {
-        cols: cols as u32,
-        row_bytes: row_bytes as u32,
-        count: count as u32,
-        factor: f32::to_bits(factor),
-        y_stride: cols as u32,
-        adds: 2,
-        of_sum,
-        y_at: before as u32,
-        ..Embed::zeroed()
-    };
-    let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * 2];
-    for (row, token) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip([4, 1]) {
-        (row[0], row[1]) = (2, token);
-    }
-    let stream = [vec![7; before], bits(&rows)].concat();
-    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(stream)];
-    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
-    for (row, token) in rows.chunks_mut(cols).zip([4, 1]) {
-        let mut learned = vec![0.0; cols];
-        let _ = dequantize(weights.dtype(), &matrix[token * row_bytes..][..row_bytes], &mut learned);
-        row.iter_mut().zip(learned).for_each(|(x, learned)| *x = (*x + settle(learned * factor)) * of_sum);
-    }
-    same("inputs of layers", &got[0], &[vec![7; before], bits(&rows)].concat())
-}
-
-/// Rows of learned positions, added.
-async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
-    let (count, cols) = (7, 256);
-    let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
-    let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
-    let params = Embed {
-        cols: cols as u32,
-        row_bytes: row_bytes as u32,
-        count: count as u32,
-        y_stride: cols as u32,
-        adds: 1,
-        ..Embed::zeroed()
-    };
-    let mut batch = vec![0; BATCH_HEAD + BATCH_ROW * 2];
-    for (row, position) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip([6, 2]) {
-        (row[0], row[1]) = (position, 1);
-    }
-    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(bits(&rows))];
-    let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
-    for (row, position) in rows.chunks_mut(cols).zip([6, 2]) {
-        let mut learned = vec![0.0; cols];
-        let _ = dequantize(weights.dtype(), &matrix[position * row_bytes..][..row_bytes], &mut learned);
-        row.iter_mut().zip(learned).for_each(|(x, learned)| *x += learned);
-    }
-    same("rows of positions", &got[0], &bits(&rows))
-}
-
 /// Bytes behind `at` others, with a word more, which funnel shifts read.
-fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
+pub(super) fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
     let mut all = vec![0xa5; at];
     all.extend(bytes);
     all.resize((all.len() + 4).next_multiple_of(4), 0);
@@ -213,7 +112,9 @@ impl Case {
         y: &[f32],
         (rows, magnitudes): (Vec<u32>, Vec<u32>),
     ) -> Result<[Vec<u32>; 3], GpuError> {
-        let inputs = if params.raw == 0 { self.inputs.clone() } else { bits(&self.floats) };
+        // Behind others, where the kernel does not quantize them.
+        let others = vec![0x0102_0304; params.x_at as usize];
+        let inputs = if params.raw == 0 { [others, self.inputs.clone()].concat() } else { bits(&self.floats) };
         let buffers = [
             Data::read(words_of(self.at, &self.matrix)),
             Data::read(inputs),
@@ -258,7 +159,7 @@ pub(super) async fn products(
 }
 
 async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
-    let mut params = case.params(mode::SET);
+    let mut params = Linear { x_at: 9, ..case.params(mode::SET) };
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let dots = case.dots.concat();
     let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;
@@ -353,13 +254,13 @@ async fn gated(
 /// A gate times what it gates, times the sigmoid of a logit of the row, which lies behind all activations.
 async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let (outputs, at) = (case.outputs[0], case.rows * case.outputs[0]);
-    let mut params = Linear { y_stride: outputs as u32, gates: at as u32, ..case.params(mode::GATE) };
+    let mut params = Linear { y_stride: outputs as u32, gates: at as u32, gates_stride: 3, ..case.params(mode::GATE) };
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     params.largest = params.y_stride.div_ceil(32);
-    let mut logits = random.moderate(case.rows);
+    let mut logits = random.moderate(3 * case.rows);
     logits[0] = -80.5;
     let mut want = Vec::new();
-    for (row, &logit) in case.dots.iter().zip(&logits) {
+    for (row, &logit) in case.dots.iter().zip(logits.iter().step_by(3)) {
         let (gate, up) = row.split_at(outputs);
         let mut y = gate.to_vec();
         Level::SCALAR.combine(Combine::Gate(ACTIVATIONS[0]), &mut y, up);

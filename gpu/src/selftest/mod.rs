@@ -3,6 +3,7 @@
 
 mod attention;
 mod choices;
+mod embed;
 mod experts;
 mod linear;
 mod random;
@@ -101,7 +102,7 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Route => experts::route(bench, random).await,
         Kernel::Choose => choices::choose(bench, random).await,
         Kernel::Draw => choices::draw(bench, random).await,
-        Kernel::Embed(weights) => linear::embed(bench, weights, random).await,
+        Kernel::Embed(weights) => embed::embed(bench, weights, random).await,
         Kernel::Vector(weights) | Kernel::Narrow(weights) => {
             linear::products(bench, kernel, weights, random, &[1, 2, 11]).await?;
             experts::products(bench, kernel, weights, random).await

@@ -35,6 +35,7 @@ pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
         }
     }
     layer_norms(bench, random).await?;
+    two_forms(bench, random).await?;
     add_normed(bench, random).await?;
     add_experts(bench, random).await?;
     all_before(bench, random).await?;
@@ -119,6 +120,10 @@ async fn input_case(
         largest: [2, 3],
         bias: NONE,
         first_row: 0,
+        out_at: 0,
+        second_form: 0,
+        second_stride: 0,
+        second_at: 0,
     };
     let buffers = [
         Data::back(bits(&rows.concat())),
@@ -149,6 +154,43 @@ async fn input_case(
     same("the check for numbers that are not finite", &got[2], &[0, 0, flag, 0])?;
     same("the largest activations", &got[3], &[0, 0, 0, 0, 0, 0, 9])?;
     same("the largest activations", &got[4], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 9])
+}
+
+/// A row in two forms, of which the second one comes first in memory.
+async fn two_forms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    for forms in [[Form::Q8x256, Form::F32], [Form::Short, Form::Q8x32]] {
+        let (n, rows) = (512, 2);
+        let (x, strides) = (random.moderate(rows * n), forms.map(|form| row_words(form, n)));
+        let at = 3 + rows * strides[1];
+        let params = Input {
+            n: n as u32,
+            out_stride: strides[0] as u32,
+            norms: norms::RMS,
+            weight: NONE,
+            bias: NONE,
+            form: form_number(forms[0]),
+            epsilon: 1e-5,
+            out_at: at as u32,
+            second_form: 1 + form_number(forms[1]),
+            second_stride: strides[1] as u32,
+            second_at: 3,
+            ..Input::zeroed()
+        };
+        let unused = || Data::read([0; 4]);
+        let out = Data::back(vec![7; at + rows * strides[0]]);
+        let buffers = [Data::floats(&x), unused(), unused(), out, unused(), unused(), unused()];
+        let got = bench.run(Kernel::Input, &params, &buffers, grid::by_row(rows)).await?;
+        let mut want = vec![7; 3];
+        for (form, stride) in forms.into_iter().zip(strides).rev() {
+            for row in x.chunks(n) {
+                let mut words = vec![0; gleed::quant::row_words(form, n).unwrap_or(0)];
+                let _ = quantize_row(form, &normed(row, &[]), &mut words);
+                want.extend(words.into_iter().take(stride));
+            }
+        }
+        same("an input in two forms", &got[0], &want)?;
+    }
+    Ok(())
 }
 
 /// A branch that is added times a factor; 0 stands for none.

@@ -11,7 +11,7 @@ fn largest_at(row: u32, block: u32) -> u32 {
 
 // The scale of a block.
 fn step_at(row: u32, block: u32) -> f32 {
-    if (P.raw == 0u) { return number(X[input_of(row) * P.x_stride + P.cols / 4u + block]); }
+    if (P.raw == 0u) { return number(X[input_at(row) + P.cols / 4u + block]); }
     return number(step_of(largest_at(row, block)));
 }
 
@@ -33,7 +33,7 @@ fn coded(at: u32, inverse: f32) -> u32 {
 // 16 codes, from a word on.
 fn codes_from(row: u32, word: u32, block: u32) -> vec4<u32> {
     if (P.raw == 0u) {
-        let at = input_of(row) * P.x_stride + word;
+        let at = input_at(row) + word;
         return vec4<u32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
     }
     let inverse = inverse_of(largest_at(row, block));

@@ -10,6 +10,7 @@ struct Params {
     branch_epsilon: f32, factor: u32, used: u32, results: u32,
     expert_weights: u32, renorm_weight: u32, experts_weight: u32, scale: f32,
     attention: u32, feed_forward: u32, bias: u32, first_row: u32,
+    out_at: u32, second_form: u32, second_stride: u32, second_at: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read_write> X: array<f32>;
@@ -140,11 +141,11 @@ fn value(i: u32) -> f32 {
     return normed(i, P.norms == LAYER_NORM, P.weight, P.bias);
 }
 
-fn floats(invocation: u32) {
+fn floats(invocation: u32, form: u32, row: u32) {
     for (var i = invocation; i < P.n; i += THREADS) {
         let x = value(i);
-        if (P.form == SHORT) { Q[ROW * P.out_stride + i] = bitcast<u32>(short(x)); }
-        else { Q[ROW * P.out_stride + i] = bitcast<u32>(settle(x)); }
+        if (form == SHORT) { Q[row + i] = bitcast<u32>(short(x)); }
+        else { Q[row + i] = bitcast<u32>(settle(x)); }
     }
 }
 
@@ -184,8 +185,8 @@ fn largest_of_block(first: u32, count: u32) -> u32 {
 }
 
 // An invocation has 8 elements of a pass, so that 4 of them have a block of 32, and 32 one of 256.
-fn quantized(invocation: u32) {
-    let members = select(4u, 32u, P.form == Q8X256);
+fn quantized(invocation: u32, form: u32, row: u32) {
+    let members = select(4u, 32u, form == Q8X256);
     let z = number(0u);
     // As often for each invocation: there are barriers inside.
     for (var base = 0u; base < P.n; base += PASS) {
@@ -205,13 +206,17 @@ fn quantized(invocation: u32) {
         if (inside) {
             if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
             let inverse = inverse_of(largest);
-            let row = ROW * P.out_stride;
             Q[row + first / 4u] = codes(x, inverse);
             Q[row + first / 4u + 1u] = codes(y, inverse);
             if (invocation % members == 0u) { Q[row + P.n / 4u + first / (8u * members)] = step_of(largest); }
         }
         workgroupBarrier();
     }
+}
+
+// The row in a form, from a word on. All invocations call it.
+fn put(invocation: u32, form: u32, row: u32) {
+    if (form >= Q8X32) { quantized(invocation, form, row); } else { floats(invocation, form, row); }
 }
 
 @compute @workgroup_size(256)
@@ -227,5 +232,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         for (var i = invocation; i < P.n; i += THREADS) { X[ROW * P.n + i] = value(i); }
         return;
     }
-    if (P.form >= Q8X32) { quantized(invocation); } else { floats(invocation); }
+    put(invocation, P.form, P.out_at + ROW * P.out_stride);
+    if (P.second_form != 0u) { put(invocation, P.second_form - 1u, P.second_at + ROW * P.second_stride); }
 }

@@ -8,6 +8,7 @@ struct Params {
     largest: u32, used: u32, first_expert: u32, experts: u32,
     expert_bytes: u32, expert_rows: u32, expert_largest: u32, gates: u32,
     numbers: u32, split: u32, split_at: u32, times: u32, times_stride: u32,
+    x_at: u32, gates_stride: u32,
     segments: array<Segment, 4>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -47,6 +48,9 @@ fn input_of(row: u32) -> u32 {
     if (P.used == 0u || P.raw != 0u) { return row; }
     return row / P.used;
 }
+
+// Where the activations of a row of outputs begin.
+fn input_at(row: u32) -> u32 { return P.x_at + input_of(row) * P.x_stride; }
 
 // Where the largest magnitudes of a row of outputs, or of activations as floats, begin.
 fn largest_of(row: u32) -> u32 {
@@ -89,7 +93,7 @@ fn biased(at: Place, acc: f32) -> f32 {
 fn put(row: u32, at: Place, x: f32) {
     let column = P.segments[at.segment].y_at + at.output;
     var y = x;
-    if (P.gates != 0u) { y = mul(x, sigmoid(Y[P.gates + row])); }
+    if (P.gates != 0u) { y = mul(x, sigmoid(Y[P.gates + row * P.gates_stride])); }
     if (P.times != 0u) { y = mul(y, Y[P.times + row * P.times_stride + column]); }
     Y[row * P.y_stride + column] = y;
     atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));

@@ -6,7 +6,7 @@ struct Params {
     zero: u32, experts: u32, used: u32, scores: u32,
     normalized: u32, epsilon: u32, scale: u32, logit_scale: u32,
     biases: u32, scales: u32, weights: u32, flag: u32,
-    groups: u32, groups_used: u32,
+    groups: u32, groups_used: u32, logits_at: u32, logits_stride: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> X: array<f32>;
@@ -52,7 +52,7 @@ fn softmax_of_weights() {
 
 fn score(row: u32, invocation: u32) {
     for (var i = invocation; i < P.experts; i += 256u) {
-        let x = X[row * P.experts + i];
+        let x = X[P.logits_at + row * P.logits_stride + i];
         if (is_nan(x)) { atomicMax(&FLAG[P.flag], 1u); }
         let scaled = settle(mul(x, number(P.logit_scale)));
         if (P.scores > SOFTMAX) { SCORES[i] = sigmoid(scaled); } else { SCORES[i] = scaled; }

@@ -59,7 +59,8 @@ fn inputs_of(workgroup: u32, i: u32, word: u32, steps: u32) -> vec4<u32> {
     let c = row_at(workgroup, i + 2u);
     let d = row_at(workgroup, i + 3u);
     let stride = P.x_stride;
-    if (P.raw == 0u) { return vec4<u32>(X[a * stride + word], X[b * stride + word], X[c * stride + word], X[d * stride + word]); }
+    let first = P.x_at + word;
+    if (P.raw == 0u) { return vec4<u32>(X[first + a * stride], X[first + b * stride], X[first + c * stride], X[first + d * stride]); }
     let at = 4u * word;
     return vec4<u32>(coded(a * stride + at, INVERSES[steps + i]), coded(b * stride + at, INVERSES[steps + i + 1u]),
         coded(c * stride + at, INVERSES[steps + i + 2u]), coded(d * stride + at, INVERSES[steps + i + 3u]));

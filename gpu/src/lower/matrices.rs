@@ -1,0 +1,172 @@
+//! Matrices: where they lie, and the dispatches that read them.
+
+use bytemuck::Zeroable;
+use gleed::device::MatrixView;
+use gleed::quant::{Form, row_words};
+use gleed::tensor::{Dtype, TensorView};
+
+use super::{Lowering, refused};
+use crate::catalog::{Kernel, Weights};
+use crate::error::GpuError;
+use crate::memory::Id;
+use crate::params::{Embed, Linear, NONE, Segment, mode};
+use crate::place::{Activations, Place, Shaped, rows_number};
+
+impl<'m> Lowering<'m> {
+    /// Rows of a table, piece by piece.
+    pub(super) fn embed_rows(&mut self, table: TensorView<'m>, to: Place, how: Embed) -> Result<(), GpuError> {
+        let (weights, cols) = (known(table.dtype())?, table.cols());
+        let row_bytes = row_bytes(weights, cols)?;
+        for piece in self.arena.pieces(table)? {
+            let params = Embed {
+                cols: cols as u32,
+                row_bytes,
+                at: piece.at as u32,
+                first: piece.first as u32,
+                count: piece.rows as u32,
+                y_stride: cols as u32,
+                ..how
+            };
+            let buffers = [Place::Weights(piece.buffer), Place::Batch, to];
+            self.emit(Kernel::Embed(weights), &params, &buffers, Shaped::ByRow);
+        }
+        Ok(())
+    }
+
+    /// Matrices of one input whose outputs begin at a column each: those of one type together. `first` says more of the first one.
+    pub(super) fn side_by_side(
+        &mut self,
+        parts: &[(usize, MatrixView<'m>)],
+        to: (Place, usize),
+        first: Linear,
+    ) -> Result<(), GpuError> {
+        let mut how = Linear { mode: mode::SET, ..first };
+        let mut left = parts.to_vec();
+        while let Some((_, matrix)) = left.first() {
+            let dtype = matrix.weights.dtype();
+            let (mut alike, mut others): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|(_, matrix)| matrix.weights.dtype() == dtype);
+            others.extend(alike.drain(how.segments.len().min(alike.len())..));
+            self.together(&alike, to, how)?;
+            (how, left) = (Linear { mode: mode::SET, ..Linear::zeroed() }, others);
+        }
+        Ok(())
+    }
+
+    /// At most four matrices of one input and one type: in one dispatch if they fit in a buffer.
+    fn together(
+        &mut self,
+        parts: &[(usize, MatrixView<'m>)],
+        (to, stride): (Place, usize),
+        first: Linear,
+    ) -> Result<(), GpuError> {
+        let matrices: Vec<_> = parts.iter().map(|(_, matrix)| matrix.weights).collect();
+        let Some((buffer, starts)) = self.arena.together(&matrices) else {
+            for (index, (column, matrix)) in parts.iter().enumerate() {
+                let how = if index == 0 { first } else { Linear { mode: mode::SET, ..Linear::zeroed() } };
+                self.matrix(matrix, to, stride, *column, how)?;
+            }
+            return Ok(());
+        };
+        let mut params = first;
+        for ((segment, (column, matrix)), at) in params.segments.iter_mut().zip(parts).zip(starts) {
+            *segment = Segment {
+                at: at as u32,
+                outputs: matrix.weights.rows() as u32,
+                y_at: *column as u32,
+                bias: self.vectors.add(matrix.bias).unwrap_or(NONE),
+            };
+        }
+        let Some(&weights) = matrices.first() else { return Ok(()) };
+        self.linear(weights, buffer, to, stride, params)
+    }
+
+    /// A matrix, piece by piece.
+    pub(super) fn matrix(
+        &mut self,
+        matrix: &MatrixView<'m>,
+        to: Place,
+        stride: usize,
+        column: usize,
+        how: Linear,
+    ) -> Result<(), GpuError> {
+        let bias = self.vectors.add(matrix.bias);
+        for piece in self.arena.pieces(matrix.weights)? {
+            let mut params = how;
+            params.segments[0] = Segment {
+                at: piece.at as u32,
+                outputs: piece.rows as u32,
+                y_at: (column + piece.first) as u32,
+                bias: bias.map_or(NONE, |bias| bias + piece.first as u32),
+            };
+            self.linear(matrix.weights, piece.buffer, to, stride, params)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn linear(
+        &mut self,
+        weights: TensorView<'m>,
+        buffer: Id,
+        to: Place,
+        stride: usize,
+        params: Linear,
+    ) -> Result<(), GpuError> {
+        let (weights, cols) = (known(weights.dtype())?, weights.cols());
+        // A gate writes activations, and reads none that are not quantized.
+        let is_shared = params.experts.used == 0;
+        let activations = match params.mode {
+            mode::GATE | mode::ACTIVATE if self.raw.is_some() => {
+                return refused("a feed-forward layer that reads other activations");
+            }
+            mode::GATE | mode::ACTIVATE if to == Place::FeedForward => Activations::FeedForward,
+            mode::GATE | mode::ACTIVATE => Activations::Attention,
+            _ => self.raw.unwrap_or(Activations::Attention),
+        };
+        let form = weights.form();
+        let (from, x_stride, x_at) = match self.raw {
+            Some(raw) => (raw.place(), cols, 0),
+            None => (self.input_place(), words_of(form, cols)?, self.input_at(form)),
+        };
+        let params = Linear {
+            cols: cols as u32,
+            x_stride: x_stride as u32,
+            x_at,
+            y_stride: stride as u32,
+            count: rows_number(self.rows),
+            row_bytes: row_bytes(weights, cols)?,
+            flag: self.flag,
+            raw: u32::from(self.raw.is_some()),
+            largest: self.largest.words(activations) as u32,
+            ..params
+        };
+        let largest = Place::Largest(activations);
+        let (rows, shaped) = match is_shared {
+            true => (Place::Batch, Shaped::Matrix(params)),
+            false => (Place::Choices, Shaped::Experts(params)),
+        };
+        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
+        self.emit(Kernel::few_rows(weights, cols), &params, &buffers, shaped);
+        Ok(())
+    }
+}
+
+fn known(dtype: Dtype) -> Result<Weights, GpuError> {
+    Weights::of(dtype).ok_or(GpuError::Unsupported { what: dtype.name() })
+}
+
+fn row_bytes(weights: Weights, cols: usize) -> Result<u32, GpuError> {
+    let bytes = weights.dtype().row_bytes(cols).and_then(|bytes| u32::try_from(bytes).ok());
+    bytes.ok_or(GpuError::Mismatch("columns of a matrix"))
+}
+
+/// Words of a row of activations on a device: codes and scales, or floats.
+pub(super) fn words_of(form: Form, cols: usize) -> Result<usize, GpuError> {
+    // Behind them the CPU keeps sums.
+    row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
+    Ok(match form {
+        Form::Q8x32 => cols / 4 + cols / 32,
+        Form::Q8x256 => cols / 4 + cols / 256,
+        Form::F32 | Form::Short => cols,
+    })
+}
