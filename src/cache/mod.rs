@@ -184,7 +184,7 @@ pub use sequence::{IMPORTED_TOKEN, SeqId};
 pub use snapshot::{Sink, SnapshotError, SnapshotHeader, SnapshotOptions, Source};
 pub(crate) use snapshot::{from_slice, into_slice};
 pub(crate) use state::Then;
-pub(crate) use state_geometry::{StateGeometry, TAIL_CHANNELS};
+pub(crate) use state_geometry::StateGeometry;
 #[cfg(feature = "recurrent")]
 pub(crate) use state_tiles::{StateTile, StateTiles};
 pub use stats::{CacheStats, PoolStats, PrefixStats, SequenceBlocks, SequenceStats, SlotStats};

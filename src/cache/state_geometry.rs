@@ -1,8 +1,5 @@
 //! The sizes of the states of recurrent layers.
 
-/// Channels of a convolution whose rows lie together in a state: `[rows, channels]`. The last ones can be fewer.
-pub(crate) const TAIL_CHANNELS: usize = 128;
-
 /// The sizes of the states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StateGeometry {

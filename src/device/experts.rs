@@ -1,6 +1,6 @@
 //! The operations of experts as values.
 
-use super::view::{BranchEnd, MatrixView};
+use super::matrix::{BranchEnd, MatrixView};
 use crate::kernels::{Activation, Norm};
 use crate::nn::Routing;
 

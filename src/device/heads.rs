@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::view::MatrixView;
+use super::matrix::MatrixView;
 use crate::kernels::{Norm, Visibility};
 use crate::nn::{RopePairs, Temperature};
 use crate::tensor::TensorView;

@@ -1,6 +1,5 @@
 //! How keys and values, and states of recurrent layers, lie in memory.
 
-use crate::cache::TAIL_CHANNELS;
 use crate::kv::{KvType, Visibility, table_entry};
 
 /// The pool of a layer group: `[blocks, layers, heads]` of a tile of keys and a tile of values, and the tables of its
@@ -48,6 +47,9 @@ impl KvLayout {
         (layer * self.heads + head) * (self.k_bytes + self.v_bytes) / 4
     }
 }
+
+/// Channels of a convolution whose rows lie together in a state: `[rows, channels]`. The last ones can be fewer.
+pub(crate) const TAIL_CHANNELS: usize = 128;
 
 /// The states of recurrent layers: slots of f32 elements. A slot holds a state of all these layers: first the *tail* of each,
 /// which are the rows that its convolution sees again; then the *matrices* of each, `[layers, heads, key_dim, value_dim]`.

@@ -143,6 +143,7 @@ mod choosing;
 mod experts;
 mod heads;
 mod layout;
+mod matrix;
 mod recurrent;
 mod rotary;
 mod view;
@@ -152,10 +153,13 @@ pub use boundary::{BatchView, BlockCopy, BlockPart, Device, DeviceFault, Row, St
 pub use choosing::{Choosing, Draws};
 pub use experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 pub use heads::{AttendView, GatesView, HeadNormView, KvLayer, NormRotateView, QkvView, Slopes, SplitView, StoreView};
+#[cfg(feature = "recurrent")]
+pub(crate) use layout::TAIL_CHANNELS;
 pub use layout::{KvLayout, StateLayout};
+pub use matrix::{BranchEnd, MatrixView};
 pub use recurrent::{ConvolutionView, MixerColumns, MixerInputView, UpdateRule, UpdateView};
 pub use rotary::{RotarySet, RotaryView};
 pub use view::{
-    ActivationSource, AddNormedView, BranchEnd, EmbedView, GateUpView, HeadView, InputView, LayerInputsView,
-    MatrixView, NormView, OpView, ProjectView, QuantizeView, RenormView, ScaleView,
+    ActivationSource, AddNormedView, EmbedView, GateUpView, HeadView, InputView, LayerInputsView, NormView, OpView,
+    ProjectView, QuantizeView, RenormView, ScaleView,
 };

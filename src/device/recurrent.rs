@@ -1,6 +1,6 @@
 //! The operations of recurrent layers as values.
 
-use super::view::MatrixView;
+use super::matrix::MatrixView;
 use crate::kernels::Norm;
 use crate::tensor::TensorView;
 

@@ -2,6 +2,7 @@
 
 use super::experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 use super::heads::{AttendView, GatesView, HeadNormView, NormRotateView, QkvView, StoreView};
+use super::matrix::{BranchEnd, MatrixView};
 use super::recurrent::{ConvolutionView, MixerInputView, UpdateView};
 use super::rotary::RotaryView;
 use crate::kernels::{Activation, Norm};
@@ -76,32 +77,6 @@ pub enum OpView<'m> {
     Head(HeadView<'m>),
     /// An operation that has no view yet, by its name. A device refuses the model.
     Other(&'static str),
-}
-
-/// A matrix and its bias.
-///
-/// [Example](crate::device#example).
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct MatrixView<'m> {
-    /// `[outputs, inputs]`.
-    pub weights: TensorView<'m>,
-    /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
-    pub bias: &'m [u8],
-}
-
-impl<'m> From<Linear<'m>> for MatrixView<'m> {
-    fn from(linear: Linear<'m>) -> Self {
-        Self { weights: linear.weights, bias: linear.bias }
-    }
-}
-
-impl MatrixView<'_> {
-    /// Returns `count` of its rows from the `first` on, with their biases; `None` where it has fewer.
-    pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
-        let linear = Linear { bias: self.bias, ..Linear::plain(self.weights) };
-        Some(linear.slice(first, count)?.into())
-    }
 }
 
 /// The input of the matrices that come next.
@@ -202,20 +177,6 @@ pub struct ProjectView<'m> {
     pub matrix: MatrixView<'m>,
     /// Where its results go.
     pub to: BranchEnd,
-}
-
-/// Where the results of a branch go.
-///
-/// [Example](crate::device#example).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum BranchEnd {
-    /// They are added to the residual stream, multiplied by this before (and settled) unless it is 1.
-    Residual {
-        /// The factor.
-        scale: f32,
-    },
-    /// They become the branch.
-    Branch,
 }
 
 /// The norm of the branch, added to the residual stream.

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::buffers::Scratch;
 use super::{Context, Grid, Work};
-use crate::cache::{KvCache, StateTile, StateTiles, TAIL_CHANNELS};
-use crate::device::{MixerColumns, UpdateRule, UpdateView};
+use crate::cache::{KvCache, StateTile, StateTiles};
+use crate::device::{MixerColumns, TAIL_CHANNELS, UpdateRule, UpdateView};
 use crate::error::Fault;
 use crate::kernels::Level;
 use crate::mem::{Matrix, Tile};
