@@ -6,7 +6,7 @@ use super::matrix::{BranchEnd, MatrixView};
 use super::recurrent::{ConvolutionView, MixerInputView, UpdateView};
 use super::rotary::RotaryView;
 use crate::kernels::{Activation, Norm};
-use crate::nn::{InputForms, Linear};
+use crate::nn::InputForms;
 use crate::tensor::TensorView;
 
 /// An operation, with its numbers and with its tensors in the file.
