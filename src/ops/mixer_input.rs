@@ -43,9 +43,9 @@ impl Operation for MixerInput {
 
 impl Viewed for MixerInput {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let mut views = [None; 4];
-        for (view, (first, linear)) in views.iter_mut().zip(parts(context, layer)) {
-            *view = Some((first, linear?.into()));
+        let (parts, mut views) = (parts(context, layer), [None; 4]);
+        for (view, (first, linear)) in views.iter_mut().zip(&parts) {
+            *view = Some((*first, (*linear)?.into()));
         }
         Some(OpView::MixerInput(MixerInputView { parts: views, width: context.config.recurrent.input_width() }))
     }
