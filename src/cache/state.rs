@@ -95,9 +95,9 @@ impl<'a> States<'a> {
         Ok(states)
     }
 
-    /// Whether the model has any.
+    /// Whether the model has any. A build without recurrent layers has no code for them.
     pub(super) fn are_there(&self) -> bool {
-        !self.held.is_empty()
+        cfg!(feature = "recurrent") && !self.held.is_empty()
     }
 
     /// The tokens that the state of a sequence is the state after; `None` where the model has none.

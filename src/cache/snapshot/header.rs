@@ -284,7 +284,8 @@ impl SnapshotHeader {
 
     /// Whether the snapshot has a state.
     pub(super) fn has_recurrent(&self) -> bool {
-        self.recurrent > 0 && self.recurrent_position > 0
+        // A build without recurrent layers refuses such a snapshot: its cache has no state.
+        cfg!(feature = "recurrent") && self.recurrent > 0 && self.recurrent_position > 0
     }
 
     fn len(&self) -> usize {
