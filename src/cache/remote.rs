@@ -15,6 +15,8 @@ use crate::device::{
 
 /// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
 const PIECE: usize = 256;
+/// Elements of a state that are copied at a time.
+pub(super) const STATE_PIECE: usize = 64;
 
 impl From<DeviceFault> for CacheError {
     fn from(fault: DeviceFault) -> Self {
@@ -133,7 +135,7 @@ impl<'a> KvCache<'a> {
         Ok(finite)
     }
 
-    /// Hands over the elements of a state, piece by piece, wherever they are.
+    /// Hands over the elements of a state, in pieces of at most [`STATE_PIECE`], wherever they are.
     pub(super) fn export_state<E: From<CacheError>>(
         &self,
         slot: u32,
@@ -141,13 +143,13 @@ impl<'a> KvCache<'a> {
     ) -> Result<(), E> {
         if !self.is_on_device() {
             let parts = self.states.parts(slot).ok_or(CacheError::Internal(site!()))?;
-            return parts.into_iter().flat_map(|part| part.chunks(PIECE)).try_for_each(put);
+            return parts.into_iter().flat_map(|part| part.chunks(STATE_PIECE)).try_for_each(put);
         }
         let device = self.device.0.as_deref().ok_or(CacheError::Internal(site!()))?;
         let count = self.states.elements();
-        for element in (0..count).step_by(PIECE) {
-            let mut piece = [0.0; PIECE];
-            let piece = piece.get_mut(..PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
+        for element in (0..count).step_by(STATE_PIECE) {
+            let mut piece = [0.0; STATE_PIECE];
+            let piece = piece.get_mut(..STATE_PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
             device.read_state(StatePart { slot, element }, piece).map_err(CacheError::from)?;
             put(piece)?;
         }
@@ -162,13 +164,13 @@ impl<'a> KvCache<'a> {
     ) -> Result<(), E> {
         if !self.is_on_device() {
             let parts = self.states.parts_mut(slot).ok_or(CacheError::Internal(site!()))?;
-            return parts.into_iter().flat_map(|part| part.chunks_mut(PIECE)).try_for_each(get);
+            return parts.into_iter().flat_map(|part| part.chunks_mut(STATE_PIECE)).try_for_each(get);
         }
         let count = self.states.elements();
         let device = self.device()?;
-        for element in (0..count).step_by(PIECE) {
-            let mut piece = [0.0; PIECE];
-            let piece = piece.get_mut(..PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
+        for element in (0..count).step_by(STATE_PIECE) {
+            let mut piece = [0.0; STATE_PIECE];
+            let piece = piece.get_mut(..STATE_PIECE.min(count - element)).ok_or(CacheError::Internal(site!()))?;
             get(piece)?;
             device.write_state(StatePart { slot, element }, piece).map_err(CacheError::from)?;
         }

@@ -10,6 +10,7 @@ use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
 use crate::cache::kind::KvKind;
 use crate::cache::kv_cache::KvCache;
+use crate::cache::remote::STATE_PIECE;
 use crate::cache::sequence::{IMPORTED_TOKEN, SeqId};
 use crate::cache::state::Then;
 use crate::kv::MAX_GROUPS;
@@ -137,25 +138,22 @@ impl Restoring<'_, '_> {
 
     /// Reads a state of the recurrent layers, behind its position where that is there. Returns the position and the checksum.
     fn state(&mut self, reader: &mut Reader<'_, '_>, placed: bool) -> Result<(u32, u64), SnapshotError> {
-        const PIECE: usize = 64;
         let (mut hash, mut finite, mut position) = (Xxh64::new(), true, [0; 4]);
         if placed {
             reader.get(&mut position)?;
             hash.update(&position);
         }
         let slot = self.cache.states.next(self.seq.slot())?;
-        self.cache.import_state(slot, |elements| {
-            elements.chunks_mut(PIECE).try_for_each(|piece| {
-                let mut bytes = [[0; 4]; PIECE];
-                let bytes = bytes.as_flattened_mut().get_mut(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
-                reader.get(bytes)?;
-                hash.update(bytes);
-                for (x, bytes) in piece.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                    *x = f32::from_le_bytes(*bytes);
-                    finite &= is_finite(*x);
-                }
-                Ok::<_, SnapshotError>(())
-            })
+        self.cache.import_state(slot, |piece| {
+            let mut bytes = [[0; 4]; STATE_PIECE];
+            let bytes = bytes.as_flattened_mut().get_mut(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+            reader.get(bytes)?;
+            hash.update(bytes);
+            for (x, bytes) in piece.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *x = f32::from_le_bytes(*bytes);
+                finite &= is_finite(*x);
+            }
+            Ok::<_, SnapshotError>(())
         })?;
         let (stored, computed) = (reader.checksum()?, hash.finish());
         match stored == computed {

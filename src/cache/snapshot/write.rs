@@ -7,6 +7,7 @@ use super::slice::copy;
 use crate::cache::block::BLOCK_TOKENS;
 use crate::cache::error::CacheError;
 use crate::cache::kv_cache::KvCache;
+use crate::cache::remote::STATE_PIECE;
 use crate::cache::sequence::SeqId;
 use crate::num::Xxh64;
 
@@ -120,21 +121,18 @@ impl KvCache<'_> {
         slot: u32,
         mut put: impl FnMut(&[u8]) -> Result<(), SnapshotError>,
     ) -> Result<u64, SnapshotError> {
-        const PIECE: usize = 64;
         let mut hash = Xxh64::new();
         if let Some(position) = position {
             let bytes = (position as u32).to_le_bytes();
             hash.update(&bytes);
             put(&bytes)?;
         }
-        self.export_state(slot, |elements| {
-            elements.chunks(PIECE).try_for_each(|piece| {
-                let mut bytes = [[0; 4]; PIECE];
-                bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
-                let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
-                hash.update(bytes);
-                put(bytes)
-            })
+        self.export_state(slot, |piece| {
+            let mut bytes = [[0; 4]; STATE_PIECE];
+            bytes.iter_mut().zip(piece).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+            let bytes = bytes.as_flattened().get(..piece.len() * 4).ok_or(CacheError::Internal(site!()))?;
+            hash.update(bytes);
+            put(bytes)
         })?;
         Ok(hash.finish())
     }
