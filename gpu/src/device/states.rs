@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use gleed::device::{BatchView, Row, StateLayout, StatePart};
+use gleed::device::{BatchView, StateLayout, StatePart};
 
 use super::GpuDevice;
 use crate::error::GpuError;
@@ -17,19 +17,14 @@ impl GpuDevice<'_, '_> {
         if self.states.is_none() {
             return Ok(());
         }
+        let of = |row: u32| &batch.rows[row as usize];
         let mut order: Vec<u32> = (0..batch.rows.len() as u32).collect();
-        order.sort_unstable_by_key(|&row| (batch.rows[row as usize].slot(), batch.rows[row as usize].position));
+        order.sort_unstable_by_key(|&row| (of(row).slot(), of(row).position));
         let mut runs: Vec<[u32; 4]> = Vec::new();
-        for (place, &row) in order.iter().enumerate() {
-            let slot = batch.rows[row as usize].slot();
-            let before = place.checked_sub(1).map(|before| batch.rows[order[before] as usize]);
-            match runs.last_mut().filter(|_| before.as_ref().map(Row::slot) == Some(slot)) {
-                Some([_, count, ..]) => *count += 1,
-                None => {
-                    let state = batch.state(slot).ok_or(GpuError::Mismatch("states of a sequence"))?;
-                    runs.push([place as u32, 1, state.from, state.to]);
-                }
-            }
+        for rows in order.chunk_by(|&a, &b| of(a).slot() == of(b).slot()) {
+            let first = runs.last().map_or(0, |[first, count, ..]| first + count);
+            let state = batch.state(of(rows[0]).slot()).ok_or(GpuError::Mismatch("states of a sequence"))?;
+            runs.push([first, rows.len() as u32, state.from, state.to]);
         }
         self.sequences = runs.len();
         let (to, [order_at, runs_at]) = (self.buffer(Place::Batch)?, runs_at(self.rows).map(|at| 4 * u64::from(at)));
