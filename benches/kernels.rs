@@ -68,10 +68,10 @@ impl fmt::Display for Product {
 }
 
 fn all_products() -> Vec<Case<Product>> {
-    at_all_levels(Dtype::ALL.into_iter().flat_map(|dtype| [1, 64, 512].map(|rows| Product { dtype, rows })))
+    at_all_levels(Dtype::ALL.into_iter().flat_map(|dtype| [1, 2, 3, 4, 64, 512].map(|rows| Product { dtype, rows })))
 }
 
-/// 32 rows of weights of 2048 columns, times 1, 64 or 512 rows of activations.
+/// 32 rows of weights of 2048 columns, times so many rows of activations.
 #[divan::bench(args = all_products(), max_time = 0.3)]
 fn products(bencher: Bencher<'_, '_>, case: Case<Product>) {
     let Case { what: Product { dtype, rows }, level } = case;

@@ -20,6 +20,8 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     const SCALE: usize;
     /// Where the f16 scale of the minima is, if there are minima.
     const MIN: Option<usize> = None;
+    /// See [`Blocks32::FEW`](super::blocks_32::Blocks32::FEW).
+    const FEW: usize = 1;
 
     /// Codes 32 j to 32 j + 31; j is below 8.
     ///
@@ -110,6 +112,7 @@ impl Blocks256 for Q4K {
     const SUB: usize = 32;
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
+    const FEW: usize = 2;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
@@ -130,6 +133,7 @@ impl Blocks256 for Q5K {
     const SUB: usize = 32;
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
+    const FEW: usize = 2;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {
@@ -153,6 +157,7 @@ impl Blocks256 for Q6K {
     const SUB: usize = 16;
     const OFFSET: u32 = 32;
     const SCALE: usize = 208;
+    const FEW: usize = 3;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8, j: usize) -> __m256i {

@@ -24,6 +24,9 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     const MIN: bool = false;
     /// Whether two blocks at a time are faster than one.
     const TWO: bool = true;
+    /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the codes are
+    /// unpacked to memory. One for formats that few files have: each further number takes 4 KB of code.
+    const FEW: usize = 1;
 
     /// The codes of a part.
     ///
@@ -75,6 +78,7 @@ impl Blocks32 for Q8_0 {
     const BYTES: usize = 34;
     const BITS: u32 = 8;
     const TWO: bool = false;
+    const FEW: usize = 4;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
@@ -93,6 +97,7 @@ impl Blocks32 for Q4_0 {
     const BYTES: usize = 18;
     const BITS: u32 = 4;
     const OFFSET: i16 = 8;
+    const FEW: usize = 3;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {

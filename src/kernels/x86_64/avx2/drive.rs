@@ -136,9 +136,19 @@ trait Kernels {
     /// Blocks of a row that [`Kernels::eight`] takes at once.
     const TOGETHER: usize;
 
+    /// The most rows of activations that [`Kernels::eight`] is used for.
+    const FEW: usize;
+
     /// # Safety
-    /// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32);
+    /// The rows have `blocks` blocks, and so has each of `x`; each of `out` has eight elements.
+    unsafe fn eight<const N: usize>(
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        next: NextRows,
+        blocks: usize,
+        x: [Row; N],
+        out: [*mut f32; N],
+    );
     /// # Safety
     /// The rows have so many blocks; the panel has room for them.
     unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
@@ -164,11 +174,19 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     const LEN: usize = 32;
     const PARTS: [usize; 2] = [F::PARTS, F::BYTES];
     const TOGETHER: usize = if F::TWO { 2 } else { 1 };
+    const FEW: usize = F::FEW;
 
     #[inline(always)]
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32) {
+    unsafe fn eight<const N: usize>(
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        next: NextRows,
+        blocks: usize,
+        x: [Row; N],
+        out: [*mut f32; N],
+    ) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { eight_32::<I, F>(isa, rows, next, blocks, x, out) }
+        unsafe { eight_32::<I, F, N>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
@@ -189,11 +207,19 @@ impl<F: Blocks256> Kernels for Of256<F> {
     const LEN: usize = 256;
     const PARTS: [usize; 2] = [1, F::BYTES];
     const TOGETHER: usize = 1;
+    const FEW: usize = F::FEW;
 
     #[inline(always)]
-    unsafe fn eight(isa: Self::Isa, rows: [*const u8; 8], next: NextRows, blocks: usize, x: Row, out: *mut f32) {
+    unsafe fn eight<const N: usize>(
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        next: NextRows,
+        blocks: usize,
+        x: [Row; N],
+        out: [*mut f32; N],
+    ) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { eight_256::<F>(isa, rows, next, blocks, x, out) }
+        unsafe { eight_256::<F, N>(isa, rows, next, blocks, x, out) }
     }
 
     #[inline(always)]
@@ -233,15 +259,15 @@ pub(in crate::kernels::x86_64) unsafe fn products_256<F: Blocks256>(isa: Avx2, j
 /// The weights are of the format of the kernels.
 #[inline(always)]
 unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
-    if job.inputs.rows() == 1 {
-        let x = job.row(0)?;
-        for first in (0..job.rows).step_by(8) {
-            let (rows, out) = (job.eight(first), job.out.wrapping_add(first));
-            // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
-            // caller's format, and so has x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
-            unsafe { K::eight(isa, rows, job.next_rows::<K>(first), job.cols / K::LEN, x, out) };
+    // SAFETY: as this function; the number is that of the rows.
+    unsafe {
+        match job.inputs.rows() {
+            1 => return few::<K, 1>(isa, job),
+            2 if const { K::FEW >= 2 } => return few::<K, 2>(isa, job),
+            3 if const { K::FEW >= 3 } => return few::<K, 3>(isa, job),
+            4 if const { K::FEW >= 4 } => return few::<K, 4>(isa, job),
+            _ => (),
         }
-        return Some(());
     }
     job.clear();
     for first in (0..job.rows).step_by(16) {
@@ -262,6 +288,26 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
             // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
             // OUTPUTS.
             unsafe { sweep_all::<K>(isa, job, first, col, blocks)? };
+        }
+    }
+    Some(())
+}
+
+/// Products with `N` rows of activations, straight on the blocks of the file.
+///
+/// # Safety
+/// As [`products`]; there are `N` rows of activations.
+#[inline(always)]
+unsafe fn few<K: Kernels, const N: usize>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
+    for first in (0..job.rows).step_by(8) {
+        let (x, out) = job.tile::<N>(0, first)?;
+        // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
+        // caller's format, and so has each of x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
+        unsafe { K::eight::<N>(isa, job.eight(first), job.next_rows::<K>(first), job.cols / K::LEN, x, out) };
+        #[cfg(test)]
+        if N > 1 {
+            crate::kernels::x86_64::counted::unpacked(8 * job.cols / K::LEN);
+            crate::kernels::x86_64::counted::multiplied(N * 8 * job.cols / K::LEN);
         }
     }
     Some(())

@@ -1,8 +1,9 @@
-//! Weights times one row of activations, straight on the blocks of the file.
+//! Weights times one to four rows of activations, straight on the blocks of the file.
 //!
 //! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these
 //! eight registers are transposed and added, so that lane r is the integer of row r, and one addition continues
-//! the ordered chains of eight outputs. Meanwhile as much of the next eight rows is fetched.
+//! the ordered chains of eight outputs. Codes are unpacked once for all rows of activations. Meanwhile as much of the next
+//! eight rows is fetched.
 //!
 //! The integers are exact. Pairs of products in 16 bits: codes without sign have at most 6 bits, 2 * 63 * 127 =
 //! 16,002; a code with sign is multiplied as |code| times the activation with its sign, 2 * 128 * 127 =
@@ -26,23 +27,24 @@ const COPIED: usize = 32;
 type BlockScales = [[u16; 8]; 2];
 type Scales = [BlockScales; COPIED];
 
-/// Eight outputs: `rows` are eight rows of `blocks` blocks of 32.
+/// Eight outputs for each of `N` rows of activations: `rows` are eight rows of `blocks` blocks of 32.
 ///
 /// # Safety
-/// The rows have `blocks` blocks, and so has `x`; `out` has eight elements.
+/// The rows have `blocks` blocks, and so has each of `x`; each of `out` has eight elements.
 #[inline(always)]
-pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
+pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
     isa: I,
     rows: [*const u8; 8],
     next: NextRows,
     blocks: usize,
-    x: Row,
-    out: *mut f32,
+    x: [Row; N],
+    out: [*mut f32; N],
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in x, and b is below
-    // that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b is
+    // below that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. r is the number
+    // of one of eight rows.
     unsafe {
-        let mut acc = _mm256_setzero_ps();
+        let mut accs = [_mm256_setzero_ps(); N];
         let places = next.places::<8>();
         let mut scales = MaybeUninit::<Scales>::uninit();
         let scales = scales.as_mut_ptr().cast::<BlockScales>();
@@ -51,33 +53,56 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32>(
             copy_scales::<F>(&rows, first, end, scales);
             let mut b = first;
             while F::TWO && b + 2 <= end {
-                let (x0, x1) = (load(x.codes.add(b * 32)), load(x.codes.add(b * 32 + 32)));
-                let low = _mm256_permute2x128_si256::<0x20>(x0, x1);
-                let high = _mm256_permute2x128_si256::<0x31>(x0, x1);
-                let mut dots = [_mm256_setzero_si256(); 8];
-                for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
+                let halves = x.map(|x| halves_of_two(x.codes.add(b * 32)));
+                let mut dots = [[_mm256_setzero_si256(); 8]; N];
+                for (r, (row, place)) in rows.into_iter().zip(places).enumerate() {
                     if b.is_multiple_of(F::PARTS) {
                         next.fetch(place, b, 1);
                     }
-                    *dot = dot_two::<I, F>(isa, F::part(row, b), low, high);
+                    let codes = F::two(F::part(row, b));
+                    for (dots, halves) in dots.iter_mut().zip(halves) {
+                        *dots.get_unchecked_mut(r) = dot_two::<I, F>(isa, codes, halves);
+                    }
                 }
-                let [isum_0, isum_1] = sums_of_halves(&dots);
-                acc = add_32::<I, F>(isa, acc, isum_0, x, b, scales.add(b - first));
-                acc = add_32::<I, F>(isa, acc, isum_1, x, b + 1, scales.add(b + 1 - first));
+                for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
+                    let [isum_0, isum_1] = sums_of_halves(dots);
+                    *acc = add_32::<I, F>(isa, *acc, isum_0, x, b, scales.add(b - first));
+                    *acc = add_32::<I, F>(isa, *acc, isum_1, x, b + 1, scales.add(b + 1 - first));
+                }
                 b += 2;
             }
             while b < end {
-                let codes = load(x.codes.add(b * 32));
-                let mut dots = [_mm256_setzero_si256(); 8];
-                for ((dot, row), place) in dots.iter_mut().zip(rows).zip(places) {
+                let mut dots = [[_mm256_setzero_si256(); 8]; N];
+                for (r, (row, place)) in rows.into_iter().zip(places).enumerate() {
                     next.fetch(place, b, 1);
-                    *dot = dot_codes::<I, F>(isa, *dot, F::codes(F::part(row, b)), codes);
+                    let codes = F::codes(F::part(row, b));
+                    for (dots, x) in dots.iter_mut().zip(x) {
+                        let x = load(x.codes.add(b * 32));
+                        *dots.get_unchecked_mut(r) = dot_codes::<I, F>(isa, _mm256_setzero_si256(), codes, x);
+                    }
                 }
-                acc = add_32::<I, F>(isa, acc, sums(&dots), x, b, scales.add(b - first));
+                for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
+                    *acc = add_32::<I, F>(isa, *acc, sums(dots), x, b, scales.add(b - first));
+                }
                 b += 1;
             }
         }
-        _mm256_storeu_ps(out, acc);
+        for (out, acc) in out.into_iter().zip(accs) {
+            _mm256_storeu_ps(out, acc);
+        }
+    }
+}
+
+/// 64 activations in the order of [`Blocks32::two`].
+///
+/// # Safety
+/// The processor has AVX2; 64 activations can be read.
+#[inline(always)]
+unsafe fn halves_of_two(x: *const i8) -> [__m256i; 2] {
+    // SAFETY: the caller promises AVX2 and 64 activations.
+    unsafe {
+        let (first, second) = (load(x), load(x.add(32)));
+        [_mm256_permute2x128_si256::<0x20>(first, second), _mm256_permute2x128_si256::<0x31>(first, second)]
     }
 }
 
@@ -138,15 +163,12 @@ pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
     if F::BITS == 8 && I::VNNI { 128 } else { F::OFFSET }
 }
 
-/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones.
-///
-/// # Safety
-/// `block` is as for [`Blocks32::two`].
+/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones. The codes and the activations
+/// are in the order of [`Blocks32::two`].
 #[inline(always)]
-unsafe fn dot_two<I: Isa, F: Blocks32>(isa: I, block: *const u8, low: __m256i, high: __m256i) -> __m256i {
-    // SAFETY: `isa` proves the instructions, and the caller promises two blocks.
+fn dot_two<I: Isa, F: Blocks32>(isa: I, [codes_low, codes_high]: [__m256i; 2], [low, high]: [__m256i; 2]) -> __m256i {
+    // SAFETY: `isa` proves AVX2 at least, see `Isa`.
     unsafe {
-        let [codes_low, codes_high] = F::two(block);
         if F::BITS == 8 || I::VNNI {
             return dot_codes::<I, F>(
                 isa,
@@ -181,66 +203,83 @@ fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m25
 /// # Safety
 /// As [`eight_32`].
 #[inline(always)]
-pub(super) unsafe fn eight_256<F: Blocks256>(
+pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     isa: Avx2,
     rows: [*const u8; 8],
     next: NextRows,
     blocks: usize,
-    x: Row,
-    out: *mut f32,
+    x: [Row; N],
+    out: [*mut f32; N],
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in x, and b is
-    // below that.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in each of x, and
+    // b is below that. n is the number of one of N rows.
     unsafe {
-        let mut acc = _mm256_setzero_ps();
+        let mut accs = [_mm256_setzero_ps(); N];
         let places = next.places::<8>();
         for b in 0..blocks {
-            let codes = x.codes.add(b * 256);
-            let x_sums = in_halves(x.sums.add(b * 16));
+            let codes = x.map(|x| x.codes.add(b * 256));
+            let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
             let block = rows.map(|row| row.add(b * F::BYTES));
-            let (mut dots, mut mins) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 8]);
-            for (((dot, min), &block), place) in dots.iter_mut().zip(&mut mins).zip(&block).zip(places) {
+            let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
+            for (((dots, mins), &block), place) in dots.iter_mut().zip(&mut mins).zip(&block).zip(places) {
                 next.fetch(place, b, F::BYTES.div_ceil(64));
-                (*dot, *min) = dot_256::<F>(isa, block, codes, x_sums);
+                (*dots, *mins) = dot_256::<F, N>(isa, block, codes, x_sums);
             }
-            let dx = _mm256_set1_ps(*x.scales.add(b));
-            let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
-            acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(sums(&dots)), scale));
-            if let Some(min) = F::MIN {
-                let min = _mm256_mul_ps(halves(&block, min), dx);
-                acc = _mm256_sub_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(sums(&mins)), min));
+            for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
+                let dx = _mm256_set1_ps(*x.scales.add(b));
+                let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
+                let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
+                *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+                if let Some(min) = F::MIN {
+                    let min = _mm256_mul_ps(halves(&block, min), dx);
+                    let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
+                    *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
+                }
             }
         }
-        _mm256_storeu_ps(out, acc);
+        for (out, acc) in out.into_iter().zip(accs) {
+            _mm256_storeu_ps(out, acc);
+        }
     }
 }
 
-/// The products of one super-block times its sub-scales, and the sums times its sub-minima, in 8 lanes.
+/// For each of `N` rows of activations: the products of one super-block times its sub-scales, and the sums times its sub-minima,
+/// in 8 lanes.
 ///
 /// # Safety
-/// `block` points to a super-block, and `x` to 256 activations.
+/// `block` points to a super-block, and each of `x` to 256 activations.
 #[inline(always)]
-unsafe fn dot_256<F: Blocks256>(isa: Avx2, block: *const u8, x: *const i8, x_sums: __m256i) -> (__m256i, __m256i) {
+unsafe fn dot_256<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    block: *const u8,
+    x: [*const i8; N],
+    x_sums: [__m256i; N],
+) -> ([__m256i; N], [__m256i; N]) {
     // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
         let subs = F::subs(block);
-        let mut dot = _mm256_setzero_si256();
+        let mut dots = [_mm256_setzero_si256(); N];
         for j in 0..8 {
-            let (codes, x) = (F::codes(block, j), _mm256_loadu_si256(x.add(32 * j).cast()));
-            let pairs = if F::BITS < 8 {
-                _mm256_maddubs_epi16(codes, x)
-            } else {
-                _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
-            };
+            let codes = F::codes(block, j);
             // Lane j of each half, to all lanes of the half.
             let scale = _mm256_shuffle_epi8(subs.scales, _mm256_set1_epi16(j as i16 * 0x202 + 0x100));
-            dot = isa.dot_i16(dot, pairs, scale);
+            for (dot, x) in dots.iter_mut().zip(x) {
+                let x = _mm256_loadu_si256(x.add(32 * j).cast());
+                let pairs = if F::BITS < 8 {
+                    _mm256_maddubs_epi16(codes, x)
+                } else {
+                    _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+                };
+                *dot = isa.dot_i16(*dot, pairs, scale);
+            }
         }
         if F::OFFSET > 0 {
-            let sums = _mm256_madd_epi16(subs.scales, x_sums);
-            dot = _mm256_sub_epi32(dot, _mm256_sll_epi32(sums, _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32)));
+            let shift = _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32);
+            for (dot, x_sums) in dots.iter_mut().zip(x_sums) {
+                *dot = _mm256_sub_epi32(*dot, _mm256_sll_epi32(_mm256_madd_epi16(subs.scales, x_sums), shift));
+            }
         }
-        (dot, _mm256_madd_epi16(subs.mins, x_sums))
+        (dots, x_sums.map(|x_sums| _mm256_madd_epi16(subs.mins, x_sums)))
     }
 }
 

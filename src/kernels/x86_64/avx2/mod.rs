@@ -1,6 +1,7 @@
 //! AVX2, FMA and F16C, and with AVX-VNNI as well: 256-bit registers.
 //!
-//! One row of activations is multiplied with the blocks as they are in the file (`matvec`); for two and more
+//! One row of activations is multiplied with the blocks as they are in the file (`matvec`), and so are up to four of them,
+//! as many as the format says. For more
 //! the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows
 //! of activations swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`,
 //! `blocks_256`). Formats that do not are
