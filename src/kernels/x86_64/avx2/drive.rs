@@ -135,7 +135,6 @@ trait Kernels {
     const PARTS: [usize; 2];
     /// Blocks of a row that [`Kernels::eight`] takes at once.
     const TOGETHER: usize;
-
     /// The most rows of activations that [`Kernels::eight`] is used for.
     const FEW: usize;
 
