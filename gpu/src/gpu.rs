@@ -7,7 +7,7 @@ use crate::selftest;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::{adapter::Choice, hardware::now};
 
-/// A device whose kernels compute what the scalar code computes.
+/// A device, and kernels that compute there what the scalar code computes.
 #[derive(Debug)]
 pub struct Gpu {
     pub(crate) hardware: Hardware,
@@ -19,39 +19,49 @@ pub struct Gpu {
 pub struct Tested(pub u64);
 
 impl Gpu {
-    /// Opens a device and tests it: all kernels, or a sentinel where `known` says that this adapter with this driver passed
-    /// the whole test of these kernels before.
+    /// Opens a device for any model, and tests all kernels. Where `known` says that this adapter with this driver passed the whole
+    /// test before, a sentinel of fewer shapes runs.
     ///
     /// # Errors
     /// [`GpuError::Unfit`] with the operation whose bits differ; [`GpuError::NoAdapter`], [`GpuError::NoDevice`],
     /// [`GpuError::Refused`], [`GpuError::OutOfMemory`], [`GpuError::Timeout`], [`GpuError::Lost`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn open(choice: &Choice, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
-        Self::tested(Hardware::open(choice)?, known)
+        Self::tested(Hardware::open(choice)?, &Kernel::all(), known)
     }
 
-    /// Tests a device that is open: a host that first asks for its limits, or its number ([`selftest::key`]), has one.
+    /// The same for some models: compiles and tests these kernels only, and so takes a third of the time for one model.
+    /// [`DevicePlan::kernels`](crate::DevicePlan::kernels) says which ones a model needs, [`selftest::key`] what their number is.
     ///
     /// # Errors
     /// As [`Gpu::open`].
     #[cfg(not(target_arch = "wasm32"))]
-    pub fn tested(hardware: Hardware, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
-        now(Self::tested_async(hardware, known))
+    pub fn tested(hardware: Hardware, kernels: &[Kernel], known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
+        now(Self::tested_async(hardware, kernels, known))
     }
 
     /// [`Gpu::tested`] for a browser, which cannot wait.
     ///
     /// # Errors
     /// As [`Gpu::open`].
-    pub async fn tested_async(hardware: Hardware, known: Option<Tested>) -> Result<(Self, Tested), GpuError> {
-        let catalog = Catalog::new_async(&hardware, Kernel::all()).await?;
-        let tested = Tested(selftest::key(&hardware));
+    pub async fn tested_async(
+        hardware: Hardware,
+        kernels: &[Kernel],
+        known: Option<Tested>,
+    ) -> Result<(Self, Tested), GpuError> {
+        let catalog = Catalog::new_async(&hardware, kernels.iter().copied()).await?;
+        let tested = Tested(selftest::key(&hardware, kernels));
         if known == Some(tested) {
             selftest::sentinel_async(&hardware, &catalog).await?;
         } else {
             selftest::run_async(&hardware, &catalog).await?;
         }
         Ok((Self { hardware, catalog }, tested))
+    }
+
+    /// Returns whether all of these kernels are compiled and tested.
+    pub fn has(&self, kernels: &[Kernel]) -> bool {
+        kernels.iter().all(|&kernel| self.catalog.get(kernel).is_ok())
     }
 
     /// Returns the device.

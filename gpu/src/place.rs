@@ -115,6 +115,21 @@ pub(crate) struct Dispatch {
     pub(crate) shaped: Shaped,
 }
 
+impl Dispatch {
+    /// The kernel that computes tiles, for many rows, where it is another one.
+    pub(crate) fn for_many(&self) -> Option<Kernel> {
+        match self.kernel {
+            // Rows of experts have different matrices.
+            Kernel::Vector(weights) | Kernel::Narrow(weights)
+                if !weights.is_float() && !matches!(self.shaped, Shaped::Experts(_)) =>
+            {
+                Some(Kernel::Tile(weights))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The number of a set of rows in a batch.
 pub(crate) fn rows_number(rows: Rows) -> u32 {
     match rows {

@@ -1,10 +1,13 @@
 //! What a model needs of a device, before anything is created there.
 
+use std::collections::BTreeSet;
+
 use gleed::device::{OpView, RotaryView, StateLayout};
 use gleed::nn::Temperature;
 use gleed::{Model, Plan};
 
 use crate::adapter::Limits;
+use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid::CHUNK;
 use crate::hardware::STAGING;
@@ -168,6 +171,13 @@ impl<'m> DevicePlan<'m> {
             | Shaped::ByRun(_) => 0,
         };
         self.dispatches.iter().map(read).sum()
+    }
+
+    /// Returns the kernels that run, each once.
+    pub fn kernels(&self) -> Vec<Kernel> {
+        let dispatches = self.dispatches.iter().chain(&self.choices);
+        let kernels = dispatches.flat_map(|dispatch| [Some(dispatch.kernel), dispatch.for_many()]);
+        BTreeSet::from_iter(kernels.flatten()).into_iter().collect()
     }
 
     /// Returns the dispatches of a batch.

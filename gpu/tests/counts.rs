@@ -10,7 +10,7 @@ use common::makers::synthetic::{Architecture, SyntheticModel};
 use gleed::sample::{Sampler, SamplerParams};
 use gleed::tensor::Dtype;
 use gleed::{Engine, Limits, Model, Plan};
-use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
+use gleed_gpu::{DevicePlan, GpuDevice};
 
 fn of_engine() -> Limits {
     Limits { sequences: 2, context: 128, rows: 24, logit_rows: 2, ..Limits::default() }
@@ -20,11 +20,11 @@ fn of_engine() -> Limits {
 #[test]
 fn a_step_is_one_submit_and_makes_no_buffer() {
     let Some(hardware) = common::hardware() else { return };
-    let (gpu, _) = Gpu::open(&common::ANY, Some(Tested(selftest::key(&hardware)))).unwrap();
     let bytes = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes();
     let model = Model::open(&bytes).unwrap();
     let plan = Plan::for_device(&model, &of_engine()).unwrap();
-    let planned = DevicePlan::new(&model, &plan, gpu.hardware().limits()).unwrap();
+    let planned = DevicePlan::new(&model, &plan, hardware.limits()).unwrap();
+    let gpu = common::after_sentinel(hardware, &planned.kernels());
     let expected = planned.buffers().count() as u64 - 1;
     let [made_before, _] = gpu.hardware().counts();
     let mut device = GpuDevice::new(&gpu, planned).unwrap();

@@ -14,7 +14,7 @@ use gleed::num::Xxh64;
 use gleed::sample::{Sampler, SamplerParams, argmax};
 use gleed::tensor::Dtype;
 use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
-use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Tested, selftest};
+use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Kernel, Weights};
 
 /// Everything that a host sees of a run.
 type Log = Vec<(usize, u64)>;
@@ -332,9 +332,9 @@ fn drawn_tokens_are_those_of_the_cpu() {
 #[test]
 fn a_lost_device_is_an_error() {
     let Some(hardware) = common::hardware() else { return };
-    let (gpu, _) = Gpu::open(&common::ANY, Some(Tested(selftest::key(&hardware)))).unwrap();
     let bytes = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes();
     let model = Model::open(&bytes).unwrap();
+    let gpu = common::after_sentinel(hardware, &kernels(&model));
     let tokens = Rng::new(3).tokens(20, 320);
     let last = |engine: &mut Engine<'_, '_>, seq| hash(engine.decode_step(seq, 5).unwrap());
     let expected = on_cpu(&model, &limits(), |engine| {
@@ -354,6 +354,28 @@ fn a_lost_device_is_an_error() {
         })
     });
     assert_eq!(got, expected);
+}
+
+/// What the plan of a model lists is enough (the test above), and less is refused.
+#[test]
+fn kernels_that_are_not_there_are_an_error() {
+    let Some(hardware) = common::hardware() else { return };
+    let gpu = common::after_sentinel(hardware, &[Kernel::Choose]);
+    let bytes = SyntheticModel { weights: Dtype::Q8_0, layers: 1, ..SyntheticModel::llama() }.bytes();
+    let model = Model::open(&bytes).unwrap();
+    let needed = kernels(&model);
+    assert!(gpu.has(&[Kernel::Choose]) && !gpu.has(&needed));
+    let [no, few] = [Weights::Q4_0, Weights::Q8_0].map(|weights| needed.contains(&Kernel::Tile(weights)));
+    assert!(!no && few && needed.len() < Kernel::all().len() / 2, "{needed:?}");
+    let plan = Plan::for_device(&model, &limits()).unwrap();
+    let planned = DevicePlan::new(&model, &plan, gpu.hardware().limits()).unwrap();
+    assert!(matches!(GpuDevice::new(&gpu, planned), Err(gleed_gpu::GpuError::Mismatch(_))));
+}
+
+/// What a model needs.
+fn kernels(model: &Model<'_>) -> Vec<Kernel> {
+    let plan = Plan::for_device(model, &limits()).unwrap();
+    DevicePlan::new(model, &plan, gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 }).unwrap().kernels()
 }
 
 /// Small budgets cut a batch into many submits.

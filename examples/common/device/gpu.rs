@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use gleed::{Engine, Limits, Model, Plan};
-use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Tested, selftest};
+use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Kernel, Tested, selftest};
 
 use crate::Result;
 
-/// The GPU that was opened and tested, for as long as the program runs: a program asks for one only.
-static OPENED: Mutex<Option<&'static Gpu>> = Mutex::new(None);
+/// The GPU that was opened and tested, for as long as the program runs: with the kernels of a model, and once more for a model that
+/// needs others. A program asks for one adapter only.
+static OPENED: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
+
+/// The most numbers that are kept: the last ones.
+const KEPT: usize = 32;
 
 /// A GPU with a model on it.
 pub struct OnGpu<'m> {
@@ -28,13 +32,16 @@ impl<'m> OnGpu<'m> {
         let choice = Choice { backend: backend.map(str::parse).transpose()?, software, ..Choice::default() };
         let plan = Plan::for_device(model, limits)?;
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        let hardware = Hardware::open(&choice)?;
         // What does not run is said before a test that takes a minute.
-        let (gpu, planned) = match *opened {
-            Some(gpu) => (gpu, DevicePlan::new(model, &plan, gpu.hardware().limits())?),
+        let planned = DevicePlan::new(model, &plan, hardware.limits())?;
+        let kernels = planned.kernels();
+        let gpu = match opened.iter().copied().find(|gpu| gpu.has(&kernels)) {
+            Some(gpu) => gpu,
             None => {
-                let hardware = Hardware::open(&choice)?;
-                let planned = DevicePlan::new(model, &plan, hardware.limits())?;
-                (*opened.insert(Box::leak(Box::new(tested(hardware)?))), planned)
+                let gpu: &'static Gpu = Box::leak(Box::new(tested(hardware, &kernels)?));
+                opened.push(gpu);
+                gpu
             }
         };
         let (name, bytes) = (gpu.hardware().info().to_string(), planned.bytes());
@@ -67,25 +74,27 @@ impl Drop for OnGpu<'_> {
     }
 }
 
-/// A device after its test: the whole one, or a short one where it passed the whole one before.
-fn tested(hardware: Hardware) -> Result<Gpu> {
-    let key = Tested(selftest::key(&hardware));
-    let (known, file) = (format!("{:016x}", key.0), passed());
-    let is_known =
-        file.as_ref().and_then(|file| fs::read_to_string(file).ok()).is_some_and(|text| text.trim() == known);
+/// A device after the test of these kernels: the whole one, or a short one where it passed the whole one before.
+fn tested(hardware: Hardware, kernels: &[Kernel]) -> Result<Gpu> {
+    let key = Tested(selftest::key(&hardware, kernels));
+    let (number, file) = (format!("{:016x}", key.0), passed());
+    let numbers = file.as_ref().and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let is_known = numbers.lines().any(|line| line == number);
     if !is_known {
-        eprintln!("testing {}: it has not been tested with this driver yet", hardware.info());
+        eprintln!("testing {}: this driver has not been tested with such a model yet", hardware.info());
     }
-    let (gpu, _) = Gpu::tested(hardware, is_known.then_some(key))?;
+    let (gpu, _) = Gpu::tested(hardware, kernels, is_known.then_some(key))?;
     // A file that cannot be written only means another test at the next start.
     if let Some(file) = file.filter(|_| !is_known) {
+        let kept: Vec<&str> = numbers.lines().chain([number.as_str()]).collect();
+        let kept = kept[kept.len().saturating_sub(KEPT)..].join("\n");
         let _ = file.parent().map(fs::create_dir_all);
-        let _ = fs::write(file, known);
+        let _ = fs::write(file, kept);
     }
     Ok(gpu)
 }
 
-/// Where the number of the device that passed the whole test last is kept: in the user's folder for what can be made again.
+/// Where the numbers of what passed the whole test are kept: in the user's folder for what can be made again.
 fn passed() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = folder("XDG_CACHE_HOME").or_else(|| folder("LOCALAPPDATA"));

@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use ::gleed_gpu::{AdapterInfo, Backend, Choice, Gpu, GpuError, Hardware, Tested, selftest};
+use ::gleed_gpu::{AdapterInfo, Backend, Choice, Gpu, GpuError, Hardware, Kernel, Tested, selftest};
 use gleed_ffi::boundary;
 use gleed_ffi::error::{Failure, chars, gleed_error};
 use gleed_ffi::object::{Object, Opaque};
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn gleed_gpu_describe(
         // no other call closes `gpu`, and `info` has as many bytes as its struct_size says.
         let (opened, info) = unsafe { (Object::get("gpu", gpu)?, out_struct("info", info)?) };
         let hardware = opened.gpu.hardware();
-        info.write(described(hardware.info(), hardware.limits().binding, selftest::key(hardware)));
+        info.write(described(hardware.info(), hardware.limits().binding, selftest::key(hardware, &Kernel::all())));
         Ok(status::OK)
     })
 }

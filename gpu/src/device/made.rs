@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use bytemuck::cast_slice;
 
 use super::Bound;
-use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
 use crate::hardware::Buffer;
 use crate::params::SLOT;
-use crate::place::{Dispatch, Place, Shaped, rows_number};
+use crate::place::{Dispatch, Place, rows_number};
 use crate::plan::DevicePlan;
 
 pub(super) async fn upload(
@@ -48,20 +47,11 @@ pub(super) fn bind(
     let own = dispatch.buffers.iter().map(|&place| of(place)).collect::<Result<Vec<_>, _>>()?;
     let params = (of(Place::Params)?, (index * SLOT) as u64, SLOT as u64);
     let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
-    let many = match dispatch.kernel {
-        // Rows of experts have different matrices.
-        Kernel::Vector(weights) | Kernel::Narrow(weights)
-            if !weights.is_float() && !matches!(dispatch.shaped, Shaped::Experts(_)) =>
-        {
-            Some(bound(Kernel::Tile(weights))?)
-        }
-        _ => None,
-    };
     Ok(Bound {
         step: dispatch.step,
         rows: rows_number(dispatch.rows) as usize,
         few: bound(dispatch.kernel)?,
-        many,
+        many: dispatch.for_many().map(bound).transpose()?,
         shaped: dispatch.shaped,
     })
 }

@@ -11,6 +11,7 @@ mod recur;
 mod rows;
 mod world;
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -81,14 +82,17 @@ pub(crate) async fn sentinel_async(hardware: &Hardware, catalog: &Catalog) -> Re
     all(&Bench { machine: &OnDevice { hardware, catalog }, is_short: true }, catalog).await
 }
 
-/// What a result of the self-test counts for: the adapter, its driver, the kernels and the arithmetic. A host can keep it, and
-/// run [`sentinel`] alone as long as it is the same.
-pub fn key(hardware: &Hardware) -> u64 {
+/// Returns what a result of the self-test counts for: the adapter, its driver, these kernels with their texts, and the arithmetic.
+/// A host can keep it, and run [`sentinel`] alone as long as it is the same.
+pub fn key(hardware: &Hardware, kernels: &[Kernel]) -> u64 {
     let info = hardware.info();
     let mut hash = Xxh64::new();
     for part in [&info.name, &info.backend, &info.driver] {
         hash.update(part.as_bytes());
         hash.update(&[0]);
+    }
+    for kernel in BTreeSet::from_iter(kernels) {
+        hash.update(format!("{kernel:?} ").as_bytes());
     }
     hash.update(&crate::shader::hash().to_le_bytes());
     hash.update(&ARITHMETIC_VERSION.to_le_bytes());

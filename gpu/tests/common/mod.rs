@@ -5,7 +5,7 @@ pub mod makers;
 
 use std::sync::OnceLock;
 
-use gleed_gpu::{Choice, Gpu, GpuError, Hardware, Tested, selftest};
+use gleed_gpu::{Choice, Gpu, GpuError, Hardware, Kernel, Tested, selftest};
 
 /// Any device, also one that computes on the CPU.
 pub const ANY: Choice = Choice { backend: None, software: true, patience: std::time::Duration::from_secs(120) };
@@ -15,15 +15,16 @@ pub fn hardware() -> Option<Hardware> {
     present(Hardware::open(&ANY))
 }
 
-/// A device after the short test, opened once: `kernels.rs` runs the whole one.
+/// A device for all models after the short test, opened once: `kernels.rs` runs the whole one.
 pub fn gpu() -> Option<&'static Gpu> {
     static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
-    let open = || {
-        let hardware = hardware()?;
-        let known = Tested(selftest::key(&hardware));
-        Some(Gpu::tested(hardware, Some(known)).unwrap().0)
-    };
-    GPU.get_or_init(open).as_ref()
+    GPU.get_or_init(|| Some(after_sentinel(hardware()?, &Kernel::all()))).as_ref()
+}
+
+/// A device with these kernels after the short test.
+pub fn after_sentinel(hardware: Hardware, kernels: &[Kernel]) -> Gpu {
+    let known = Tested(selftest::key(&hardware, kernels));
+    Gpu::tested(hardware, kernels, Some(known)).unwrap().0
 }
 
 fn present<T>(opened: Result<T, GpuError>) -> Option<T> {

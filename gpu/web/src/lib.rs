@@ -30,18 +30,17 @@ pub async fn report(file: Vec<u8>, say: Function) -> Result<Vec<String>, JsError
     let choice = Choice { backend: None, software: true, patience: Duration::from_secs(120) };
     let started = Date::now();
     let hardware = Hardware::open_async(&choice).await.map_err(error)?;
-    let (gpu, tested) = Gpu::tested_async(hardware, None).await.map_err(error)?;
-    let (info, limits) = (gpu.hardware().info(), gpu.hardware().limits());
-    say(format!("adapter     {info}"))?;
-    say(format!("driver      {}", info.driver))?;
-    say(format!("limits      {} MiB of a buffer, {} workgroups", limits.binding >> 20, limits.workgroups))?;
-    let took = (Date::now() - started) / 1e3;
-    say(format!("self-test   passed in {took:.1} s, with the compiler; key {:016x}", tested.0))?;
-
     let model = Model::open(&file).map_err(error)?;
     let limits = Limits { context: 512, rows: ROWS, ..Limits::default() };
     let plan = Plan::for_device(&model, &limits).map_err(error)?;
-    let planned = DevicePlan::new(&model, &plan, gpu.hardware().limits()).map_err(error)?;
+    let planned = DevicePlan::new(&model, &plan, hardware.limits()).map_err(error)?;
+    let (gpu, tested) = Gpu::tested_async(hardware, &planned.kernels(), None).await.map_err(error)?;
+    let (info, most) = (gpu.hardware().info(), gpu.hardware().limits());
+    say(format!("adapter     {info}"))?;
+    say(format!("driver      {}", info.driver))?;
+    say(format!("limits      {} MiB of a buffer, {} workgroups", most.binding >> 20, most.workgroups))?;
+    let took = (Date::now() - started) / 1e3;
+    say(format!("self-test   passed in {took:.1} s, with the compiler; key {:016x}", tested.0))?;
     let (bytes, buffers, dispatches) = (planned.bytes(), planned.buffers().count(), planned.dispatches());
     say(format!("device      {bytes} bytes in {buffers} buffers, {dispatches} dispatches"))?;
     let mut device = GpuDevice::new_async(&gpu, planned).await.map_err(error)?;
