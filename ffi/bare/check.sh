@@ -22,16 +22,20 @@ export CARGO_PROFILE_RELEASE_LTO=off
 functions=$(grep -oE '\bgleed_[a-z0-9_]+\(' "$header" | tr -d '(' | sort -u)
 [ -n "$functions" ] || { echo "no functions found in $header"; exit 1; }
 
-# build TARGET [ARGUMENT...]: compiles the library, prints where it is. With all families for this machine and for one of 32 bits: the
-# others have the same sources as that one.
-build() {
+# compile TARGET [ARGUMENT...]: with all families for this machine and for one of 32 bits: the others have the same sources as that one.
+compile() {
     local families=grammar,full
     case $1 in
     "$host" | thumbv7em-*) ;;
     *) families=grammar,gleed/arch-llama,gleed/quant-q8_0 ;;
     esac
     cargo build --locked --quiet --release --manifest-path "$here/Cargo.toml" --target-dir "$target_dir" \
-        --target "$1" --no-default-features --features "$families" "${@:2}" >&2 || return 1
+        --target "$1" --no-default-features --features "$families" "${@:2}"
+}
+
+# build TARGET [ARGUMENT...]: compiles the library, prints where it is.
+build() {
+    compile "$@" >&2 || return 1
     echo "$target_dir/$1/release/libgleed.a"
 }
 
@@ -97,8 +101,7 @@ for target in "${targets[@]}"; do
         missing=$(comm -23 <(echo "$functions") <(nm --defined-only "$image" | sed -n 's/^.* T //p' | sort -u))
         [ -z "$missing" ] || { echo "FAILED: declared in gleed.h, not in the library:" $missing; exit 1; }
         for crate in gleed gguf_rs_lite; do
-            rlib=$(cargo build --locked --quiet --release --manifest-path "$here/Cargo.toml" --target-dir "$target_dir" --target "$target" \
-                --no-default-features --features grammar,full --message-format json | grep -oE "[^\"]*/lib$crate-[0-9a-f]+\.rlib" | head -n 1)
+            rlib=$(compile "$target" --message-format json | grep -oE "[^\"]*/lib$crate-[0-9a-f]+\.rlib" | tail -n 1)
             found=$(core_panics "$rlib")
             [ -z "$found" ] || { printf 'FAILED: %s can panic:\n%s\n' "$crate" "$found"; exit 1; }
             [ "$(nm "$rlib" 2>/dev/null | grep -c ' T ')" -gt 0 ] || { echo "FAILED: no code in $rlib"; exit 1; }

@@ -107,8 +107,10 @@ fn kernels_survive_a_compiler_that_takes_every_liberty() {
             scope.spawn(|| {
                 while let Some(kernel) = next() {
                     let program = Program::new(&format!("{kernel:?}"), &kernel.source().unwrap()).unwrap();
-                    if let Err(error) = kernel_on(&program, kernel, 2) {
-                        wrong.lock().unwrap().push(format!("{kernel:?}: {error}"));
+                    for seed in [0, 1, 2] {
+                        if let Err(error) = kernel_on(&program, kernel, seed) {
+                            wrong.lock().unwrap().push(format!("{kernel:?} {seed}: {error}"));
+                        }
                     }
                 }
             });

@@ -32,16 +32,19 @@ impl<'m> OnGpu<'m> {
         let choice = Choice { backend: backend.map(str::parse).transpose()?, software, ..Choice::default() };
         let plan = Plan::for_device(model, limits)?;
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-        let hardware = Hardware::open(&choice)?;
-        // What does not run is said before a test that takes a minute.
-        let planned = DevicePlan::new(model, &plan, hardware.limits())?;
-        let kernels = planned.kernels();
-        let gpu = match opened.iter().copied().find(|gpu| gpu.has(&kernels)) {
-            Some(gpu) => gpu,
+        let fits = |gpu: &&'static Gpu| {
+            let planned = DevicePlan::new(model, &plan, gpu.hardware().limits()).ok()?;
+            gpu.has(&planned.kernels()).then_some((*gpu, planned))
+        };
+        let (gpu, planned) = match opened.iter().find_map(fits) {
+            Some(fitting) => fitting,
             None => {
-                let gpu: &'static Gpu = Box::leak(Box::new(tested(hardware, &kernels)?));
+                let hardware = Hardware::open(&choice)?;
+                // What does not run is said before a test that takes a minute.
+                let planned = DevicePlan::new(model, &plan, hardware.limits())?;
+                let gpu: &'static Gpu = Box::leak(Box::new(tested(hardware, &planned.kernels())?));
                 opened.push(gpu);
-                gpu
+                (gpu, planned)
             }
         };
         let (name, bytes) = (gpu.hardware().info().to_string(), planned.bytes());
