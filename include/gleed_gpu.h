@@ -15,8 +15,8 @@
  *   Stack    There is no bound: a driver needs what it needs.
  *   Panics   A panic is a defect of the library, or of wgpu: the call returns GLEED_E_INTERNAL.
  *
- * Order of calls: gleed_gpu_open, gleed_gpu_plan, gleed_gpu_engine_init; the functions of gleed.h with the engine;
- * gleed_gpu_model_close, gleed_gpu_close.
+ * Order of calls: gleed_gpu_open or gleed_gpu_open_for, gleed_gpu_plan, gleed_gpu_engine_init; the functions of gleed.h with
+ * the engine; gleed_gpu_model_close, gleed_gpu_close.
  *
  * Keys and values cannot be copied or set from the host (gleed_materialize, gleed_append): GLEED_E_ON_DEVICE. Hidden states
  * give the same. Snapshots copy and set both.
@@ -69,7 +69,7 @@ typedef struct gleed_gpu_info {
     uint32_t software;     /* 1: a driver that computes on the CPU */
     uint32_t reserved;     /* 0 */
     uint64_t buffer_bytes; /* the largest buffer; 0 where the GPU is not open */
-    uint64_t tested;       /* adapter, driver, kernels and arithmetic in a number; 0 where the GPU is not open */
+    uint64_t tested;       /* adapter, driver, tested kernels and arithmetic in a number; 0 where the GPU is not open */
     char name[96];         /* the adapter, terminated by 0 */
     char driver[96];       /* the driver and its version, terminated by 0 */
 } gleed_gpu_info;
@@ -98,6 +98,19 @@ gleed_status gleed_gpu_adapter(size_t index, gleed_gpu_info *info, gleed_error *
  *   After    Nothing is written, and nothing stays open.
  */
 gleed_status gleed_gpu_open(const gleed_gpu_choice *choice, gleed_gpu **gpu, gleed_error *error);
+
+/*
+ * gleed_gpu_open for engines of one model: only the kernels that `model` needs with `config` are compiled and tested, which
+ * takes about a third of the time. `config` may be NULL. `choice.tested` is the number of a GPU that was opened for a model
+ * with the same kernels. gleed_gpu_engine_init refuses a model that needs others.
+ *   Memory   As gleed_gpu_open. Keeps nothing of the model either.
+ *   Time     As gleed_gpu_open.
+ *   Threads  Any.
+ *   Errors   As gleed_gpu_open, and as gleed_gpu_plan.
+ *   After    Nothing is written, and nothing stays open.
+ */
+gleed_status gleed_gpu_open_for(const gleed_gpu_choice *choice, const gleed_model *model, const gleed_config *config,
+                                gleed_gpu **gpu, gleed_error *error);
 
 /*
  * Writes what an open GPU is to *info.

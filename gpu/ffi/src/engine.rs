@@ -75,7 +75,11 @@ pub unsafe extern "C" fn gleed_gpu_engine_init(
         // for results that nothing else uses, and `config` is NULL or has as many bytes as its struct_size says.
         let (engine, held, config) =
             unsafe { (out("engine", engine)?, out("held", held)?, gleed_config::read(config)?) };
-        let (plan, bytes, planned) = plans(opened, model, config)?;
+        let (plan, bytes, planned) = plans(opened.gpu.hardware(), model, config)?;
+        if !opened.gpu.has(&planned.kernels()) {
+            let text = format_args!("the GPU was opened for another model or configuration, and lacks kernels");
+            return Err(Failure::new(status::E_GPU_UNSUPPORTED, text));
+        }
         // SAFETY: the size and alignment of the memory are checked here. gleed_gpu.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, bytes, ALIGN) }?;

@@ -5,14 +5,16 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use ::gleed_gpu::{AdapterInfo, Backend, Choice, Gpu, GpuError, Hardware, Kernel, Tested, selftest};
+use ::gleed_gpu::{AdapterInfo, Backend, Choice, Gpu, GpuError, Hardware, Kernel, Tested};
 use gleed_ffi::boundary;
 use gleed_ffi::error::{Failure, chars, gleed_error};
 use gleed_ffi::object::{Object, Opaque};
 use gleed_ffi::ptr::out;
 use gleed_ffi::versioned::{Versioned, out_struct, versioned_or_null};
+use gleed_ffi::{gleed_config, gleed_model};
 
 use crate::failure::of_gpu;
+use crate::plan::plans;
 use crate::status;
 
 /// Any interface.
@@ -28,6 +30,7 @@ pub const GLEED_GPU_DX12: u32 = 3;
 #[derive(Debug)]
 pub struct Opened {
     pub(crate) gpu: Gpu,
+    tested: Tested,
     pub(crate) models: AtomicU32,
 }
 
@@ -116,11 +119,45 @@ pub unsafe extern "C" fn gleed_gpu_open(
         // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `choice` is NULL or has as
         // many bytes as its struct_size says, and `gpu` is a place for a result that nothing else uses.
         let (place, choice) = unsafe { (out("gpu", gpu)?, versioned_or_null("choice", choice)?) };
-        let known = choice.map(|choice: gleed_gpu_choice| Tested(choice.tested));
-        let (gpu, _) = Gpu::open(&wanted(choice)?, known).map_err(of_gpu)?;
-        place.write(boxed(Opened { gpu, models: AtomicU32::new(0) })?);
+        place.write(opened(choice, |_| Ok(Kernel::all()))?);
         Ok(status::OK)
     })
+}
+
+/// Opens a GPU for engines of one model, and tests what they need.
+///
+/// # Safety
+/// As `include/gleed_gpu.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gleed_gpu_open_for(
+    choice: *const gleed_gpu_choice,
+    model: *const gleed_model,
+    config: *const gleed_config,
+    gpu: *mut *mut gleed_gpu,
+    error: *mut gleed_error,
+) -> i32 {
+    boundary!(error, || {
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed_gpu.h demands the rest:
+        // `choice` is NULL or has as many bytes as its struct_size says, and `gpu` is a place for a result that nothing else uses.
+        let (place, choice, model) =
+            unsafe { (out("gpu", gpu)?, versioned_or_null("choice", choice)?, Object::get("model", model)?) };
+        // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
+        let config = unsafe { gleed_config::read(config)? };
+        place.write(opened(choice, |hardware| Ok(plans(hardware, model, config)?.2.kernels()))?);
+        Ok(status::OK)
+    })
+}
+
+/// A GPU that passed the test of some kernels.
+fn opened(
+    choice: Option<gleed_gpu_choice>,
+    kernels: impl FnOnce(&Hardware) -> Result<Vec<Kernel>, Failure>,
+) -> Result<*mut gleed_gpu, Failure> {
+    let known = choice.map(|choice| Tested(choice.tested));
+    let hardware = Hardware::open(&wanted(choice)?).map_err(of_gpu)?;
+    let kernels = kernels(&hardware)?;
+    let (gpu, tested) = Gpu::tested(hardware, &kernels, known).map_err(of_gpu)?;
+    boxed(Opened { gpu, tested, models: AtomicU32::new(0) })
 }
 
 /// An object in memory of its own.
@@ -172,7 +209,7 @@ pub unsafe extern "C" fn gleed_gpu_describe(
         // no other call closes `gpu`, and `info` has as many bytes as its struct_size says.
         let (opened, info) = unsafe { (Object::get("gpu", gpu)?, out_struct("info", info)?) };
         let hardware = opened.gpu.hardware();
-        info.write(described(hardware.info(), hardware.limits().binding, selftest::key(hardware, &Kernel::all())));
+        info.write(described(hardware.info(), hardware.limits().binding, opened.tested.0));
         Ok(status::OK)
     })
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_char;
 
-use ::gleed_gpu::{DevicePlan, PlannedBuffer};
+use ::gleed_gpu::{DevicePlan, Hardware, PlannedBuffer};
 use gleed::mem::{ALIGN, MemoryError};
 use gleed::{Model, Plan};
 use gleed_ffi::boundary;
@@ -14,7 +14,7 @@ use gleed_ffi::{gleed_config, gleed_model};
 
 use crate::engine::FRONT;
 use crate::failure::{of_gpu, of_plan};
-use crate::opened::{Opened, gleed_gpu};
+use crate::opened::gleed_gpu;
 use crate::status;
 
 /// What a model needs; see `include/gleed_gpu.h`.
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gleed_gpu_plan(
         let (opened, model) = unsafe { (Object::get("gpu", gpu)?, Object::get("model", model)?) };
         // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
         let (config, info) = unsafe { (gleed_config::read(config)?, out_struct("info", info)?) };
-        let (_, bytes, planned) = plans(opened, model, config)?;
+        let (_, bytes, planned) = plans(opened.gpu.hardware(), model, config)?;
         info.write(gleed_gpu_plan_info {
             struct_size: 0,
             align: small(ALIGN),
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn gleed_gpu_plan_buffer(
         let (opened, model) = unsafe { (Object::get("gpu", gpu)?, Object::get("model", model)?) };
         // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
         let (config, place) = unsafe { (gleed_config::read(config)?, out_struct("buffer", buffer)?) };
-        let (.., planned) = plans(opened, model, config)?;
+        let (.., planned) = plans(opened.gpu.hardware(), model, config)?;
         let PlannedBuffer { what, bytes } = planned.buffers().nth(index).ok_or_else(|| {
             let buffers = planned.buffers().count();
             Failure::new(status::E_VALUE, format_args!("buffer {index} of {buffers}")).numbers(buffers, index)
@@ -117,12 +117,12 @@ pub unsafe extern "C" fn gleed_gpu_plan_buffer(
 
 /// The plan of an engine, the bytes of its memory in all, and what lies on the GPU.
 pub(crate) fn plans(
-    opened: &Opened,
+    hardware: &Hardware,
     model: &Model<'static>,
     config: Option<gleed_config>,
 ) -> Result<(Plan, usize, DevicePlan<'static>), Failure> {
     let plan = Plan::for_device(model, &gleed_config::limits(config)?).map_err(of_plan)?;
     let bytes = plan.bytes().checked_add(FRONT).ok_or(MemoryError::TooLarge)?;
-    let planned = DevicePlan::new(model, &plan, opened.gpu.hardware().limits()).map_err(of_gpu)?;
+    let planned = DevicePlan::new(model, &plan, hardware.limits()).map_err(of_gpu)?;
     Ok((plan, bytes, planned))
 }

@@ -155,6 +155,37 @@ static gleed_engine *on_gpu(gleed_gpu *gpu, const gleed_model *model, const glee
     return engine;
 }
 
+/* A GPU that is there for one model and configuration only. */
+static void open_for(const gleed_model *model, const gleed_config *config, const gleed_gpu *all)
+{
+    gleed_gpu_choice choice = {sizeof choice, GLEED_GPU_ANY, 1, 120000, 0};
+    gleed_gpu_info info = {sizeof info, 0, 0, 0, 0, 0, "", ""}, whole = info, again = info;
+    gleed_config other = *config;
+    gleed_gpu *gpu = NULL;
+    gleed_gpu_model *held = NULL;
+    gleed_engine *engine = NULL;
+    CHECK(gleed_gpu_open_for(&choice, NULL, config, &gpu, &error) == GLEED_E_NULL);
+    CHECK(gleed_gpu_open_for(&choice, (const gleed_model *)all, config, &gpu, &error) == GLEED_E_OBJECT);
+    other.kv_kind = GLEED_KV_BASIC;
+    CHECK(gleed_gpu_open_for(&choice, model, &other, &gpu, &error) == GLEED_E_GPU_UNSUPPORTED && gpu == NULL);
+    DO(gleed_gpu_open_for(&choice, model, config, &gpu, &error));
+    DO(gleed_gpu_describe(all, &whole, &error));
+    DO(gleed_gpu_describe(gpu, &info, &error));
+    CHECK(info.tested != 0 && info.tested != whole.tested);
+    other = *config;
+    other.kv_type = GLEED_KV_Q8_0;
+    CHECK(gleed_gpu_engine_init(gpu, model, &other, aligned(64, 64), 64, &engine, &held, &error) == GLEED_E_GPU_UNSUPPORTED);
+    CHECK(strstr(error.text, "lacks kernels") != NULL && engine == NULL && held == NULL);
+    on_gpu(gpu, model, config, &held);
+    DO(gleed_gpu_model_close(held, &error));
+    DO(gleed_gpu_close(gpu, &error));
+    choice.tested = info.tested;
+    DO(gleed_gpu_open_for(&choice, model, config, &gpu, &error));
+    DO(gleed_gpu_describe(gpu, &again, &error));
+    CHECK(again.tested == info.tested);
+    DO(gleed_gpu_close(gpu, &error));
+}
+
 static const uint32_t PROMPT[] = {1, 414, 435, 261, 385};
 
 /* Ten tokens that a sampler draws, and the state of its generator. */
@@ -294,6 +325,7 @@ int main(int argc, char **argv)
     config.context = 128;
     config.rows = 16;
     plans(gpu, model, &config);
+    open_for(model, &config, gpu);
     here = on_cpu(model, &config);
     there = on_gpu(gpu, model, &config, &held);
     same(here, there, seqs);
