@@ -1,7 +1,5 @@
 //! LoRA adapters: the same as a model with the products merged into its weights, and nothing where nobody wants them.
 
-mod common;
-
 use common::gguf_writer::GgufWriter;
 use common::playback::hash;
 use common::random::Rng;

@@ -1,8 +1,6 @@
 //! Every architecture and its options on made models: against the f64 reference, the same bits in every way to compute
 //! them, and damaged files.
 
-mod common;
-
 use common::gguf_writer::GgufWriter;
 use common::playback::{Plain, Stage};
 use common::random::Rng;

@@ -1,8 +1,6 @@
 //! Steps end where the budget says, by units, by the host's clock or by its flag, and the bits are those of work that
 //! is not cut.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

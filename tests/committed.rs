@@ -1,8 +1,6 @@
 //! A clone without `../shared` tests the architectures: with numbers of transformers where their files fit here, otherwise with made
 //! models against the f64 reference of these tests.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

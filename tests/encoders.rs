@@ -1,7 +1,5 @@
 //! Models whose tokens see those after them: vectors of texts, the heads behind the pooling, and what is refused.
 
-mod common;
-
 use common::encoder::{VOCAB, encoder, encoder_of_code};
 use common::gguf_writer::{GgufWriter, Meta};
 use common::random::Rng;

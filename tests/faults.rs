@@ -3,8 +3,6 @@
 //! sequence is as it was.
 #![cfg(unix)]
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;

@@ -1,7 +1,5 @@
 //! Hidden states, embeddings and log-probabilities.
 
-mod common;
-
 use common::fixtures::Parity;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;

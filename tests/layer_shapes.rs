@@ -1,7 +1,5 @@
 //! Layers of several shapes that share keys and values: where the rows of a prompt stop, and what a host sees of them.
 
-mod common;
-
 use common::Memory;
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};

@@ -1,7 +1,5 @@
 //! Rows of quantized weights times two and more rows of activations: every level gives the bits of the scalar one.
 
-mod common;
-
 use common::random::Rng;
 use common::scales::set_scales;
 use gleed::kernels::{Inputs, Level, OUTPUTS};

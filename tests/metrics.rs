@@ -1,7 +1,5 @@
 //! The figures of an engine: counts of known work, and times of a clock whose every tick the test decides.
 
-mod common;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

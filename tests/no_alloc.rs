@@ -2,8 +2,6 @@
 //! the sampler. And the plan's memory is exactly what the engine uses.
 #![allow(unsafe_code)]
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,8 +1,6 @@
 //! The oracle itself against others: before it judges Gleed, the f64 reference of these tests has to
 //! agree with logits, greedy ids and losses that other programs computed.
 
-mod common;
-
 use common::fixtures::{self, Embedder, Parity, Parity2026, Quant};
 use common::random::Rng;
 use common::reference::config::{Activation, Scores};

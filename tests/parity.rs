@@ -1,7 +1,5 @@
 //! Gleed's logits against the f64 reference, the fixtures of other engines, and llama.cpp's own error.
 
-mod common;
-
 use common::fixtures::{self, Parity, Quant};
 use common::random::Rng;
 use common::reference::{Reference, Rows};

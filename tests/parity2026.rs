@@ -1,8 +1,6 @@
 //! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts. Then against those of other sizes in
 //! `tests/data/newer`, and in the folder `GLEED_PARITY2026` where that environment variable names one.
 
-mod common;
-
 use std::path::PathBuf;
 
 use common::fixtures::{Case, Embedder, Parity2026};

@@ -1,7 +1,5 @@
 //! Prefix reuse, pins, room and statistics of the engine: what is reused has the bits of a cold prefill.
 
-mod common;
-
 use common::Memory;
 use common::playback::{Plain, Player, Stage, hash};
 use common::random::Rng;

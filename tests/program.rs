@@ -1,7 +1,5 @@
 //! Programs: the lists of operations that models are run by.
 
-mod common;
-
 use common::synthetic::SyntheticModel;
 use gleed::program::{Part, Rows, StepInfo};
 use gleed::{Limits, Model, Plan};

@@ -1,7 +1,5 @@
 //! Faults that random calls have found, each as the smallest sequence of calls that shows it.
 
-mod common;
-
 use common::Memory;
 use common::gguf_writer::GgufWriter;
 use common::random::Rng;

@@ -1,7 +1,5 @@
 //! Scales of matrices beside their weights, as files with NVFP4 have them.
 
-mod common;
-
 use common::gguf_writer::GgufWriter;
 use common::random::Rng;
 use common::reference::Reference;

@@ -1,7 +1,5 @@
 //! Models in several files.
 
-mod common;
-
 use common::Memory;
 use common::gguf_writer::GgufWriter;
 use common::synthetic::{Architecture, SyntheticModel};

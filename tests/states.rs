@@ -1,7 +1,5 @@
 //! The states of recurrent layers: checkpoints, rewinds between them, cached prefixes, and how many rows that saves.
 
-mod common;
-
 use common::playback::{Plain, Player, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};

@@ -1,8 +1,6 @@
 //! Tests of the equality tests: they notice one changed key, one changed value, and rows that lie one
 //! position too far.
 
-mod common;
-
 use common::playback::{Plain, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};

@@ -1,11 +1,8 @@
 //! Chat templates in Jinja give what transformers makes of them (`tests/data/templates`), to the byte.
 
-#[path = "common/templates.rs"]
-mod data;
-
 use std::time::{Duration, UNIX_EPOCH};
 
-use data::Templates;
+use common::templates::Templates;
 use gleed::host::{ChatTemplate, RenderOptions};
 use gleed::turns::{Message, Role, TurnFormat};
 

@@ -1,9 +1,6 @@
 //! Turn formats write what transformers renders of the templates that they are recognised by.
 
-#[path = "common/templates.rs"]
-mod data;
-
-use data::Templates;
+use common::templates::Templates;
 use gleed::turns::{Message, Piece, Role, TurnFormat, Turns};
 
 /// Templates whose format has another name.

@@ -2,10 +2,9 @@
 //! shown where they pass.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 fn main() {
-    let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skipped-fixtures");
+    let list = common::skipped_list();
     let Ok(text) = std::fs::read_to_string(&list) else {
         println!("no fixture was skipped");
         return;

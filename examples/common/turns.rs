@@ -1,17 +1,13 @@
 //! How a conversation is written down for a model.
 
-#[cfg(feature = "jinja")]
 use std::cell::RefCell;
 use std::error::Error;
-#[cfg(feature = "jinja")]
 use std::ops::Range;
 use std::path::Path;
 
 use gguf_rs_lite::Gguf;
 use gleed::conversation::{ConversationError, Entry, Script};
-#[cfg(feature = "jinja")]
 use gleed::conversation::{Put, Template};
-#[cfg(feature = "jinja")]
 use gleed::host::{ChatTemplate, RenderOptions, TemplateError};
 use gleed::token::Tokenizer;
 use gleed::tools::{ThoughtMarks, Tools};
@@ -24,7 +20,6 @@ pub struct Style<'t> {
     pub script: Script<'t>,
     /// The template that the format was recognised by.
     source: Option<String>,
-    #[cfg(feature = "jinja")]
     jinja: Option<&'t Jinja<'t>>,
 }
 
@@ -99,10 +94,7 @@ impl<'t> Style<'t> {
 
     fn new(script: Script<'t>, source: Option<&str>) -> Self {
         let source = source.map(str::to_owned);
-        #[cfg(feature = "jinja")]
-        return Self { script, source, jinja: None };
-        #[cfg(not(feature = "jinja"))]
-        Self { script, source }
+        Self { script, source, jinja: None }
     }
 
     /// Offers the tools of a list in JSON to the model.
@@ -147,7 +139,6 @@ impl<'t> Style<'t> {
     }
 
     /// The format that the template means, if it writes the same, else the template itself.
-    #[cfg(feature = "jinja")]
     fn of_template(source: &str, tokenizer: &'t Tokenizer<'t, 't>, jinja: bool) -> Result<Self> {
         let template = ChatTemplate::for_tokenizer(source, tokenizer)?;
         match TurnFormat::of_template(source).filter(|format| !jinja && template.agrees_with(format)) {
@@ -157,18 +148,6 @@ impl<'t> Style<'t> {
                 let jinja: &Jinja<'_> = Box::leak(Box::new(Jinja { template, tokenizer, error: RefCell::default() }));
                 let script = Script { template: Some(jinja), ..Script::new(None, tokenizer) };
                 Ok(Self { script, source: Some(source.to_owned()), jinja: Some(jinja) })
-            }
-        }
-    }
-
-    #[cfg(not(feature = "jinja"))]
-    fn of_template(source: &str, tokenizer: &'t Tokenizer<'t, 't>, jinja: bool) -> Result<Self> {
-        match TurnFormat::of_template(source) {
-            _ if jinja => Err("--jinja needs a program that is built with --features jinja".into()),
-            Some(format) => Ok(Self::of_format(format, tokenizer, source)),
-            None => {
-                eprintln!("the chat template is none of the known ones (built with --features jinja it can be used)");
-                Ok(Self::new(Script::new(None, tokenizer), None))
             }
         }
     }
@@ -194,7 +173,6 @@ impl<'t> Style<'t> {
 
     /// What the user is told of an error.
     pub fn explain(&self, error: ConversationError) -> Box<dyn Error> {
-        #[cfg(feature = "jinja")]
         if let Some(error) = self.jinja.and_then(|jinja| jinja.error.take()) {
             return error.into();
         }
@@ -241,7 +219,6 @@ impl<'t> Style<'t> {
 }
 
 /// A template that may write anything: the whole conversation each time.
-#[cfg(feature = "jinja")]
 #[derive(Debug)]
 struct Jinja<'t> {
     template: ChatTemplate,
@@ -250,7 +227,6 @@ struct Jinja<'t> {
     error: RefCell<Option<TemplateError>>,
 }
 
-#[cfg(feature = "jinja")]
 impl Template for Jinja<'_> {
     fn write(
         &self,

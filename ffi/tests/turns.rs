@@ -5,7 +5,6 @@ mod common;
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-use common::gguf_writer::GgufWriter;
 use common::variants::{demo, rename, split};
 use common::{Memory, manifest};
 use gleed::token::Tokenizer;
@@ -13,6 +12,7 @@ use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::*;
+use gleed_testing::gguf_writer::GgufWriter;
 
 /// A model and its tokenizer, opened through C.
 struct Opened {

@@ -4,13 +4,13 @@ mod common;
 
 use std::time::Duration;
 
-use common::makers::Memory;
-use common::makers::random::Rng;
-use common::makers::synthetic::{Architecture, SyntheticModel};
 use gleed::sample::{Sampler, SamplerParams};
 use gleed::tensor::Dtype;
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_gpu::{DevicePlan, GpuDevice};
+use gleed_testing::Memory;
+use gleed_testing::random::Rng;
+use gleed_testing::synthetic::{Architecture, SyntheticModel};
 
 fn of_engine() -> Limits {
     Limits { sequences: 2, context: 128, rows: 24, logit_rows: 2, ..Limits::default() }

@@ -6,15 +6,15 @@ mod models;
 #[path = "engine/recurrent.rs"]
 mod recurrent;
 
-use common::makers::Memory;
-use common::makers::random::Rng;
-use common::makers::synthetic::{Architecture, SyntheticModel};
 use gleed::kernels::Level;
 use gleed::num::Xxh64;
 use gleed::sample::{Sampler, SamplerParams, argmax};
 use gleed::tensor::Dtype;
 use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 use gleed_gpu::{DevicePlan, Gpu, GpuDevice, Kernel, Weights};
+use gleed_testing::Memory;
+use gleed_testing::random::Rng;
+use gleed_testing::synthetic::{Architecture, SyntheticModel};
 
 /// Everything that a host sees of a run.
 type Log = Vec<(usize, u64)>;

@@ -3,9 +3,9 @@
 mod common;
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use common::makers::random::Rng;
 use gleed::num;
 use gleed_gpu::{Hardware, composed};
+use gleed_testing::random::Rng;
 use half::f16;
 
 const COUNT: usize = 1 << 19;

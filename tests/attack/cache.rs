@@ -7,8 +7,8 @@ use gleed::kernels::{
 };
 use gleed::mem::Matrix;
 
-use crate::common::random::Rng;
 use crate::{all_same, any, cases, finite, levels, random, row, tell};
+use common::random::Rng;
 
 /// Words of the keys and the values of a block.
 #[derive(Clone, PartialEq)]

@@ -5,9 +5,6 @@
 //! 3,000 if it is not set. `GLEED_SEED` decides which cases (0), so that a long run does not repeat the last one. `GLEED_FORMATS`
 //! names the formats of the tests of products, with commas between them; all if it is not set. `scripts/campaign.sh` sets the first two.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod cache;
 mod products;
 mod rows;

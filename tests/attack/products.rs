@@ -4,9 +4,9 @@ use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::quant::{form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
-use crate::common::random::Rng;
-use crate::common::scales::set_scales;
 use crate::{all_same, cases, finite, levels, random, tell};
+use common::random::Rng;
+use common::scales::set_scales;
 
 /// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take together.
 const FAMILIES: [(&str, usize, usize); 3] =

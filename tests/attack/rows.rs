@@ -3,9 +3,9 @@
 use gleed::kernels::{Activation, Combine, Convolution, Level, Norm, NormKind, Update};
 use gleed::quant::{Form, row_words};
 
-use crate::common::random::Rng;
-use crate::common::synthetic::encode_f32;
 use crate::{all_same, any, cases, finite, levels, random, row, tell};
+use common::random::Rng;
+use common::synthetic::encode_f32;
 
 /// Runs a kernel at all levels until enough outputs were compared. `make` gets a length, and gives what a level computes.
 fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(&mut Rng, usize) -> K) {

@@ -3,8 +3,8 @@
 
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, Plan, Pooling};
 
-use crate::common::Memory;
-use crate::common::synthetic::{Architecture, SyntheticModel};
+use common::Memory;
+use common::synthetic::{Architecture, SyntheticModel};
 use gleed::kernels::Level;
 
 const TOKENS: usize = 7;

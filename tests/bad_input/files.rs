@@ -7,10 +7,10 @@ use gleed::Model;
 use gleed::model::ModelError;
 use proptest::prelude::*;
 
-use crate::common::gguf_writer::GgufWriter;
-use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
 use crate::{name, refused, refused_gguf, tiny, tiny_qwen3, try_all};
+use common::gguf_writer::GgufWriter;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
 
 #[test]
 fn the_tiny_models_are_good() {

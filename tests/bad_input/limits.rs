@@ -5,8 +5,8 @@ use gleed::mem::MemoryError;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
 use proptest::prelude::*;
 
-use crate::common::Memory;
 use crate::tiny;
+use common::Memory;
 
 #[test]
 fn limits_out_of_range() {

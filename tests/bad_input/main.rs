@@ -2,8 +2,6 @@
 //! and the engine afterwards as if the call had not been made.
 
 mod calls;
-#[path = "../common/mod.rs"]
-mod common;
 mod files;
 mod limits;
 mod metadata;

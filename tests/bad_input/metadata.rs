@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use gleed::Model;
 use gleed::model::ModelError;
 
-use crate::common::gguf_writer::{GgufWriter, Meta};
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{name, refused, tiny, tiny_qwen3, try_all};
+use common::gguf_writer::{GgufWriter, Meta};
+use common::synthetic::{Architecture, SyntheticModel};
 
 #[test]
 fn keys() {

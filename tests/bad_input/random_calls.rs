@@ -3,10 +3,10 @@
 use gleed::{Engine, KvKind, Limits, Logits, Model, Plan, SeqId, Step};
 use proptest::prelude::*;
 
-use crate::common::Memory;
-use crate::common::playback::hash;
-use crate::common::random::Rng;
 use crate::tiny;
+use common::Memory;
+use common::playback::hash;
+use common::random::Rng;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]

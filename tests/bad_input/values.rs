@@ -3,9 +3,9 @@
 use gleed::tensor::Dtype;
 use gleed::{Engine, EngineError, KvType, Limits, Logits, Model, Plan};
 
-use crate::common::Memory;
-use crate::common::synthetic::SyntheticModel;
 use crate::{small_limits, tiny, tiny_qwen3, unharmed};
+use common::Memory;
+use common::synthetic::SyntheticModel;
 
 /// A model in which one token's embedding is not finite: only sequences with this token fail.
 #[test]

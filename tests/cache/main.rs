@@ -1,8 +1,6 @@
 //! The cache alone, without a model: rows in and out, errors that change nothing, and reference counts
 //! under random calls.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod contents;
 mod import;
 mod policy;

@@ -8,9 +8,9 @@ use gleed::cache::{
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType};
 
-use crate::common::Memory;
-use crate::common::random::Rng;
 use crate::{LAYERS, append, append_rows, assert_holds, geometry, row, see, set_prefill};
+use common::Memory;
+use common::random::Rng;
 
 fn with_policy<R>(
     geometry: KvGeometry,

@@ -3,9 +3,6 @@
 
 mod books;
 mod calls;
-#[path = "../common/mod.rs"]
-mod common;
-
 use common::Memory;
 use common::random::Rng;
 use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId, Visibility};

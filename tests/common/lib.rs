@@ -1,8 +1,7 @@
 //! What the integration tests share: where the data is, how wrong a vector is, models made in the
 //! test, and an independent reference.
 //!
-//! Every test file says `mod common;` and uses a part of it, hence the `dead_code` below.
-#![allow(dead_code, unreachable_pub, missing_debug_implementations)]
+//! Tests call this crate `common`. It is one of its own because some forty tests use it: it is compiled once.
 
 pub mod elements;
 pub mod encoder;
@@ -14,6 +13,7 @@ pub mod reference;
 pub mod scales;
 pub mod spm;
 pub mod synthetic;
+pub mod templates;
 
 use std::path::{Path, PathBuf};
 
@@ -35,10 +35,14 @@ pub fn shared_file(path: &str) -> Option<Vec<u8>> {
 /// Tells `tests/zz_skipped.rs`, which runs last.
 fn note_skipped(path: &str) {
     use std::io::Write;
-    let Some(folder) = option_env!("CARGO_TARGET_TMPDIR") else { return };
-    let list = std::fs::File::options().create(true).append(true).open(Path::new(folder).join("skipped-fixtures"));
+    let list = std::fs::File::options().create(true).append(true).open(skipped_list());
     // One write: other tests write at the same time.
     list.and_then(|mut list| list.write_all(format!("{path}\n").as_bytes())).unwrap();
+}
+
+/// The file with the paths that tests of this build have skipped, one a line: beside their programs.
+pub fn skipped_list() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("skipped-fixtures")
 }
 
 /// The bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from
@@ -54,14 +58,19 @@ pub fn fixture(path: &str) -> Option<Vec<u8>> {
 
 /// Where the committed copy of a fixture is, if it has one.
 pub fn committed(path: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data")).join(path)
+    root().join("tests/data").join(path)
+}
+
+/// The folder of the repository.
+pub fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 fn shared() -> Option<PathBuf> {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
+    let folder = root().join("../shared");
     let required = std::env::var("GLEED_REQUIRE_SHARED").is_ok_and(|value| value == "1");
     assert!(folder.is_dir() || !required, "GLEED_REQUIRE_SHARED is 1 and {} is not there", folder.display());
-    folder.is_dir().then(|| folder.to_path_buf())
+    folder.is_dir().then_some(folder)
 }
 
 fn read(path: &Path) -> Vec<u8> {

@@ -1,41 +1,41 @@
 //! Chat templates with what transformers renders of them (`tests/data/templates`).
 
-use std::path::Path;
-
 use gleed::turns::{Message, Role};
 use serde_json::Value;
 
-pub(crate) struct Templates {
+use super::root;
+
+pub struct Templates {
     data: Value,
 }
 
 /// A conversation and what a template makes of it.
-pub(crate) struct Case<'c> {
-    pub(crate) title: &'c str,
+pub struct Case<'c> {
+    pub title: &'c str,
     /// Everything that the template is given, as JSON in its original order.
-    pub(crate) json: &'c str,
+    pub json: &'c str,
     conversation: Value,
     /// `None`: the template refuses it.
-    pub(crate) expected: Option<&'c str>,
+    pub expected: Option<&'c str>,
 }
 
 fn file(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/templates").join(name);
+    let path = root().join("tests/data/templates").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 impl Templates {
-    pub(crate) fn read() -> Self {
+    pub fn read() -> Self {
         Self { data: serde_json::from_str(&file("expected.json")).unwrap() }
     }
 
     /// Name and source of each template.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, String)> {
+    pub fn all(&self) -> impl Iterator<Item = (&str, String)> {
         let names = self.data["expected"].as_object().unwrap().keys();
         names.map(|name| (name.as_str(), file(&format!("{name}.jinja"))))
     }
 
-    pub(crate) fn cases<'c>(&'c self, template: &str) -> impl Iterator<Item = Case<'c>> {
+    pub fn cases<'c>(&'c self, template: &str) -> impl Iterator<Item = Case<'c>> {
         let expected = &self.data["expected"][template];
         let conversations = self.data["conversations"].as_object().unwrap().iter();
         conversations.map(|(title, json)| {
@@ -47,12 +47,12 @@ impl Templates {
 }
 
 impl Case<'_> {
-    pub(crate) fn reply(&self) -> bool {
+    pub fn reply(&self) -> bool {
         self.conversation["add_generation_prompt"].as_bool().unwrap()
     }
 
     /// The messages, if they and nothing else make the conversation.
-    pub(crate) fn messages(&self) -> Option<Vec<Message<'_>>> {
+    pub fn messages(&self) -> Option<Vec<Message<'_>>> {
         let messages = self.conversation["messages"].as_array().unwrap();
         let is_plain = self.conversation.as_object().unwrap().len() == 2;
         is_plain

@@ -4,8 +4,8 @@ use gleed::conversation::{Conversation, Keep, Script};
 use gleed::host::AlignedBytes;
 use gleed::turns::{Role, TurnFormat};
 
-use super::common::random::Rng;
 use super::{CONTEXT, SMALL, Said, with_host};
+use common::random::Rng;
 
 /// What comes before the first message of the user, the first and the last turns stay; between them whole turns are left out, the fewest
 /// that leave the target, and then no more until the context is full again.

@@ -1,7 +1,5 @@
 //! Conversations: what the sequence has after every change of the list of messages, and what was read for it.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod full;
 mod models;
 mod saved;

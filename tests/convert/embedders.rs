@@ -4,16 +4,16 @@ use gguf_rs_lite::Gguf;
 use gleed::{Engine, KvType, Limits, Model, Plan, Pooling};
 use serde_json::{Value as Json, json};
 
-use crate::common::encoder::{VOCAB, encoder, encoder_of_code};
-use crate::common::fixtures::{ids, parse_json};
-use crate::common::gguf_writer::{GgufWriter, Meta, Tensor};
-use crate::common::synthetic::{Architecture, SyntheticModel};
-use crate::common::{Memory, committed, rel_l2};
 use crate::families::{self, Stored};
 use crate::more::assert_same;
 use crate::more_encoders::{folder, without_pooling};
 use crate::refused::refused;
 use crate::{converted, scratch, write_json};
+use common::encoder::{VOCAB, encoder, encoder_of_code};
+use common::fixtures::{ids, parse_json};
+use common::gguf_writer::{GgufWriter, Meta, Tensor};
+use common::synthetic::{Architecture, SyntheticModel};
+use common::{Memory, committed, rel_l2};
 
 /// The vectors of transformers, with the matrices behind the pooling.
 #[test]

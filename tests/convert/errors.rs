@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gleed::tensor::Dtype;
 
-use crate::common::random::Rng;
 use crate::quantize::{needs_importance, quantize};
+use common::random::Rng;
 
 /// The mean squared errors of llama.cpp's quantizers on what [`elements`] makes, rounded down: measured with
 /// `ggml_quantize_chunk` and no importance matrix (ggml 0.25.3, x86-64), the last three with llama.cpp's Python package gguf 0.19.0. With `GLEED_WRITE_ELEMENTS=FOLDER` the elements

@@ -8,10 +8,10 @@ use gleed::Model;
 use gleed::tensor::Dtype;
 use serde_json::{Value as Json, json};
 
-use crate::common::gguf_writer::{GgufWriter, Tensor};
-use crate::common::random::Rng;
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{convert, converted, scratch, write_json};
+use common::gguf_writer::{GgufWriter, Tensor};
+use common::random::Rng;
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// Names, types, shapes and bytes.
 pub(crate) type Stored = BTreeMap<String, (&'static str, Vec<u64>, Vec<u8>)>;

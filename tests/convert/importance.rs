@@ -6,12 +6,12 @@ use gguf_rs_lite::{Gguf, TensorInfo};
 use gleed::Model;
 use gleed::tensor::Dtype;
 
-use crate::common::gguf_writer::GgufWriter;
-use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
 use crate::quantize::quantize;
 use crate::refused::refused;
 use crate::{convert, converted, scratch};
+use common::gguf_writer::GgufWriter;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
 
 /// Of a matrix: its name, the number of its experts, and the importance of the columns of all of them.
 type Entry = (String, usize, Vec<f32>);

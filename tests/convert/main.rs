@@ -1,7 +1,5 @@
 //! `convert`, run as a user runs it: Hugging Face folders, llama2.c models and GGUF files become GGUF files.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod embedders;
 mod errors;
 mod families;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::common::fixtures::parse_json;
-use crate::common::{Memory, committed};
 use crate::{converted, scratch};
+use common::fixtures::parse_json;
+use common::{Memory, committed};
 use gguf_rs_lite::Gguf;
 use gleed::{Engine, KvType, Limits, Model, Plan};
 

@@ -4,11 +4,11 @@ use gguf_rs_lite::Gguf;
 use gleed::Model;
 use serde_json::{Value as Json, json};
 
-use crate::common::gguf_writer::{GgufWriter, Tensor};
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::converted;
 use crate::families::{Stored, each, folder};
 use crate::newer::halves;
+use common::gguf_writer::{GgufWriter, Tensor};
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// What a tensor is called in a folder, without what is before the layer and without "weight".
 fn name_of(architecture: Architecture, name: &str) -> String {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use gguf_rs_lite::Gguf;
 use serde_json::{Value as Json, json};
 
-use crate::common::encoder::{VOCAB, encoder};
-use crate::common::gguf_writer::{GgufWriter, Tensor};
 use crate::families::Stored;
 use crate::more::assert_same;
 use crate::{converted, scratch, write_json};
+use common::encoder::{VOCAB, encoder};
+use common::gguf_writer::{GgufWriter, Tensor};
 
 /// The widths of `encoder`, of 3 heads.
 const HIDDEN: usize = 24;

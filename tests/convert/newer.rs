@@ -7,9 +7,9 @@ use gguf_rs_lite::Gguf;
 use gleed::Model;
 use serde_json::{Value as Json, json};
 
-use crate::common::gguf_writer::{GgufWriter, Tensor};
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{committed, converted, greedy, scratch, write_json};
+use common::gguf_writer::{GgufWriter, Tensor};
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// What a tensor of a layer is called in a folder, for each architecture that has other names than the usual ones.
 fn name_of(architecture: Architecture, name: &str) -> String {

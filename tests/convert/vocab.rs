@@ -6,9 +6,9 @@ use gguf_rs_lite::Gguf;
 use gleed::token::{EncodeOptions, Tokenizer};
 use serde_json::{Value as Json, json};
 
-use crate::common::fixtures::ids;
-use crate::common::{Memory, shared_file};
 use crate::{convert, converted, folder, greedy, scratch};
+use common::fixtures::ids;
+use common::{Memory, shared_file};
 
 fn encode(file: &[u8], text: &str, add_special: bool) -> Vec<u32> {
     let gguf = Gguf::parse(file).unwrap();
@@ -195,7 +195,7 @@ fn llama2c(vocab: &[(String, f32, u8)]) -> (Vec<u8>, Vec<u8>) {
     let (hidden, ffn, layers, heads, kv_heads, context) = (16_usize, 24_usize, 2_usize, 4_usize, 2_usize, 32_usize);
     let sizes = [hidden, ffn, layers, heads, kv_heads, vocab.len(), context];
     let mut model: Vec<u8> = sizes.iter().flat_map(|&size| (size as i32).to_le_bytes()).collect();
-    let mut rng = crate::common::random::Rng::new(5);
+    let mut rng = common::random::Rng::new(5);
     let matrices = hidden * hidden * 2 + 2 * hidden * (hidden / heads * kv_heads) + 3 * hidden * ffn + 2 * hidden;
     let floats = vocab.len() * hidden + layers * matrices + hidden + context * (hidden / heads);
     model.extend((0..floats).flat_map(|_| (0.3 * rng.normal()).to_le_bytes()));

@@ -5,11 +5,11 @@ use gleed::num::Xxh64;
 use gleed::sample::{SampleError, Sampler, SamplerParams, argmax};
 use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId, Window};
 
-use crate::common::Memory;
-use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
 use crate::scalar::ScalarDevice;
 use crate::{DEVICES, Log, hash, limits, models, same, snapshot};
+use common::Memory;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
 
 /// A device that leaves the choice to the host, and one that chooses.
 const CHOOSERS: [fn(&mut ScalarDevice<'_>); 3] =

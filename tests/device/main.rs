@@ -1,7 +1,5 @@
 //! The boundary to another machine: an engine with a device has the bits of one on the CPU, whatever the host does.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod greedy;
 mod math;
 mod scalar;

@@ -4,11 +4,11 @@ use gleed::cache::CacheError;
 use gleed::engine::PlanError;
 use gleed::{Budget, Engine, EngineError, KvKind, Limits, Logits, Model, Plan, Progress, Step};
 
-use crate::common::Memory;
-use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
 use crate::scalar::ScalarDevice;
 use crate::{DEVICES, Log, hash, limits, models, run, same, snapshot};
+use common::Memory;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
 
 /// A step submits at most once, and a budget that is too small for a step of the program is saved.
 #[test]

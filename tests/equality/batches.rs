@@ -4,8 +4,8 @@ use gleed::cache::LayerGroups;
 use gleed::kernels::Level;
 use gleed::{KvKind, Limits};
 
-use crate::common::playback::{Stage, hash};
 use crate::{BUDGETS, crowd, family, float_models, limits, models, tokens, with_each};
+use common::playback::{Stage, hash};
 
 #[test]
 fn kinds_and_chunks() {

@@ -7,9 +7,9 @@ use std::thread;
 use gleed::par::{Parallel, Serial};
 use gleed::{KvKind, KvType, Limits, Model};
 
-use crate::common::playback::{Plain, Player, Stage};
 use crate::threads::Body;
 use crate::{limits, models, tokens};
+use common::playback::{Plain, Player, Stage};
 
 /// Flush-to-zero, denormals-are-zero, and rounding toward zero, down, or up.
 const HOSTILE: [u32; 3] = [0x1f80 | 0x8040 | 0x6000, 0x1f80 | 0x8040 | 0x2000, 0x1f80 | 0x8040 | 0x4000];

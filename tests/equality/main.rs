@@ -5,8 +5,6 @@
 //! Every row of logits of every run is compared, as bits, with the row that one plain prefill gives.
 
 mod batches;
-#[path = "../common/mod.rs"]
-mod common;
 #[cfg(target_arch = "x86_64")]
 mod environment;
 mod random_calls;

@@ -3,9 +3,9 @@
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::{EngineError, KvKind, Limits};
 
-use crate::common::playback::{Player, Stage};
-use crate::common::random::Rng;
 use crate::{BUDGETS, float_models, limits, with_each};
+use common::playback::{Player, Stage};
+use common::random::Rng;
 
 /// Random calls, with random budgets, on all kinds of cache, with one and two layer groups.
 #[test]

@@ -2,8 +2,8 @@
 
 use gleed::KvKind;
 
-use crate::common::playback::Stage;
 use crate::{family, float_models, limits, tokens, with_each};
+use common::playback::Stage;
 
 #[test]
 fn forks() {

@@ -7,8 +7,8 @@ use gleed::host::ThreadPool;
 use gleed::par::{Parallel, Serial};
 use gleed::{EngineError, KvKind, KvType, Limits, Logits, Model};
 
-use crate::common::playback::{Plain, Stage};
 use crate::{family, limits, models, tokens, with_each};
+use common::playback::{Plain, Stage};
 
 #[test]
 fn threads_of_a_pool() {

@@ -1,7 +1,7 @@
 //! `chat`: conversations in a pipe.
 
-use crate::common::gguf_writer::{GgufWriter, Meta};
 use crate::{greedy_story, refused, run_with_input, scratch, scratch_with};
+use common::gguf_writer::{GgufWriter, Meta};
 
 #[test]
 fn chat_in_a_pipe() {
@@ -64,12 +64,6 @@ fn chat_by_a_template() {
     let template = scratch_with("chat.jinja", template.as_bytes());
     let flags = ["--temp", "0", "-n", "12", "--template", &template];
     let chat = |input: &[u8]| run_with_input("chat", &flags, input);
-    if !cfg!(feature = "jinja") {
-        let out = chat(b"Once upon a time\n");
-        assert!(out.err.contains("built with --features jinja"), "{}", out.err);
-        assert!(out.ok().starts_with(&text));
-        return;
-    }
     let file = scratch("chat_by_a_template.gleed");
     let file = file.to_str().unwrap();
     let input = format!("Once upon a time\nThe end.\n/save {file}\n/fork\nOnce</s>\n/load {file}\nOnce</s>\n");
@@ -164,7 +158,7 @@ fn generate_with_tools() {
     let flags = ["--model", &model, "--template", "qwen3", "--temp", "0", "--json", file.to_str().unwrap(), "Roll."];
     let told = |more: &[&str]| {
         let out = crate::run("generate", &[&flags, more].concat()).ok();
-        (out, crate::common::fixtures::parse_json(&std::fs::read(&file).unwrap()))
+        (out, common::fixtures::parse_json(&std::fs::read(&file).unwrap()))
     };
     let (out, json) = told(&["--tools", "builtin"]);
     assert_eq!(out, format!("Hm. <tool_call>{call}</tool_call>\n[dice {{\"count\": 2, \"sides\": 6}}]\n"));

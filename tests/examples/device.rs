@@ -2,9 +2,9 @@
 
 use gleed::tensor::Dtype;
 
-use crate::common::fixtures::parse_json;
-use crate::common::synthetic::SyntheticModel;
 use crate::{Run, run, run_with_input, scratch};
+use common::fixtures::parse_json;
+use common::synthetic::SyntheticModel;
 
 const BUILT_WITHOUT: &str = "this program was built without it";
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gleed::{Limits, Model, Plan};
 use serde_json::Value;
 
-use crate::common::fixtures::parse_json;
 use crate::{DEMO, refused, run, run_with_input, scratch};
+use common::fixtures::parse_json;
 
 /// Microseconds. Times are whole nanoseconds.
 const ROUNDING: f64 = 1e-4;

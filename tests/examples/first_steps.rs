@@ -3,8 +3,8 @@
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Model, Plan};
 
-use crate::common::Memory;
 use crate::{encode, run, scratch};
+use common::Memory;
 
 #[test]
 fn hello_tells_a_story() {

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use crate::common::fixtures::{ids, parse_json};
-use crate::common::shared_file;
-use crate::common::synthetic::{Architecture, predictor};
 use crate::{greedy_story, refused, run, run_with_input, scratch, scratch_with, shared_path, start};
+use common::fixtures::{ids, parse_json};
+use common::shared_file;
+use common::synthetic::{Architecture, predictor};
 
 #[test]
 fn generate_gives_what_the_library_gives() {

@@ -3,9 +3,9 @@
 use gleed::par::Parallel;
 use gleed::{Engine, EngineError, KvType, Limits, Model, Plan};
 
-use crate::common::Memory;
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{DEMO, refused, run, scratch, scratch_with, unknown_architecture};
+use common::Memory;
+use common::synthetic::{Architecture, SyntheticModel};
 
 #[test]
 fn inspect_shows_all_of_a_model() {

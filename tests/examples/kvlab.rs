@@ -2,8 +2,8 @@
 
 use gleed::KvType;
 
-use crate::common::fixtures::parse_json;
 use crate::{run, scratch};
+use common::fixtures::parse_json;
 
 #[test]
 fn kvlab_curve() {

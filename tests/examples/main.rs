@@ -2,8 +2,6 @@
 //! `cargo build --examples` does.
 
 mod chat;
-#[path = "../common/mod.rs"]
-mod common;
 #[cfg(feature = "grammar")]
 mod constrain;
 mod device;

@@ -4,9 +4,9 @@ use gleed::Model;
 use gleed::num::Xxh64;
 use gleed::token::Tokenizer;
 
-use crate::common::Memory;
-use crate::common::fixtures::parse_json;
 use crate::{DEMO, encode, library_logits, run, scratch, scratch_with};
+use common::Memory;
+use common::fixtures::parse_json;
 
 #[test]
 fn perplexity_is_that_of_the_logits() {

@@ -1,7 +1,7 @@
 //! `tokenize`: text to ids and back.
 
-use crate::common::fixtures::parse_json;
 use crate::{run, run_with_input, shared_path};
+use common::fixtures::parse_json;
 
 #[test]
 fn tokenize_both_ways() {

@@ -1,8 +1,8 @@
 //! Models whose files have numbers that are hard for a machine that flushes.
 
-use crate::common::gguf_writer::GgufWriter;
 use crate::numbers::{bytes, hard, power};
 use crate::random::Rng;
+use common::gguf_writer::GgufWriter;
 
 /// What becomes of a model's F32 numbers.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,6 @@
 //! and the fixtures with logits of other engines.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
-#[path = "../common/mod.rs"]
-mod common;
 #[path = "../flush/compare.rs"]
 mod compare;
 #[path = "../flush/environment.rs"]

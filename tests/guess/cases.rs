@@ -12,12 +12,12 @@ use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, Window};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::common::Memory;
-use super::common::random::Rng;
-use super::common::synthetic::predictor::{self, Own};
-use super::common::synthetic::{Architecture, SyntheticModel};
 use super::play::{Chooser, MATCHER, Ruled, Rules, Story, leaked, play};
 use super::sources::{Known, Slow};
+use common::Memory;
+use common::random::Rng;
+use common::synthetic::predictor::{self, Own};
+use common::synthetic::{Architecture, SyntheticModel};
 
 const VOCAB: usize = 320;
 

@@ -6,12 +6,12 @@ use gleed::guess::{Counts, Draft, Guess, Guessing, NGrams, NextN, Off};
 use gleed::sample::argmax;
 use gleed::{Budget, Deadline, Engine, Limits, SeqId, Step};
 
-use super::common::Memory;
-use super::common::random::Rng;
-use super::common::synthetic::predictor::{self, Own};
-use super::common::synthetic::{Architecture, SyntheticModel};
 use super::sources::Known;
 use super::{plain, with_engine};
+use common::Memory;
+use common::random::Rng;
+use common::synthetic::predictor::{self, Own};
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// A batch: the guesses in it, and how many were right.
 type Batch = (usize, usize);

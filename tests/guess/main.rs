@@ -1,8 +1,6 @@
 //! Guesses: whatever is guessed, the text, the logits and the generator are those of decoding token by token.
 
 mod cases;
-#[path = "../common/mod.rs"]
-mod common;
 mod frames;
 mod nextn;
 mod play;

@@ -5,11 +5,11 @@ use gleed::model::ModelError;
 use gleed::sample::argmax;
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step};
 
-use super::common::Memory;
-use super::common::gguf_writer::GgufWriter;
-use super::common::reference::Reference;
-use super::common::synthetic::predictor::{LAYER, Own, file};
-use super::common::synthetic::{Architecture, SyntheticModel, encode_f32};
+use common::Memory;
+use common::gguf_writer::GgufWriter;
+use common::reference::Reference;
+use common::synthetic::predictor::{LAYER, Own, file};
+use common::synthetic::{Architecture, SyntheticModel, encode_f32};
 
 /// The architectures whose layer can be computed.
 const FAMILIES: [Architecture; 3] = [Architecture::Qwen35, Architecture::Qwen35Moe, Architecture::Glm4Moe];

@@ -6,9 +6,9 @@ use gleed::sample::{Sampler, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, EngineError, Limits, Logits, Model, Plan, SeqId, Step};
 
-use super::common::Memory;
-use super::common::playback::hash;
-use super::common::random::Rng;
+use common::Memory;
+use common::playback::hash;
+use common::random::Rng;
 
 pub(crate) const MATCHER: MatcherLimits = MatcherLimits { items: 64, nodes: 64, depth: 16, past: 0 };
 

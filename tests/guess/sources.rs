@@ -3,7 +3,7 @@
 use gleed::guess::{Guess, GuessError, Text};
 use gleed::{Budget, Engine, SeqId};
 
-use super::common::random::Rng;
+use common::random::Rng;
 
 /// Knows the text.
 pub(crate) struct Known {

@@ -5,10 +5,10 @@ use gleed::kernels::Window;
 use gleed::{EngineError, KvElement, KvKind, KvType, Limits, Model};
 use xxhash_rust::xxh64::xxh64;
 
-use crate::common::playback::Stage;
-use crate::common::random::Rng;
-use crate::common::synthetic::SyntheticModel;
 use crate::{delta, each_limits, each_refused, limits, refusal, seal, snapshot_of, tiny, tokens};
+use common::playback::Stage;
+use common::random::Rng;
+use common::synthetic::SyntheticModel;
 
 #[test]
 fn cut_off_anywhere() {

@@ -3,8 +3,8 @@
 use gleed::cache::{CacheError, SnapshotError};
 use gleed::{EngineError, KvKind, KvType, Model, SeqId};
 
-use crate::common::playback::{Plain, Player, Stage};
 use crate::{VOCAB, delta, each_limits, each_refused, limits, refusal, seal, snapshot, snapshot_of, tiny, tokens};
+use common::playback::{Plain, Player, Stage};
 
 /// A character that continues a shared prompt, written as a delta and read in another engine: its logits are those of
 /// a plain prefill, and it shares the prompt's blocks.

@@ -8,7 +8,7 @@ use gleed::{KvElement, KvKind, KvType};
 use half::f16;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::common::{Memory, elements};
+use common::{Memory, elements};
 
 #[test]
 fn the_format_is_the_documented_one() {

@@ -2,8 +2,6 @@
 //! the host's callbacks or with the room is refused by name and changes nothing.
 
 mod bytes;
-#[path = "../common/mod.rs"]
-mod common;
 mod deltas;
 mod format;
 mod host;

@@ -3,8 +3,8 @@
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::{EngineError, KvKind, KvType, Limits, Model, SeqId};
 
-use crate::common::playback::{Plain, Stage};
 use crate::{delta, each_limits, each_refused, limits, see, snapshot_of, tiny, tokens};
+use common::playback::{Plain, Stage};
 
 #[test]
 fn a_pool_with_any_number_of_free_blocks() {

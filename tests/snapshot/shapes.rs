@@ -7,10 +7,10 @@ use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed::{KvKind, KvType, Model, SeqId};
 
-use crate::common::Memory;
-use crate::common::playback::{Plain, Stage};
-use crate::common::synthetic::SyntheticModel;
 use crate::{VOCAB, delta, each_limits, refusal, snapshot, snapshot_of, tokens};
+use common::Memory;
+use common::playback::{Plain, Stage};
+use common::synthetic::SyntheticModel;
 
 /// Five layers in two groups; heads and their sizes differ.
 const SHAPES: [KvShape; 2] = [KvShape { heads: 2, head_dim: 3 }, KvShape { heads: 1, head_dim: 5 }];

@@ -5,9 +5,6 @@
 //! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is used, and the
 //! files are as large as they may be; at the end the resident memory of the process has not grown.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod memory;
 mod oracle;
 mod traffic;

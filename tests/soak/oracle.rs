@@ -5,7 +5,7 @@ use gleed::model::Adapter;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, Window};
 
 use crate::WINDOW;
-use crate::common::Memory;
+use common::Memory;
 
 pub(crate) struct Oracle {
     memory: Memory,

@@ -9,9 +9,9 @@ use gleed::cache::SnapshotOptions;
 use gleed::model::Adapter;
 use gleed::{Budget, Deadline, Engine, EngineError, KvType, Logits, Model, Plan, SeqId, Step, Window};
 
-use crate::common::random::Rng;
 use crate::oracle::Oracle;
 use crate::{CONTEXT, VOCAB};
+use common::random::Rng;
 
 /// Files of a round.
 const FILES: usize = 4;

@@ -7,9 +7,9 @@ use gleed::token::{EncodeOptions, Tokenizer};
 use gleed::tools::{CallFormat, ThoughtMarks};
 
 use super::Compiled;
-use super::common::random::Rng;
-use super::common::{Memory, shared_file};
 use super::masks::{allows, mask_of, text_of, with_tokens};
+use common::random::Rng;
+use common::{Memory, shared_file};
 
 const TOOLS: &[u8] = r#"[{"name": "weather", "description": "x", "parameters": {"type": "object", "properties": {
     "city": {"type": "string", "minLength": 1, "maxLength": 30}, "days": {"type": "integer", "minimum": 1, "maximum": 14},

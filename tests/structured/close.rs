@@ -3,9 +3,9 @@
 use gleed::grammar::{Escapes, Grammar, Limits, MatchError, Matcher, Options, Source, Vocabulary, Whitespace};
 
 use super::Compiled;
-use super::common::Memory;
-use super::common::random::Rng;
 use super::masks::{allows, mask_of, with_tokens};
+use common::Memory;
+use common::random::Rng;
 
 fn with(source: Source<'_>, options: &Options<'_>, run: impl FnOnce(&Grammar<'_>)) {
     let options = Options { close: true, ..*options };

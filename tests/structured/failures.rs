@@ -3,9 +3,9 @@
 use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 
-use super::common::Memory;
 use super::masks::{allows, mask_of};
 use super::{Compiled, check};
+use common::Memory;
 
 const COMPACT: Options<'static> = Options {
     whitespace: Whitespace::Compact,

@@ -6,7 +6,7 @@ use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Model, Plan};
 
 use super::Compiled;
-use super::common::{Memory, shared_file};
+use common::{Memory, shared_file};
 
 /// "Once upon a time".
 const PROMPT: [u32; 5] = [1, 414, 435, 261, 385];

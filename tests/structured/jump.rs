@@ -4,9 +4,9 @@ use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Options, Source, Toke
 use gleed::token::{EncodeOptions, Tokenizer};
 
 use super::Compiled;
-use super::common::random::Rng;
-use super::common::{Memory, shared_file};
 use super::masks::{allows, mask_of, text_of, with_tokens};
+use common::random::Rng;
+use common::{Memory, shared_file};
 
 const SCHEMAS: [&str; 6] = [
     r#"{"type":"object","properties":{"emotion":{"enum":["calm","happy","happily","afraid"]},"line":{"type":"string","maxLength":12},

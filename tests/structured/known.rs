@@ -4,9 +4,9 @@
 use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 
 use super::Compiled;
-use super::common::Memory;
-use super::common::random::Rng;
 use super::masks::{allows, mask_of, text_of};
+use common::Memory;
+use common::random::Rng;
 
 /// The first and the last characters of each length and with each of the first bytes that allow few others, and some between.
 const CHARS: &[char] = &[

@@ -157,7 +157,7 @@ fn any_bytes_have_an_answer() {
 x ::= "\u0041" <[7]> | """#,
         br"(?i)([^a-z]\d{2,4}|x+?)*\u{1f600}[\w-]?",
     ];
-    let mut random = crate::common::random::Rng::new(7);
+    let mut random = common::random::Rng::new(7);
     let (mut compiled, mut refused) = (0, 0);
     for round in 0..6000_u32 {
         let mut text = seeds[round as usize % seeds.len()].to_vec();

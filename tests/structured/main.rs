@@ -1,7 +1,5 @@
 //! Grammars and matchers: the language that a schema, a GBNF text or a regular expression has.
 
-#[path = "../common/mod.rs"]
-mod common;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;

@@ -4,9 +4,9 @@ use gguf_rs_lite::Gguf;
 use gleed::grammar::{Limits, Matcher, Options, Source, TokenTrie, TrieError, Vocabulary};
 use gleed::token::Tokenizer;
 
-use super::common::random::Rng;
-use super::common::{Memory, shared_file};
 use super::{Compiled, escapes, whitespace};
+use common::random::Rng;
+use common::{Memory, shared_file};
 
 /// A vocabulary and its trie.
 pub(super) fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'_>) -> T) -> T {

@@ -3,8 +3,8 @@
 use gleed::grammar::{Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary};
 
 use super::Compiled;
-use super::common::Memory;
 use super::masks::allows;
+use common::Memory;
 
 /// Bytes, some texts, two tokens without bytes (260, 261), and one that is too long (262).
 struct Texts;

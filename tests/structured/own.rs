@@ -231,7 +231,7 @@ fn forced_bytes_are_those_without_a_choice() {
     let options = Options { whitespace: Whitespace::Compact, ..Options::default() };
     super::Compiled::new(source, &options).unwrap().with(source, &options, |grammar| {
         let limits = gleed::grammar::Limits::default();
-        let mut memory = crate::common::Memory::new(gleed::grammar::Matcher::plan(limits).unwrap());
+        let mut memory = common::Memory::new(gleed::grammar::Matcher::plan(limits).unwrap());
         let mut matcher = gleed::grammar::Matcher::new(grammar, limits, memory.bytes()).unwrap();
         let mut forced = [0; 64];
         let count = matcher.forced(&mut forced).unwrap();

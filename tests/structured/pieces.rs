@@ -5,9 +5,9 @@ use gleed::grammar::{
 };
 use gleed::tools::CallFormat;
 
-use super::common::Memory;
 use super::lines;
 use super::raw_member::member;
+use common::Memory;
 
 /// The work of a unit, and the most that one may take: 30,448 is the most of all here.
 const UNIT: u64 = 4096;

@@ -4,12 +4,12 @@ use std::time::SystemTime;
 
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Source, TokenTrie, TrieBuild, TrieError, Vocabulary};
 
-use super::common::Memory;
-use super::common::random::Rng;
 use super::masks::{allows, mask_of, text_of};
 use super::pieces::made;
 use super::random_sources::{bounded, expression, gbnf, letter, options, schema, unanchored};
 use super::{Compiled, check};
+use common::Memory;
+use common::random::Rng;
 
 /// Small ones, so that they are met.
 fn limits(random: &mut Rng) -> Limits {

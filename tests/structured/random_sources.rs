@@ -2,7 +2,7 @@
 
 use gleed::grammar::{Escapes, Options, Whitespace};
 
-use super::common::random::Rng;
+use common::random::Rng;
 
 fn pick<'t>(random: &mut Rng, of: &[&'t str]) -> &'t str {
     of[random.below(of.len())]

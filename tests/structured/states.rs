@@ -3,8 +3,8 @@
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Options, Source, Vocabulary};
 
 use super::Compiled;
-use super::common::Memory;
-use super::common::random::Rng;
+use common::Memory;
+use common::random::Rng;
 
 /// The bytes of a snapshot: two matchers in the same state have the same.
 fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {

@@ -6,10 +6,10 @@ use gleed::grammar::{
 use gleed::tools::{CallFormat, Part, Reader, ThoughtMarks, Tools};
 
 use super::Compiled;
-use super::common::Memory;
-use super::common::random::Rng;
 use super::generated::without_signs;
 use super::masks::mask_of;
+use common::Memory;
+use common::random::Rng;
 
 const LISTS: &[&str] = &[
     r#"[{"name": "roll", "description": "Rolls dice", "parameters": {"type": "object",

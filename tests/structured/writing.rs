@@ -8,9 +8,9 @@ use gleed::writing::{Writing, WritingError};
 use gleed::{Engine, Limits, Logits, Model, Plan, Window};
 
 use super::Compiled;
-use super::common::Memory;
-use super::common::random::Rng;
 use super::masks::{mask_of, with_tokens};
+use common::Memory;
+use common::random::Rng;
 
 /// "Once upon a time".
 const PROMPT: [u32; 5] = [1, 414, 435, 261, 385];

@@ -5,10 +5,10 @@ use gleed::host::ThreadPool;
 use gleed::kernels::Level;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Window};
 
-use crate::common::playback::{Plain, Player, Stage};
-use crate::common::random::Rng;
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{WINDOWS, limits, small, tokens};
+use common::playback::{Plain, Player, Stage};
+use common::random::Rng;
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// All kinds of cache, chunks, instruction sets, threads and layer groups.
 #[test]

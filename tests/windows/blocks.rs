@@ -6,8 +6,8 @@ use gleed::mem::Arena;
 use gleed::{KvKind, KvType, Window};
 use proptest::prelude::*;
 
-use crate::common::Memory;
 use crate::sees;
+use common::Memory;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]

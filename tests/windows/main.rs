@@ -3,8 +3,6 @@
 
 mod bits;
 mod blocks;
-#[path = "../common/mod.rs"]
-mod common;
 mod masks;
 mod memory;
 

@@ -3,10 +3,10 @@
 use gleed::cache::LayerGroups;
 use gleed::{KvKind, KvType, Limits, Model, Plan, Window};
 
-use crate::common::reference::Reference;
-use crate::common::rel_l2;
-use crate::common::synthetic::{Architecture, SyntheticModel};
 use crate::{WINDOWS, limits, sees, small, tokens, with_engine};
+use common::reference::Reference;
+use common::rel_l2;
+use common::synthetic::{Architecture, SyntheticModel};
 
 #[test]
 fn a_window_is_a_mask() {

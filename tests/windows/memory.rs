@@ -3,8 +3,8 @@
 use gleed::cache::CacheError;
 use gleed::{EngineError, KvKind, Limits, Logits, Model, Plan, Window};
 
-use crate::common::synthetic::SyntheticModel;
 use crate::{WINDOWS, limits, small, tokens, with_engine};
+use common::synthetic::SyntheticModel;
 
 #[test]
 fn memory_does_not_grow() {

@@ -1,9 +1,6 @@
 //! The system's C and C++ compilers, and the library that programs are linked with.
 #![allow(dead_code)] // no test uses all of it
 
-#[path = "../../../tests/common/gguf_writer.rs"]
-#[allow(unreachable_pub)] // it is a part of other tests, too
-pub(crate) mod gguf_writer;
 pub(crate) mod variants;
 
 use std::ffi::OsStr;

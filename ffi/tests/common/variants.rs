@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gguf_rs_lite::{Gguf, Value};
 
-use super::gguf_writer::{GgufWriter, Meta};
 use super::{manifest, model_file};
+use gleed_testing::gguf_writer::{GgufWriter, Meta};
 
 /// The demo model's file, to be changed.
 pub(crate) fn demo() -> GgufWriter {

@@ -1,8 +1,6 @@
 //! A device for tests.
 #![allow(dead_code, unreachable_pub, missing_debug_implementations)]
 
-pub mod makers;
-
 use std::sync::OnceLock;
 
 use gleed_gpu::{Choice, Gpu, GpuError, Hardware, Kernel, Tested, selftest};

@@ -6,9 +6,9 @@ use gleed::{Engine, KvType, Limits, Model, Plan};
 use gleed_gpu::{DevicePlan, GpuError};
 
 use super::common;
-use super::common::makers::random::Rng;
-use super::common::makers::synthetic::{Architecture, SyntheticModel};
 use super::{Log, decode, hash, on_cpu, on_gpu};
+use gleed_testing::random::Rng;
+use gleed_testing::synthetic::{Architecture, SyntheticModel};
 
 fn limits() -> Limits {
     Limits { sequences: 1, context: 48, rows: 18, logit_rows: 1, kv_type: KvType::F16, ..super::limits() }

@@ -4,10 +4,10 @@ use gleed::tensor::Dtype;
 use gleed::{Engine, KvType, Limits, Model};
 
 use super::common;
-use super::common::makers::random::Rng;
-use super::common::makers::synthetic::{Architecture, SyntheticModel};
 use super::models::assert_alike;
 use super::{Log, decode, hash, on_cpu, on_gpu, story};
+use gleed_testing::random::Rng;
+use gleed_testing::synthetic::{Architecture, SyntheticModel};
 
 fn limits() -> Limits {
     Limits { sequences: 3, context: 64, checkpoints: 3, checkpoint_every: 16, kv_type: KvType::F16, ..super::limits() }
