@@ -22,7 +22,7 @@
 #define DO(call) CHECK((call) == GLEED_OK)
 
 static gleed_error error = {sizeof error, 0, 0, 0, 0, ""};
-static uint64_t model_memory[128];
+static uint64_t model_memory[128], other_memory[128];
 
 static uint8_t *read_file(const char *path, size_t *len)
 {
@@ -156,25 +156,23 @@ static gleed_engine *on_gpu(gleed_gpu *gpu, const gleed_model *model, const glee
 }
 
 /* A GPU that is there for one model and configuration only. */
-static void open_for(const gleed_model *model, const gleed_config *config, const gleed_gpu *all)
+static void open_for(const gleed_model *model, const gleed_model *other, const gleed_config *config, const gleed_gpu *all)
 {
     gleed_gpu_choice choice = {sizeof choice, GLEED_GPU_ANY, 1, 120000, 0};
     gleed_gpu_info info = {sizeof info, 0, 0, 0, 0, 0, "", ""}, whole = info, again = info;
-    gleed_config other = *config;
+    gleed_config wrong = *config;
     gleed_gpu *gpu = NULL;
     gleed_gpu_model *held = NULL;
     gleed_engine *engine = NULL;
     CHECK(gleed_gpu_open_for(&choice, NULL, config, &gpu, &error) == GLEED_E_NULL);
     CHECK(gleed_gpu_open_for(&choice, (const gleed_model *)all, config, &gpu, &error) == GLEED_E_OBJECT);
-    other.kv_kind = GLEED_KV_BASIC;
-    CHECK(gleed_gpu_open_for(&choice, model, &other, &gpu, &error) == GLEED_E_GPU_UNSUPPORTED && gpu == NULL);
+    wrong.kv_kind = GLEED_KV_BASIC;
+    CHECK(gleed_gpu_open_for(&choice, model, &wrong, &gpu, &error) == GLEED_E_GPU_UNSUPPORTED && gpu == NULL);
     DO(gleed_gpu_open_for(&choice, model, config, &gpu, &error));
     DO(gleed_gpu_describe(all, &whole, &error));
     DO(gleed_gpu_describe(gpu, &info, &error));
     CHECK(info.tested != 0 && info.tested != whole.tested);
-    other = *config;
-    other.kv_type = GLEED_KV_Q8_0;
-    CHECK(gleed_gpu_engine_init(gpu, model, &other, aligned(64, 64), 64, &engine, &held, &error) == GLEED_E_GPU_UNSUPPORTED);
+    CHECK(gleed_gpu_engine_init(gpu, other, config, aligned(64, 64), 64, &engine, &held, &error) == GLEED_E_GPU_UNSUPPORTED);
     CHECK(strstr(error.text, "lacks kernels") != NULL && engine == NULL && held == NULL);
     on_gpu(gpu, model, config, &held);
     DO(gleed_gpu_model_close(held, &error));
@@ -304,14 +302,14 @@ int main(int argc, char **argv)
 {
     gleed_config config = {0};
     gleed_gpu_info first = {sizeof first, 0, 0, 0, 0, 0, "", ""};
-    const gleed_model *model = NULL;
+    const gleed_model *model = NULL, *other = NULL;
     gleed_engine *here, *there;
     gleed_gpu_model *held = NULL;
     gleed_seq seqs[2];
     gleed_gpu *gpu;
     uint8_t *bytes;
     size_t len;
-    CHECK(argc == 2);
+    CHECK(argc == 3);
     bytes = read_file(argv[1], &len);
     if (adapters(&first) == 0) {
         fprintf(stderr, "there is no GPU\n");
@@ -319,13 +317,15 @@ int main(int argc, char **argv)
     }
     wrong_choices(&first);
     DO(gleed_model_open(bytes, len, model_memory, sizeof model_memory, &model, &error));
+    bytes = read_file(argv[2], &len);
+    DO(gleed_model_open(bytes, len, other_memory, sizeof other_memory, &other, &error));
     gpu = open_gpu();
     config.struct_size = sizeof config;
     config.sequences = 3;
     config.context = 128;
     config.rows = 16;
     plans(gpu, model, &config);
-    open_for(model, &config, gpu);
+    open_for(model, other, &config, gpu);
     here = on_cpu(model, &config);
     there = on_gpu(gpu, model, &config, &held);
     same(here, there, seqs);
