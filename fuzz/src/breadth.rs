@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::random::Rng;
 use support::clock::processor_time;
-use support::common::random::Rng;
 use support::damaged;
 
 /// A run of so much processor time is a hang.

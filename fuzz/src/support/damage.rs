@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh64::xxh64;
 
-use super::common::random::Rng;
 use super::many;
+use common::random::Rng;
 
 /// Numbers that decide something, as words.
 const BORDERS: [u64; 14] =

@@ -4,7 +4,6 @@
 
 pub mod bytes;
 pub mod clock;
-pub mod common;
 pub mod count;
 pub mod damage;
 pub mod guard;

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::common::gguf_writer::GgufWriter;
-use super::common::random::Rng;
-use super::common::synthetic::{Architecture, SyntheticModel, encode_f32};
+use common::gguf_writer::GgufWriter;
+use common::random::Rng;
+use common::synthetic::{Architecture, SyntheticModel, encode_f32};
 use gleed::kernels::Level;
 use gleed::{KvElement, KvType, Limits};
 

@@ -7,10 +7,10 @@ use gleed::kernels::Level;
 use gleed::model::Adapter;
 use gleed::{Engine, EngineError, Limits, Model, Plan};
 
-use crate::support::common::gguf_writer::{GgufWriter, Meta};
-use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, tiny};
 use crate::support::{Bytes, Exact, damaged, expected, forbidden, random_of, tried, usual};
+use common::gguf_writer::{GgufWriter, Meta};
+use common::synthetic::{Architecture, SyntheticModel};
 
 static FILES: LazyLock<Vec<(Vec<u8>, GgufWriter)>> = LazyLock::new(|| {
     use Architecture::*;
@@ -117,7 +117,7 @@ fn change(writer: &mut GgufWriter, bytes: &mut Bytes<'_>) {
 }
 
 /// A matrix of another rank.
-fn rank(tensor: &mut crate::support::common::gguf_writer::Tensor, wanted: usize) {
+fn rank(tensor: &mut common::gguf_writer::Tensor, wanted: usize) {
     let dim = usize::from(tensor.name.ends_with("_a"));
     let [_, _] = tensor.dims[..] else { return };
     tensor.dims[dim] = wanted as u64;

@@ -5,8 +5,8 @@ use gleed::grammar::{Grammar, GrammarBuild, Limits, Matcher, Options, Planned, S
 use xxhash_rust::xxh64::xxh64;
 
 use super::sources::{expression, gbnf, letter, options, schema as random_schema};
-use crate::support::common::random::Rng;
 use crate::support::{Bytes, Exact, forbidden, tried};
+use common::random::Rng;
 
 /// Small ones, so that they are met.
 const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };

@@ -16,9 +16,6 @@ mod template;
 mod tokenizer;
 mod turns;
 
-// Where the file of the tests looks for it.
-use crate::support::common;
-
 /// A target: it takes any bytes, and panics where something does not hold.
 pub type Target = fn(&[u8]);
 

@@ -8,10 +8,10 @@ use gleed::cache::{CacheStats, SnapshotHeader, SnapshotOptions};
 use gleed::{Engine, EngineError, KvKind, Limits, Model, Plan, SeqId, StreamError, Window};
 use xxhash_rust::xxh64::xxh64;
 
-use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::memory::Peek;
 use crate::support::models::{kv_type, tiny};
 use crate::support::{Bytes, Exact, expected, forbidden, many, random_of, tried, usual};
+use common::synthetic::{Architecture, SyntheticModel};
 
 static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let small = |architecture| SyntheticModel { hidden: 8, ffn: 8, head_dim: 5, ..tiny(architecture) };

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use gguf_rs_lite::Gguf;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
 
-use crate::support::common::gguf_writer::GgufWriter;
-use crate::support::common::synthetic::SyntheticModel;
 use crate::support::{Bytes, Exact, each_part, forbidden, tried};
+use common::gguf_writer::GgufWriter;
+use common::synthetic::SyntheticModel;
 
 /// Vocabularies: SentencePiece with and without byte tokens, and byte-level ones of several pre-tokenizers.
 pub static TOKENIZERS: LazyLock<Vec<Tokenizer<'static, 'static>>> = LazyLock::new(|| {

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, tiny};
+use common::synthetic::{Architecture, SyntheticModel};
 
 /// The tokens of the model.
 pub const VOCAB: usize = 270;

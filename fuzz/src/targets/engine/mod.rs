@@ -16,9 +16,9 @@ use gleed::par::{Parallel, Serial};
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvKind, Limits, Model, Plan, Window};
 
-use crate::support::common::synthetic::{Architecture, SyntheticModel};
 use crate::support::models::{adapter, kv_type, tiny};
 use crate::support::{Bytes, Exact, LEVELS, forbidden};
+use common::synthetic::{Architecture, SyntheticModel};
 use oracle::Oracle;
 use world::World;
 

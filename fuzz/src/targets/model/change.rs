@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use crate::support::Bytes;
-use crate::support::common::gguf_writer::{GgufWriter, Meta};
+use common::gguf_writer::{GgufWriter, Meta};
 
 /// Keys that models of other architectures have, without the name of the architecture.
 static KEYS: LazyLock<Vec<String>> =

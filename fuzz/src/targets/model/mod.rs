@@ -12,10 +12,10 @@ use gleed::token::{DecodeOptions, EncodeOptions, TokenError, Tokenizer};
 use gleed::turns::TurnFormat;
 use gleed::{Engine, EngineError, KvKind, Limits, Logits, Model, Plan, Step, Window};
 
-use crate::support::common::gguf_writer::GgufWriter;
-use crate::support::common::synthetic::SyntheticModel;
 use crate::support::models::kv_type;
 use crate::support::{Bytes, Exact, LEVELS, expected, forbidden, is_shown, usual};
+use common::gguf_writer::GgufWriter;
+use common::synthetic::SyntheticModel;
 
 /// The most bytes of an engine or a tokenizer that is made: what a file wants may be as much as it says.
 const MOST: usize = 1 << 22;
