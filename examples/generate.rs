@@ -123,7 +123,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         strings: &args.stop,
         n: args.n,
         context: if endless { usize::MAX } else { context },
-        together: if plan.is_for_device() && args.leaves_choices() { TOGETHER } else { 0 },
+        together: if plan.is_for_device() && args.leaves_choices() { run::TOGETHER } else { 0 },
     };
     let sequence = engine.open()?;
     args.lora.apply(&mut engine, sequence, &adapters)?;
@@ -176,9 +176,6 @@ fn offer<'t>(
     let rules = args.tools.rules(tokenizer, &style)?;
     Ok(Some((style, rules)))
 }
-
-/// Tokens that a GPU chooses at a time: the text comes in such pieces, and Ctrl-C waits for one.
-const TOGETHER: usize = 8;
 
 /// Where a story ends.
 struct Ends<'t, 'm, 'a> {

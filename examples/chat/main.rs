@@ -9,6 +9,7 @@
 
 mod branch;
 mod commands;
+mod writing;
 
 use std::io::{self, BufRead, IsTerminal, StdinLock, Write, stdin, stdout};
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ use gleed::sample::{SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::turns::Role;
 use gleed::{Engine, Limits, Plan};
+use writing::Writing;
 
 const HELP: &str = "\
 /list          show the messages
@@ -324,27 +326,20 @@ impl Chat<'_> {
         let mut reply = Reply::new(self.tokenizer, &self.style);
         let mut ruled = self.rules.map(|rules| rules.reply(round)).transpose()?;
         let mut calling = ruled.as_mut().map(|ruled| ruled.begin()).transpose()?;
-        let (start, mut tokens) = (Instant::now(), 0);
-        let end = loop {
-            let logits = engine.logits(sequence).unwrap_or_default();
-            let token = match &mut calling {
-                Some(calling) => calling.choose(&mut branch.sampler, logits, &mut self.scratch)?.token,
-                None => branch.sampler.sample(logits, &mut self.scratch)?.token,
-            };
-            if self.tokenizer.is_end(token) || self.stops.contains(&token) {
-                break "";
-            } else if tokens == self.args.n {
-                break " [cut after -n tokens]";
-            } else if engine.can_extend(sequence, 1).is_err() {
-                break " [the context is full]";
-            }
-            reply.push(token)?;
-            if !run::advance(engine, &self.steps, sequence, &[token])? {
-                break " [stopped]";
-            }
-            branch.sampler.accept(token);
-            tokens += 1;
+        let mut writing = Writing {
+            engine,
+            steps: &self.steps,
+            branch,
+            scratch: &mut self.scratch,
+            ends: |token| self.tokenizer.is_end(token) || self.stops.contains(&token),
+            most: self.args.n,
+            together: self.plan.is_for_device()
+                && calling.is_none()
+                && self.args.sample.has_no_penalties()
+                && self.plan.limits().window.is_all(),
         };
+        let start = Instant::now();
+        let (end, tokens) = writing.write(&mut reply, calling.as_mut())?;
         branch.speed = Some((tokens, tokens as f64 / start.elapsed().as_secs_f64()));
         let (text, calls) = reply.finish()?;
         branch.messages.push(Said::Message(Role::Assistant, text));

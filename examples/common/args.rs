@@ -199,7 +199,7 @@ pub struct SampleArgs {
 
 impl SampleArgs {
     /// Whether a choice is the same whatever came before.
-    fn has_no_penalties(&self) -> bool {
+    pub fn has_no_penalties(&self) -> bool {
         [self.repetition_penalty, self.frequency_penalty, self.presence_penalty] == [1.0, 0.0, 0.0]
     }
 

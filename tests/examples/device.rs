@@ -26,15 +26,21 @@ fn a_gpu_tells_the_same_story() {
     let Some(there) = on_gpu("generate", &args, "") else { return };
     assert!(there.err.lines().any(|line| line.starts_with("device: ")), "{}", there.err);
     assert_eq!(there.ok(), run("generate", &args).ok());
-    let talk = "Once upon a time\n/stats\nThe end\n";
-    let args = ["--template", "none", "-n", "6", "--temp", "0"];
-    let there = on_gpu("chat", &args, talk).unwrap().ok();
-    let replies =
-        |out: &str| out.lines().filter(|line| !line.contains("tokens/s")).map(str::to_owned).collect::<Vec<_>>();
-    let here = run_with_input("chat", &args, talk.as_bytes()).ok();
-    let without_memory =
-        |out: String| replies(&out).into_iter().filter(|line| !line.starts_with("memory:")).collect::<Vec<_>>();
-    assert_eq!(without_memory(there), without_memory(here));
+}
+
+/// Short replies, whose tokens are chosen one by one, and long ones, whose tokens the device chooses, drawn and with penalties.
+#[test]
+fn a_gpu_says_the_same_in_a_conversation() {
+    let talk = "Once upon a time\n/stats\nThe end\n/regenerate\n";
+    let told = |out: String| -> Vec<String> {
+        let is_same = |line: &&str| !line.contains("tokens/s") && !line.starts_with("memory:");
+        out.lines().filter(is_same).map(str::to_owned).collect()
+    };
+    for args in ["-n 6 --temp 0", "-n 60 --temp 0.8 --seed 3", "-n 40 --temp 1 --repetition-penalty 1.2"] {
+        let args: Vec<&str> = ["--template", "none"].into_iter().chain(args.split(' ')).collect();
+        let Some(there) = on_gpu("chat", &args, talk) else { return };
+        assert_eq!(told(there.ok()), told(run_with_input("chat", &args, talk.as_bytes()).ok()), "{args:?}");
+    }
 }
 
 #[test]
