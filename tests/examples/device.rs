@@ -28,15 +28,16 @@ fn a_gpu_tells_the_same_story() {
     assert_eq!(there.ok(), run("generate", &args).ok());
 }
 
-/// Short replies, whose tokens are chosen one by one, and long ones, whose tokens the device chooses, drawn and with penalties.
+/// Short replies, whose tokens are chosen one by one, and longer ones, whose tokens the device chooses. With temperature 0 the first one
+/// ends at once, among tokens that the device chose together.
 #[test]
 fn a_gpu_says_the_same_in_a_conversation() {
-    let talk = "Once upon a time\n/stats\nThe end\n/regenerate\n";
+    let talk = "And they never forgot the lesson. The end\n/stats\nOnce upon a time\n";
     let told = |out: String| -> Vec<String> {
         let is_same = |line: &&str| !line.contains("tokens/s") && !line.starts_with("memory:");
         out.lines().filter(is_same).map(str::to_owned).collect()
     };
-    for args in ["-n 6 --temp 0", "-n 60 --temp 0.8 --seed 3", "-n 40 --temp 1 --repetition-penalty 1.2"] {
+    for args in ["-n 20 --temp 0", "-n 20 --temp 0.8 --seed 3", "-n 6 --temp 1 --repetition-penalty 1.2"] {
         let args: Vec<&str> = ["--template", "none"].into_iter().chain(args.split(' ')).collect();
         let Some(there) = on_gpu("chat", &args, talk) else { return };
         assert_eq!(told(there.ok()), told(run_with_input("chat", &args, talk.as_bytes()).ok()), "{args:?}");
