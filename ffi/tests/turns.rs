@@ -5,13 +5,14 @@ mod common;
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
+use common::manifest;
 use common::variants::{demo, rename, split};
-use common::{Memory, manifest};
 use gleed::token::Tokenizer;
 use gleed::turns::{Message, Piece, Role, TurnFormat, TurnText, Turns};
 use gleed::{Engine, Limits, Model, Plan};
 use gleed_ffi::error::gleed_error;
 use gleed_ffi::*;
+use gleed_testing::Memory;
 use gleed_testing::gguf_writer::GgufWriter;
 
 /// A model and its tokenizer, opened through C.

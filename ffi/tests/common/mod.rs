@@ -9,25 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use gleed::mem::ALIGN;
-
-/// Memory at a multiple of `ALIGN`.
-pub(crate) struct Memory {
-    bytes: Vec<u8>,
-    start: usize,
-}
-
-impl Memory {
-    pub(crate) fn new(len: usize) -> Self {
-        let bytes = vec![0; len + ALIGN];
-        Self { start: bytes.as_ptr().align_offset(ALIGN), bytes }
-    }
-
-    pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..]
-    }
-}
-
 /// The flags of the sanitizers.
 pub(crate) const SANITIZERS: [&str; 3] = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 

@@ -8,8 +8,7 @@ use gleed::token::{DecodeOptions, Tokenizer};
 use gleed::tools::Tools;
 use gleed::turns::{Message, Role, ToolFormat, ToolResult, TurnFormat};
 use gleed::{Engine, Limits, Model, Plan};
-
-use crate::common::Memory;
+use gleed_testing::Memory;
 
 const DESK: DeskLimits = DeskLimits { context: 4096, text: 16_384, word: 256, replies: 64 };
 
