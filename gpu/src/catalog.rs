@@ -27,12 +27,16 @@ pub enum Kernel {
     Vector(Weights),
     /// Few rows times a quantized matrix of at most 512 columns.
     Narrow(Weights),
+    /// Activations of many rows, in the form that matrices read.
+    Quantize,
     /// Many rows times a matrix.
     Tile(Weights),
     /// Norms and rotation of heads; keys and values into the pool.
     Store,
-    /// Attention.
+    /// Attention of few rows.
     Attend,
+    /// Attention of many rows.
+    AttendMany,
     /// A causal convolution of the rows of a sequence.
     Convolve,
     /// What the rows of a sequence do to the matrices of a recurrent layer.
@@ -119,8 +123,8 @@ impl Weights {
 impl Kernel {
     /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Store, Self::Attend, Self::Convolve, Self::Update, Self::GroupNorm];
-        all.extend([Self::Route, Self::Choose, Self::Draw]);
+        let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::Attend, Self::AttendMany, Self::Convolve];
+        all.extend([Self::Update, Self::GroupNorm, Self::Route, Self::Choose, Self::Draw]);
         for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -156,8 +160,10 @@ impl Kernel {
             Self::Vector(weights) | Self::Narrow(weights) => weighs("vector.wgsl", weights),
             Self::Tile(weights) => weighs("tile.wgsl", weights),
             Self::Input => with("input.wgsl", &[]),
+            Self::Quantize => with("quantize.wgsl", &[]),
             Self::Store => with("store.wgsl", &[]),
             Self::Attend => with("attend.wgsl", &[]),
+            Self::AttendMany => with("attend_many.wgsl", &[]),
             Self::Convolve => with("convolve.wgsl", &[]),
             Self::Update => with("update.wgsl", &[]),
             Self::GroupNorm => with("group_norm.wgsl", &[]),

@@ -29,7 +29,7 @@ use crate::grid::{self, CHUNK, PARALLEL_ROWS, TILE_ROWS};
 use crate::hardware::now;
 use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
 use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW};
-use crate::place::{Place, Shaped};
+use crate::place::{Batches, Place, Shaped};
 use crate::plan::DevicePlan;
 use crate::pool::Pool;
 use made::{bind, upload};
@@ -89,6 +89,7 @@ struct Bound {
     /// For many rows.
     many: Option<(Kernel, Run)>,
     shaped: Shaped,
+    batches: Batches,
 }
 
 impl fmt::Debug for GpuDevice<'_, '_> {
@@ -415,7 +416,7 @@ impl Bound {
 
     /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none.
     fn of(&self, rows: usize, chunks: usize, sequences: usize) -> Option<(&Run, [u32; 3])> {
-        if rows == 0 {
+        if rows == 0 || !self.batches.has(rows) {
             return None;
         }
         let (kernel, run) = self.chosen(rows);
@@ -423,6 +424,10 @@ impl Bound {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByParts(parts) => grid::by_row(rows * parts),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
+            Shaped::Attention(heads, kv_heads) if *kernel == Kernel::AttendMany => {
+                grid::by_queries(rows, *heads, *kv_heads)
+            }
+            Shaped::Attention(heads, _) => grid::by_head(rows, *heads),
             Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
             Shaped::ByRun(groups) => grid::by_run(sequences, *groups),
             Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),

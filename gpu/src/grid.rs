@@ -20,6 +20,20 @@ pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
     [rows as u32, heads as u32, 1]
 }
 
+/// Queries of a workgroup of attention for many rows.
+const QUERIES: usize = 4;
+
+/// One workgroup for four queries that share a head of keys and values: as `attend_many.wgsl` has them.
+pub(crate) fn by_queries(rows: usize, heads: usize, kv_heads: usize) -> [u32; 3] {
+    let sharing = heads / kv_heads.max(1);
+    let rows_at_once = if sharing < 3 { QUERIES / sharing.max(1) } else { 1 };
+    let parts = sharing.div_ceil(QUERIES / rows_at_once);
+    [rows.div_ceil(rows_at_once) as u32, (kv_heads * parts) as u32, 1]
+}
+
+/// Columns of a workgroup that quantizes.
+pub(crate) const QUANTIZED: usize = 1024;
+
 /// Positions of a chunk of attention.
 pub(crate) const CHUNK: usize = 256;
 /// The most rows of a batch for which chunks of attention are added up in parallel: with more there is enough to do anyway.

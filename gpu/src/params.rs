@@ -185,6 +185,20 @@ pub(crate) struct Linear {
     pub(crate) segments: [Segment; 4],
 }
 
+/// `quantize.wgsl`
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Quantize {
+    pub(crate) zero: u32,
+    pub(crate) cols: u32,
+    pub(crate) out_stride: u32,
+    /// Words of a row of the largest magnitudes, and how many of them a block has.
+    pub(crate) largest: u32,
+    pub(crate) parts: u32,
+    pub(crate) flag: u32,
+    pub(crate) unused: [u32; 2],
+}
+
 /// What becomes of the outputs of a matrix.
 pub(crate) mod mode {
     pub(crate) const SET: u32 = 0;

@@ -3,6 +3,7 @@
 use gleed::program::Rows;
 
 use crate::catalog::Kernel;
+use crate::grid::TILE_ROWS;
 use crate::memory::Id;
 use crate::params::{Linear, SLOT};
 
@@ -17,6 +18,8 @@ pub(crate) enum Place {
     Attention,
     FeedForward,
     Largest(Activations),
+    /// Activations of many rows, in the form that a matrix reads.
+    Quantized,
     Branch,
     Choices,
     Angles,
@@ -45,6 +48,7 @@ impl Place {
             Self::Attention => "results of attention, activations of an expert of all rows, logits of experts",
             Self::FeedForward => "results of recurrent layers, feed-forward activations, inputs of all layers",
             Self::Largest(_) => "largest activations",
+            Self::Quantized => "activations of many rows",
             Self::Branch => "branch, and what experts give",
             Self::Choices => "chosen experts",
             Self::Angles => "cosines and sines",
@@ -91,8 +95,10 @@ pub(crate) enum Shaped {
     ByRow,
     /// So many each.
     ByParts(usize),
-    /// A workgroup for each of so many heads.
+    /// A workgroup for each of so many heads, or parts of a row.
     ByHead(usize),
+    /// Attention of so many heads, which share so many heads of keys and values.
+    Attention(usize, usize),
     /// The same, and one for each chunk of attention that is ready.
     ByChunk(usize),
     /// So many workgroups for each run: the rows of a sequence.
@@ -101,6 +107,27 @@ pub(crate) enum Shaped {
     Matrix(Linear),
     /// Matrices of experts.
     Experts(Linear),
+}
+
+/// For which batches a dispatch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Batches {
+    All,
+    /// Those of less than [`TILE_ROWS`] rows.
+    Few,
+    /// Those of at least as many.
+    Many,
+}
+
+impl Batches {
+    /// Returns whether it is for those of so many rows.
+    pub(crate) fn has(self, rows: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Few => rows < TILE_ROWS,
+            Self::Many => rows >= TILE_ROWS,
+        }
+    }
 }
 
 /// A dispatch of a program: parameters, buffers, rows.
@@ -113,12 +140,15 @@ pub(crate) struct Dispatch {
     pub(crate) buffers: Vec<Place>,
     pub(crate) rows: Rows,
     pub(crate) shaped: Shaped,
+    pub(crate) batches: Batches,
 }
 
 impl Dispatch {
-    /// The kernel that computes tiles, for many rows, where it is another one.
+    /// The kernel for many rows, where it is another one.
     pub(crate) fn for_many(&self) -> Option<Kernel> {
         match self.kernel {
+            _ if self.batches != Batches::All => None,
+            Kernel::Attend => Some(Kernel::AttendMany),
             // Rows of experts have different matrices.
             Kernel::Vector(weights) | Kernel::Narrow(weights)
                 if !weights.is_float() && !matches!(self.shaped, Shaped::Experts(_)) =>

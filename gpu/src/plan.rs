@@ -167,10 +167,11 @@ impl<'m> DevicePlan<'m> {
             | Shaped::ByRow
             | Shaped::ByParts(_)
             | Shaped::ByHead(_)
+            | Shaped::Attention(..)
             | Shaped::ByChunk(_)
             | Shaped::ByRun(_) => 0,
         };
-        self.dispatches.iter().map(read).sum()
+        self.for_one_row().map(read).sum()
     }
 
     /// Returns the kernels that run, each once.
@@ -180,9 +181,13 @@ impl<'m> DevicePlan<'m> {
         BTreeSet::from_iter(kernels.flatten()).into_iter().collect()
     }
 
-    /// Returns the dispatches of a batch.
+    /// Returns the dispatches of a batch of one row.
     pub fn dispatches(&self) -> usize {
-        self.dispatches.len()
+        self.for_one_row().count()
+    }
+
+    fn for_one_row(&self) -> impl Iterator<Item = &Dispatch> {
+        self.dispatches.iter().filter(|dispatch| dispatch.batches.has(1))
     }
 }
 

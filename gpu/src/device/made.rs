@@ -53,5 +53,6 @@ pub(super) fn bind(
         few: bound(dispatch.kernel)?,
         many: dispatch.for_many().map(bound).transpose()?,
         shaped: dispatch.shaped,
+        batches: dispatch.batches,
     })
 }

@@ -32,8 +32,9 @@ impl GpuDevice<'_, '_> {
         let (mut bound, mut dispatches) = (Vec::new(), Vec::new());
         for run in runs {
             let rows = self.counts[run.rows];
+            let Some(dispatch) = run.of(rows, chunks, self.sequences) else { continue };
             bound.push((run.chosen(rows).0, run.shaped));
-            dispatches.extend(run.of(rows, chunks, self.sequences));
+            dispatches.push(dispatch);
         }
         let times = self.gpu.hardware().timed(dispatches)?;
         Ok(bound.into_iter().zip(times).map(|((kernel, shaped), time)| KernelTime::new(kernel, shaped, time)).collect())

@@ -8,9 +8,10 @@ use gleed::tensor::{Dtype, TensorView};
 use super::{Lowering, refused};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
+use crate::grid::QUANTIZED;
 use crate::memory::Id;
-use crate::params::{Embed, Linear, NONE, Segment, mode};
-use crate::place::{Activations, Place, Shaped, rows_number};
+use crate::params::{Embed, Linear, NONE, Quantize, Segment, mode};
+use crate::place::{Activations, Batches, Place, Shaped, rows_number};
 
 impl<'m> Lowering<'m> {
     /// Rows of a table, piece by piece.
@@ -145,9 +146,38 @@ impl<'m> Lowering<'m> {
             true => (Place::Batch, Shaped::Matrix(params)),
             false => (Place::Choices, Shaped::Experts(params)),
         };
-        let buffers = [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
-        self.emit(Kernel::few_rows(weights, cols), &params, &buffers, shaped);
+        let buffers = |from| [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
+        let kernel = Kernel::few_rows(weights, cols);
+        match self.raw {
+            Some(raw) if is_shared && !weights.is_float() => {
+                self.emit_for(Batches::Few, kernel, &params, &buffers(from), shaped);
+                let x_stride = self.quantize_many(raw, form, cols)?;
+                let params = Linear { raw: 0, x_stride, ..params };
+                let shaped = Shaped::Matrix(params);
+                self.emit_for(Batches::Many, Kernel::Tile(weights), &params, &buffers(Place::Quantized), shaped);
+            }
+            _ => self.emit(kernel, &params, &buffers(from), shaped),
+        }
         Ok(())
+    }
+
+    /// Activations of many rows as a matrix reads them. Returns the words of a row.
+    fn quantize_many(&mut self, raw: Activations, form: Form, cols: usize) -> Result<u32, GpuError> {
+        let words = words_of(form, cols)?;
+        self.widen(Place::Quantized, words);
+        let params = Quantize {
+            zero: 0,
+            cols: cols as u32,
+            out_stride: words as u32,
+            largest: self.largest.words(raw) as u32,
+            parts: if form == Form::Q8x256 { 8 } else { 1 },
+            flag: self.flag,
+            unused: [0; 2],
+        };
+        let buffers = [raw.place(), Place::Largest(raw), Place::Quantized, Place::Flags];
+        let shaped = Shaped::ByHead(cols.div_ceil(QUANTIZED));
+        self.emit_for(Batches::Many, Kernel::Quantize, &params, &buffers, shaped);
+        Ok(words as u32)
     }
 }
 

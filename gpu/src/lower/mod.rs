@@ -21,7 +21,7 @@ use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::memory::{Arena, Vectors};
 use crate::params::{Branch, Choose, Embed, Linear, NONE, SLOT, Segment, adds, mode};
-use crate::place::{Activations, Dispatch, Place, Shaped};
+use crate::place::{Activations, Batches, Dispatch, Place, Shaped};
 use crate::pool::Pool;
 use crate::selftest::{ACTIVATIONS, XIELU};
 pub(crate) use input::{HeadsLayout, Widest};
@@ -295,9 +295,14 @@ impl<'m> Lowering<'m> {
         *widest = width.max(*widest);
     }
 
-    fn emit(&mut self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
+    /// A dispatch for some batches only.
+    fn emit_for(&mut self, batches: Batches, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
         let dispatch = self.dispatch(kernel, params, buffers, shaped);
-        self.dispatches.push(dispatch);
+        self.dispatches.push(Dispatch { batches, ..dispatch });
+    }
+
+    fn emit(&mut self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
+        self.emit_for(Batches::All, kernel, params, buffers, shaped);
     }
 
     fn dispatch(&self, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) -> Dispatch {
@@ -305,7 +310,7 @@ impl<'m> Lowering<'m> {
         let bytes = bytes_of(params);
         slot[..bytes.len()].copy_from_slice(bytes);
         let (step, rows, buffers) = (self.step, self.rows, buffers.to_vec());
-        Dispatch { step, kernel, params: slot, buffers, rows, shaped }
+        Dispatch { step, kernel, params: slot, buffers, rows, shaped, batches: Batches::All }
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
 
 /// Chunks that are added up beside the store of keys and values.
 async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Result<(), GpuError> {
-    let (world, turned) = (World::new(random, case), 16);
+    let (world, turned) = (World::new(random, case, World::HEADS), 16);
     let (heads, rows, dim) = (world.heads, World::ROWS, world.heads.dim);
     let rotations = random.moderate(rows * turned);
     let (qkv, vector) = (random.moderate(rows * heads.width()), [&[9.0, 8.0][..], &world.slopes].concat());
@@ -257,15 +257,33 @@ fn norm_heads(norms: u32, (weights, biases): (&[f32], &[f32]), dim: usize, heads
 pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for case in bench.some(&cases()).iter().filter(|case| are_built(case.element)) {
         for is_parallel in [true, false] {
-            attend_case(bench, random, case, is_parallel).await?;
+            attend_case(bench, random, (Kernel::Attend, is_parallel), case, World::HEADS).await?;
         }
     }
     Ok(())
 }
 
-/// Three rows. Those chunks that are ready were added up before, if that is done in parallel.
-async fn attend_case(bench: &Bench<'_>, random: &mut Random, case: &Case, is_parallel: bool) -> Result<(), GpuError> {
-    let mut world = World::new(random, case);
+/// Four queries at a time: of several rows where one or two heads share one of keys and values, of several parts where more than four do.
+pub(super) async fn attend_many(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    let heads = [[4, 2], [2, 2], [6, 2], [5, 1]];
+    for (case, heads) in bench.some(&cases()).iter().zip(heads.into_iter().cycle()) {
+        if are_built(case.element) {
+            attend_case(bench, random, (Kernel::AttendMany, false), case, heads).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Three rows. Those chunks that are ready were added up before, if that is done in parallel; if not, the second row is of another sequence, which
+/// has the same blocks.
+async fn attend_case(
+    bench: &Bench<'_>,
+    random: &mut Random,
+    (kernel, is_parallel): (Kernel, bool),
+    case: &Case,
+    heads: [usize; 2],
+) -> Result<(), GpuError> {
+    let mut world = World::new(random, case, heads);
     let (heads, rows, dim) = (world.heads, World::ROWS, case.dim);
     for position in case.first..case.first + rows {
         store_random(random, &mut world.pool, &world.table, heads, position);
@@ -279,7 +297,7 @@ async fn attend_case(bench: &Bench<'_>, random: &mut Random, case: &Case, is_par
     // Gates are where keys and values were: of each element, or of each head.
     let gated = match (is_parallel, case.sinks) {
         (true, _) => None,
-        (false, is_of_head) => Some(if is_of_head { dim } else { 1 }),
+        (false, is_of_head) => Some(if is_of_head || heads.heads > 2 * heads.kv_heads { dim } else { 1 }),
     };
     let params = Attend {
         zero: 0,
@@ -297,16 +315,24 @@ async fn attend_case(bench: &Bench<'_>, random: &mut Random, case: &Case, is_par
         true => (batch_of_few(case.first, rows), parts),
         false => (batch(case.first, rows, 0), vec![7; parts.len()]),
     };
+    let (mut batch, table) = (batch, [world.table.clone(), world.table.clone()].concat());
+    if !is_parallel {
+        batch[BATCH_HEAD + BATCH_ROW + 2] = world.table.len() as u32;
+    }
+    let grid = match kernel {
+        Kernel::AttendMany => grid::by_queries(rows, heads.heads, heads.kv_heads),
+        _ => grid::by_head(rows, heads.heads),
+    };
     let buffers = [
         Data::read(batch),
-        Data::read(world.table.clone()),
+        Data::read(table),
         Data::read([bits(&qkv), bits(&world.queries_of(&qkv)), parts].concat()),
         Data::read(world.pool.clone()),
         Data::back(vec![0; rows * width]),
         Data::back(vec![0; rows * words]),
         Data::floats(&vector),
     ];
-    let got = bench.run(Kernel::Attend, &params, &buffers, grid::by_head(rows, heads.heads)).await?;
+    let got = bench.run(kernel, &params, &buffers, grid).await?;
     let mut want = vec![0.0; rows * heads.heads * dim];
     for head in 0..heads.kv_heads {
         let mismatch = GpuError::Mismatch("scalar attention");

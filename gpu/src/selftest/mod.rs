@@ -114,6 +114,8 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
         Kernel::Store => attention::store(bench, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
+        Kernel::AttendMany => attention::attend_many(bench, random).await,
+        Kernel::Quantize => rows::quantize(bench, random).await,
         Kernel::Convolve => recur::convolve(bench, random).await,
         Kernel::Update => recur::update(bench, random).await,
         Kernel::GroupNorm => recur::group_norm(bench, random).await,

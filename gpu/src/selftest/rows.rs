@@ -6,11 +6,11 @@ use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
 
 use super::random::{Random, row_words};
-use super::{Bench, Data, bits, same, same_settled};
+use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, adds, norms};
+use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, Quantize, adds, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
@@ -361,6 +361,47 @@ async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
         }
         same_settled("what is done before an input", &got[0], &bits(&x))?;
         same_settled("what is done to a branch", &got[1][..branch.len()], &bits(&branch))?;
+    }
+    Ok(())
+}
+
+/// Activations of three rows, whose largest magnitudes are known.
+pub(super) async fn quantize(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+    let rows = 3;
+    for (form, cols) in [(Form::Q8x32, 96), (Form::Q8x256, 1536), (Form::Q8x32, 1120), (Form::Q8x256, 256)] {
+        let words = row_words(form, cols);
+        let floats: Vec<f32> = (0..rows).flat_map(|_| random.row(cols)).collect();
+        let mut want = Vec::new();
+        for row in floats.chunks(cols) {
+            let mut made = vec![0; gleed::quant::row_words(form, cols).unwrap_or(0)];
+            let _ = quantize_row(form, row, &mut made);
+            want.extend(made.into_iter().take(words));
+        }
+        for bad in [None, Some(f32::INFINITY), Some(f32::NAN)] {
+            let mut floats = bits(&floats);
+            floats[cols + 1] = bad.map_or(floats[cols + 1], f32::to_bits);
+            let params = Quantize {
+                zero: 0,
+                cols: cols as u32,
+                out_stride: words as u32,
+                largest: (cols / 32) as u32,
+                parts: if form == Form::Q8x256 { 8 } else { 1 },
+                flag: 2,
+                unused: [0; 2],
+            };
+            let buffers = [
+                Data::read(floats.clone()),
+                Data::read(largest(&floats)),
+                Data::back(vec![7; want.len()]),
+                Data::back([0; 4]),
+            ];
+            let grid = grid::by_head(rows, cols.div_ceil(grid::QUANTIZED));
+            let got = bench.run(Kernel::Quantize, &params, &buffers, grid).await?;
+            if bad.is_none() {
+                same("activations of many rows", &got[0], &want)?;
+            }
+            same("the check for numbers that are not finite", &got[1], &[0, 0, u32::from(bad.is_some()), 0])?;
+        }
     }
     Ok(())
 }

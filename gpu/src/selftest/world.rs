@@ -127,9 +127,11 @@ pub(super) struct World {
 
 impl World {
     pub(super) const ROWS: usize = 3;
+    /// Heads of queries, and of keys and values.
+    pub(super) const HEADS: [usize; 2] = [4, 2];
 
-    pub(super) fn new(random: &mut Random, case: &Case) -> Self {
-        let heads = Heads { heads: 4, kv_heads: 2, dim: case.dim, element: case.element };
+    pub(super) fn new(random: &mut Random, case: &Case, [heads, kv_heads]: [usize; 2]) -> Self {
+        let heads = Heads { heads, kv_heads, dim: case.dim, element: case.element };
         let blocks = (case.first + Self::ROWS).div_ceil(16);
         // Blocks in another order; what no token has written is all ones.
         let table: Vec<u32> = (0..blocks as u32).rev().collect();

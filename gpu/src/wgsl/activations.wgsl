@@ -40,9 +40,3 @@ fn codes_from(row: u32, word: u32, block: u32) -> vec4<u32> {
     let at = row * P.x_stride + 4u * word;
     return vec4<u32>(coded(at, inverse), coded(at + 4u, inverse), coded(at + 8u, inverse), coded(at + 12u, inverse));
 }
-
-// The sum of 16 codes.
-fn sum_of(codes: vec4<u32>) -> i32 {
-    let ones = 0x01010101u;
-    return dot4I8Packed(ones, codes.x) + dot4I8Packed(ones, codes.y) + dot4I8Packed(ones, codes.z) + dot4I8Packed(ones, codes.w);
-}

@@ -12,13 +12,18 @@ fn magnitudes(floats: u32) -> u32 {
     }
     return bytes;
 }
-fn codes(block: u32, sub: u32, i: u32) -> u32 {
-    let floats = (word_at(block + 1u + 4u * (i & 3u)) >> (i & 4u)) & 0x0f0f0f0fu;
+fn code(word: u32, shift: u32) -> u32 {
+    let floats = (word >> shift) & 0x0f0f0f0fu;
     let bytes = magnitudes(floats);
     // 128 more in each byte, or 128 less the magnitude where the sign is set; then the first bit is turned.
     let signs = (floats >> 3u) & 0x01010101u;
     let negative = signs * 0xffu;
     return ((0x80808080u | (bytes & ~negative)) - (bytes & negative)) ^ 0x80808080u;
+}
+fn codes(block: u32, sub: u32, half: u32) -> vec4<u32> {
+    let w = words_at(block + 1u);
+    let shift = 4u * half;
+    return vec4<u32>(code(w.x, shift), code(w.y, shift), code(w.z, shift), code(w.w, shift));
 }
 fn factors(block: u32, sub: u32) -> vec3<i32> { return vec3<i32>(1, 1, 0); }
 // 2^(e - 128), and 0 for e below 88.

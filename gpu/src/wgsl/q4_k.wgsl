@@ -3,8 +3,11 @@
 const BLOCK = 144u;
 const SUBS = 8u;
 const MINS = true;
-fn codes(block: u32, sub: u32, i: u32) -> u32 {
-    return (word_at(block + 16u + 32u * (sub >> 1u) + 4u * i) >> (4u * (sub & 1u))) & 0x0f0f0f0fu;
+fn code(word: u32, shift: u32) -> u32 { return (word >> shift) & 0x0f0f0f0fu; }
+fn codes(block: u32, sub: u32, half: u32) -> vec4<u32> {
+    let w = words_at(block + 16u + 32u * (sub >> 1u) + 16u * half);
+    let shift = 4u * (sub & 1u);
+    return vec4<u32>(code(w.x, shift), code(w.y, shift), code(w.z, shift), code(w.w, shift));
 }
 fn factors(block: u32, sub: u32) -> vec3<i32> {
     let a = byte_at(block + 4u + sub);

@@ -2,12 +2,15 @@
 const BLOCK = 210u;
 const SUBS = 8u;
 const MINS = false;
-fn codes(block: u32, sub: u32, i: u32) -> u32 {
-    let half = sub >> 2u;
+fn code(low: u32, high: u32, part: u32) -> u32 {
+    let bits = (((high >> (2u * part)) & 0x03030303u) << 4u) | ((low >> (2u * (part & 2u))) & 0x0f0f0f0fu);
+    return (bits + 0x60606060u) ^ 0x80808080u;
+}
+fn codes(block: u32, sub: u32, half: u32) -> vec4<u32> {
     let part = sub & 3u;
-    let low = (word_at(block + 64u * half + 32u * (part & 1u) + 4u * i) >> (2u * (part & 2u))) & 0x0f0f0f0fu;
-    let high = (word_at(block + 128u + 32u * half + 4u * i) >> (2u * part)) & 0x03030303u;
-    return ((low | (high << 4u)) + 0x60606060u) ^ 0x80808080u;
+    let low = words_at(block + 64u * (sub >> 2u) + 32u * (part & 1u) + 16u * half);
+    let high = words_at(block + 128u + 32u * (sub >> 2u) + 16u * half);
+    return vec4<u32>(code(low.x, high.x, part), code(low.y, high.y, part), code(low.z, high.z, part), code(low.w, high.w, part));
 }
 fn factors(block: u32, sub: u32) -> vec3<i32> {
     let pair = bitcast<i32>(half_at(block + 192u + 2u * sub));

@@ -1,226 +1,193 @@
 //!include num.wgsl
 //!include linear.wgsl
 //!include bytes.wgsl
-//!include q8.wgsl
-//!include activations.wgsl
+//!include dot.wgsl
 //!include FORMAT
-// Many rows of activations times quantized weights: 64 outputs of 64 rows by a workgroup, 4 outputs of 4 rows by an invocation. 32 columns at
-// a time lie in the workgroup's memory, words by four outputs or four rows.
+// Many rows of activations times quantized weights: 64 outputs of 64 rows by a workgroup, 8 outputs of 4 rows by an invocation. 32 columns
+// at a time lie in the workgroup's memory, those of a part in one half of it, those of the next in the other one: an invocation reads the next
+// ones while it multiplies. With gates the first 32 outputs are gates, the others what these are multiplied with.
 
 const SLOTS = 64u;
 const ROWS = 64u;
-const STEP_BLOCKS = 4u; // blocks whose scales of activations are there at a time
 
-var<workgroup> WEIGHTS: array<vec4<u32>, 128>;
-var<workgroup> INPUTS: array<vec4<u32>, 128>;
-var<workgroup> FIRST_FACTORS: array<i32, 64>;
-var<workgroup> SECOND_FACTORS: array<i32, 64>;
-var<workgroup> MINIMUM_FACTORS: array<i32, 64>;
-var<workgroup> SCALES: array<f32, 64>;
-var<workgroup> MINIMA: array<f32, 64>;
-var<workgroup> STEPS: array<f32, 256>;
-var<workgroup> INVERSES: array<f32, 256>;
+var<workgroup> WEIGHTS: array<vec4<u32>, 256>;
+var<workgroup> INPUTS: array<vec4<u32>, 256>;
+var<workgroup> FACTORS: array<vec4<i32>, 128>;
+// The sums of 16 codes each.
+var<workgroup> CODES: array<i32, 256>;
+// Of blocks, not of parts.
+var<workgroup> SCALES: array<f32, 128>;
+var<workgroup> MINIMA: array<f32, 128>;
+var<workgroup> STEPS: array<f32, 128>;
 
 fn last_row() -> u32 { return max(B[P.count], 1u) - 1u; }
 
-fn row_at(workgroup: u32, i: u32) -> u32 { return min(workgroup * ROWS + i, last_row()); }
-
-// The slot of an output of an invocation's four: with gates two of them are gates, and two what these are multiplied with.
-fn slot_of(four: u32, i: u32) -> u32 {
-    if (P.mode == GATE) { return 2u * four + (i & 1u) + (i >> 1u) * (SLOTS / 2u); }
-    return 4u * four + i;
-}
-
-// Where the block of an output begins; some block where there is no such output.
-fn block_at(workgroup: u32, slot: u32, block: u32) -> u32 {
+// Where the weights of a slot begin; some weights where there is no such output.
+fn weights_of(workgroup: u32, slot: u32) -> u32 {
     let at = place(workgroup, slot, SLOTS);
-    let output = select(0u, at.output, at.inside);
-    let segment = select(0u, at.segment, at.inside);
-    return P.segments[segment].at + output * P.row_bytes + block * BLOCK;
+    return weights_at(select(0u, at.segment, at.inside), select(0u, at.output, at.inside));
 }
 
-fn weights_of(workgroup: u32, four: u32, i: u32, block: u32, sub: u32, word: u32) -> u32 {
-    return codes(block_at(workgroup, slot_of(four, i), block), sub, word);
+// 16 columns of an output and of a row, and what belongs to them.
+struct Part { weights: vec4<u32>, inputs: vec4<u32>, factors: vec3<i32>, scale: f32, minimum: f32, step: f32 }
+
+// What an invocation reads of a part: `weights` and `inputs` are where those of its output and of its row begin.
+fn part_of(weights: u32, inputs: u32, part: u32, half: u32) -> Part {
+    let block = weights + part / SUBS * BLOCK;
+    let at = inputs + 8u * part + 4u * half;
+    let x = vec4<u32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
+    var f = vec3<i32>(1, 1, 0);
+    if (SUBS > 1u) { f = factors(block, part % SUBS); }
+    var minimum = number(0u);
+    if (MINS) { minimum = min_scale(block); }
+    let step = number(X[inputs + P.cols / 4u + part / SUBS]);
+    return Part(codes(block, part % SUBS, half), x, f, scale(block), minimum, step);
 }
 
-// Scales of four blocks of activations of all rows.
-fn load_steps(workgroup: u32, invocation: u32, first: u32) {
-    let block = first + invocation / ROWS;
-    if (block >= P.cols / (32u * SUBS)) { return; }
-    let row = row_at(workgroup, invocation % ROWS);
-    STEPS[invocation] = step_at(row, block);
-    INVERSES[invocation] = inverse_at(row, block);
+// Puts it where the others read it. `i` is the number of the output and of the row.
+fn put_part(p: Part, part: u32, i: u32, half: u32) {
+    let at = 128u * (part % 2u) + four_at(i, half);
+    WEIGHTS[at] = p.weights;
+    INPUTS[at] = p.inputs;
+    if (MINS) { CODES[128u * (part % 2u) + 2u * i + half] = sum_of(p.inputs); }
+    if (half == 1u) { return; }
+    if (SUBS > 1u) { FACTORS[64u * (part % 2u) + i] = vec4<i32>(p.factors.x, p.factors.y, p.factors.z, 0); }
+    if (part % SUBS != 0u) { return; }
+    let block = 64u * (part / SUBS % 2u) + i;
+    SCALES[block] = p.scale;
+    if (MINS) { MINIMA[block] = p.minimum; }
+    STEPS[block] = p.step;
 }
 
-// A word of four rows each, from row `i` on.
-fn inputs_of(workgroup: u32, i: u32, word: u32, steps: u32) -> vec4<u32> {
-    let a = row_at(workgroup, i);
-    let b = row_at(workgroup, i + 1u);
-    let c = row_at(workgroup, i + 2u);
-    let d = row_at(workgroup, i + 3u);
-    let stride = P.x_stride;
-    let first = P.x_at + word;
-    if (P.raw == 0u) { return vec4<u32>(X[first + a * stride], X[first + b * stride], X[first + c * stride], X[first + d * stride]); }
-    let at = 4u * word;
-    return vec4<u32>(coded(a * stride + at, INVERSES[steps + i]), coded(b * stride + at, INVERSES[steps + i + 1u]),
-        coded(c * stride + at, INVERSES[steps + i + 2u]), coded(d * stride + at, INVERSES[steps + i + 3u]));
+// 32 columns of four rows.
+struct Columns { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, e: vec4<u32>, f: vec4<u32>, g: vec4<u32>, h: vec4<u32> }
+
+// Those of rows with 16 between them: first the first halves of all.
+fn columns_of(first: u32, row: u32) -> Columns {
+    let low = first + four_at(row, 0u);
+    let high = first + four_at(row, 1u);
+    return Columns(INPUTS[low], INPUTS[low + 32u], INPUTS[low + 64u], INPUTS[low + 96u],
+        INPUTS[high], INPUTS[high + 32u], INPUTS[high + 64u], INPUTS[high + 96u]);
 }
 
-// Loads 32 columns of all outputs and rows: half of the invocations have weights, and half have activations.
-fn load(group: vec3<u32>, invocation: u32, block: u32, sub: u32) {
-    let word = invocation % 8u;
-    let four = invocation / 8u % 16u;
-    if (invocation < 128u) {
-        let a = weights_of(group.x, four, 0u, block, sub, word);
-        let b = weights_of(group.x, four, 1u, block, sub, word);
-        let c = weights_of(group.x, four, 2u, block, sub, word);
-        let d = weights_of(group.x, four, 3u, block, sub, word);
-        WEIGHTS[16u * word + four] = vec4<u32>(a, b, c, d);
-    } else {
-        let column = (block * SUBS + sub) * 8u + word;
-        let steps = block % STEP_BLOCKS * ROWS;
-        INPUTS[16u * word + four] = inputs_of(group.y, 4u * four, column, steps);
-    }
-    if (invocation < SLOTS) { load_scales(group.x, invocation, block, sub); }
+// Integers of an output for four rows.
+fn products(x: Columns, first: u32, slot: u32) -> vec4<i32> {
+    let low = WEIGHTS[2u * first + four_at(slot, 0u)];
+    let high = WEIGHTS[2u * first + four_at(slot, 1u)];
+    let a = vec4<i32>(dot_of(low, x.a), dot_of(low, x.b), dot_of(low, x.c), dot_of(low, x.d));
+    let b = vec4<i32>(dot_of(high, x.e), dot_of(high, x.f), dot_of(high, x.g), dot_of(high, x.h));
+    if (SUBS == 1u) { return a + b; }
+    let f = FACTORS[first + slot];
+    return a * f.x + b * f.y;
 }
 
-fn load_scales(workgroup: u32, i: u32, block: u32, sub: u32) {
-    let at = block_at(workgroup, slot_of(i / 4u, i % 4u), block);
-    if (SUBS > 1u) {
-        let f = factors(at, sub);
-        FIRST_FACTORS[i] = f.x;
-        SECOND_FACTORS[i] = f.y;
-        if (MINS) { MINIMUM_FACTORS[i] = f.z; }
-    }
-    if (sub == 0u) {
-        SCALES[i] = scale(at);
-        if (MINS) { MINIMA[i] = min_scale(at); }
-    }
-}
+// Of 8 outputs, with 8 between them, integers or numbers of four rows each.
+struct Integers { a: vec4<i32>, b: vec4<i32>, c: vec4<i32>, d: vec4<i32>, e: vec4<i32>, f: vec4<i32>, g: vec4<i32>, h: vec4<i32> }
+struct Numbers { a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>, e: vec4<f32>, f: vec4<f32>, g: vec4<f32>, h: vec4<f32> }
 
-// The products of 4 columns of four outputs.
-fn products(w: vec4<u32>, x: u32) -> vec4<i32> {
-    return vec4<i32>(dot4I8Packed(w.x, x), dot4I8Packed(w.y, x), dot4I8Packed(w.z, x), dot4I8Packed(w.w, x));
-}
-
-// Of four rows, sums for four outputs each.
-struct Sums { a: vec4<i32>, b: vec4<i32>, c: vec4<i32>, d: vec4<i32> }
-
-fn with_word(sums: Sums, outputs: u32, rows: u32) -> Sums {
-    let w = WEIGHTS[outputs];
-    let x = INPUTS[rows];
-    return Sums(sums.a + products(w, x.x), sums.b + products(w, x.y), sums.c + products(w, x.z), sums.d + products(w, x.w));
-}
-
-// The products of 16 columns, from a word on.
-fn multiplied(sums: Sums, word: u32, outputs: u32, rows: u32) -> Sums {
-    let first = with_word(sums, 16u * word + outputs, 16u * word + rows);
-    let second = with_word(first, 16u * word + 16u + outputs, 16u * word + 16u + rows);
-    let third = with_word(second, 16u * word + 32u + outputs, 16u * word + 32u + rows);
-    return with_word(third, 16u * word + 48u + outputs, 16u * word + 48u + rows);
-}
-
-fn scaled(sums: Sums, more: Sums, f: vec4<i32>) -> Sums {
-    return Sums(sums.a + f * more.a, sums.b + f * more.b, sums.c + f * more.c, sums.d + f * more.d);
-}
-
-fn none() -> Sums {
-    let zero = vec4<i32>(0, 0, 0, 0);
-    return Sums(zero, zero, zero, zero);
+fn with_products(s: Integers, x: Columns, first: u32, slot: u32) -> Integers {
+    return Integers(s.a + products(x, first, slot), s.b + products(x, first, slot + 8u), s.c + products(x, first, slot + 16u),
+        s.d + products(x, first, slot + 24u), s.e + products(x, first, slot + 32u), s.f + products(x, first, slot + 40u),
+        s.g + products(x, first, slot + 48u), s.h + products(x, first, slot + 56u));
 }
 
 // The sums of the codes of 32 columns of four rows.
-fn codes_of(rows: u32) -> vec4<i32> {
-    let ones = 0x01010101u;
-    let first = products(INPUTS[rows], ones) + products(INPUTS[16u + rows], ones)
-        + products(INPUTS[32u + rows], ones) + products(INPUTS[48u + rows], ones);
-    return first + products(INPUTS[64u + rows], ones) + products(INPUTS[80u + rows], ones)
-        + products(INPUTS[96u + rows], ones) + products(INPUTS[112u + rows], ones);
+fn codes_of(first: u32, row: u32) -> vec4<i32> {
+    let at = 2u * (first + row);
+    return vec4<i32>(CODES[at] + CODES[at + 1u], CODES[at + 32u] + CODES[at + 33u],
+        CODES[at + 64u] + CODES[at + 65u], CODES[at + 96u] + CODES[at + 97u]);
 }
 
-fn with_minima(minima: Sums, outputs: u32, rows: u32) -> Sums {
-    let at = 4u * outputs;
-    let f = vec4<i32>(MINIMUM_FACTORS[at], MINIMUM_FACTORS[at + 1u], MINIMUM_FACTORS[at + 2u], MINIMUM_FACTORS[at + 3u]);
-    let x = codes_of(rows);
-    return Sums(minima.a + f * x.x, minima.b + f * x.y, minima.c + f * x.z, minima.d + f * x.w);
+fn with_minima(s: Integers, x: vec4<i32>, at: u32) -> Integers {
+    return Integers(s.a + x * FACTORS[at].z, s.b + x * FACTORS[at + 8u].z, s.c + x * FACTORS[at + 16u].z,
+        s.d + x * FACTORS[at + 24u].z, s.e + x * FACTORS[at + 32u].z, s.f + x * FACTORS[at + 40u].z,
+        s.g + x * FACTORS[at + 48u].z, s.h + x * FACTORS[at + 56u].z);
 }
 
-// The products of 32 columns: with those of sub-blocks before where a block has several.
-fn with_columns(sums: Sums, outputs: u32, rows: u32) -> Sums {
-    if (SUBS == 1u) { return multiplied(multiplied(none(), 0u, outputs, rows), 4u, outputs, rows); }
-    let at = 4u * outputs;
-    let f = vec4<i32>(FIRST_FACTORS[at], FIRST_FACTORS[at + 1u], FIRST_FACTORS[at + 2u], FIRST_FACTORS[at + 3u]);
-    let g = vec4<i32>(SECOND_FACTORS[at], SECOND_FACTORS[at + 1u], SECOND_FACTORS[at + 2u], SECOND_FACTORS[at + 3u]);
-    let half = scaled(sums, multiplied(none(), 0u, outputs, rows), f);
-    return scaled(half, multiplied(none(), 4u, outputs, rows), g);
-}
-
-fn with_block(acc: f32, sum: i32, minimum: i32, output: u32, step: f32) -> f32 {
-    let more = add(acc, mul(of_i32(sum), mul(SCALES[output], step)));
+fn with_block(acc: f32, sum: i32, minimum: i32, scale: f32, least: f32, step: f32) -> f32 {
+    let more = add(acc, mul(of_i32(sum), mul(scale, step)));
     if (!MINS) { return more; }
-    return sub(more, mul(of_i32(minimum), mul(MINIMA[output], step)));
+    return sub(more, mul(of_i32(minimum), mul(least, step)));
 }
 
-// Four outputs of a row with what a block adds.
-fn with_blocks(acc: vec4<f32>, sums: vec4<i32>, minima: vec4<i32>, outputs: u32, step: f32) -> vec4<f32> {
-    let a = with_block(acc.x, sums.x, minima.x, 4u * outputs, step);
-    let b = with_block(acc.y, sums.y, minima.y, 4u * outputs + 1u, step);
-    let c = with_block(acc.z, sums.z, minima.z, 4u * outputs + 2u, step);
-    let d = with_block(acc.w, sums.w, minima.w, 4u * outputs + 3u, step);
-    return vec4<f32>(a, b, c, d);
+// Four rows of an output with what a block adds.
+fn with_blocks(acc: vec4<f32>, sums: vec4<i32>, minima: vec4<i32>, at: u32, steps: vec4<f32>) -> vec4<f32> {
+    let scale = SCALES[at];
+    var least = scale;
+    if (MINS) { least = MINIMA[at]; }
+    return vec4<f32>(with_block(acc.x, sums.x, minima.x, scale, least, steps.x), with_block(acc.y, sums.y, minima.y, scale, least, steps.y),
+        with_block(acc.z, sums.z, minima.z, scale, least, steps.z), with_block(acc.w, sums.w, minima.w, scale, least, steps.w));
+}
+
+fn with_all(acc: Numbers, s: Integers, m: Integers, at: u32, steps: vec4<f32>) -> Numbers {
+    return Numbers(with_blocks(acc.a, s.a, m.a, at, steps), with_blocks(acc.b, s.b, m.b, at + 8u, steps),
+        with_blocks(acc.c, s.c, m.c, at + 16u, steps), with_blocks(acc.d, s.d, m.d, at + 24u, steps),
+        with_blocks(acc.e, s.e, m.e, at + 32u, steps), with_blocks(acc.f, s.f, m.f, at + 40u, steps),
+        with_blocks(acc.g, s.g, m.g, at + 48u, steps), with_blocks(acc.h, s.h, m.h, at + 56u, steps));
+}
+
+fn no_integers() -> Integers {
+    let z = vec4<i32>(0, 0, 0, 0);
+    return Integers(z, z, z, z, z, z, z, z);
 }
 
 fn of_four(x: vec4<f32>, i: u32) -> f32 { return select(select(x.x, x.y, i == 1u), select(x.z, x.w, i == 3u), i >= 2u); }
 
-// What becomes of the outputs of four rows. A loop, so that the code for that is there once.
-fn put_rows(group: vec3<u32>, outputs: u32, rows: u32, a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>) {
+// Of output `k`, row `i`.
+fn of_numbers(x: Numbers, k: u32, i: u32) -> f32 {
+    let low = select(select(of_four(x.a, i), of_four(x.b, i), k == 1u), select(of_four(x.c, i), of_four(x.d, i), k == 3u), k >= 2u);
+    let high = select(select(of_four(x.e, i), of_four(x.f, i), k == 5u), select(of_four(x.g, i), of_four(x.h, i), k == 7u), k >= 6u);
+    return select(low, high, k >= 4u);
+}
+
+// What becomes of the outputs. A loop, so that the code for that is there once.
+fn put_outputs(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
     let gates = P.mode == GATE;
-    for (var k = 0u; k < 16u; k++) {
-        let i = k % 4u;
-        let row = group.y * ROWS + 4u * rows + k / 4u;
-        let at = place(group.x, slot_of(outputs, i), SLOTS);
-        if (row > last_row() || !at.inside || (gates && i >= 2u)) { continue; }
-        let low = k < 8u;
-        let even = (k & 4u) == 0u;
-        let acc = select(select(of_four(d, i), of_four(c, i), even), select(of_four(b, i), of_four(a, i), even), low);
+    for (var n = 0u; n < 32u; n++) {
+        let k = n / 4u;
+        let i = n % 4u;
+        let row = group.y * ROWS + first + 16u * i;
+        let at = place(group.x, slot + 8u * k, SLOTS);
+        if (row > last_row() || !at.inside || (gates && k >= 4u)) { continue; }
         if (!gates) {
-            finish(at, row, acc);
+            finish(at, row, of_numbers(acc, k, i));
             continue;
         }
-        let other = select(select(of_four(d, i + 2u), of_four(c, i + 2u), even), select(of_four(b, i + 2u), of_four(a, i + 2u), even), low);
-        finish_gate(at, row, biased(at, acc), biased(Place(1u, at.output, true), other));
+        finish_gate(at, row, biased(at, of_numbers(acc, k, i)), biased(Place(1u, at.output, true), of_numbers(acc, k + 4u, i)));
     }
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    let outputs = invocation % 16u;
-    let rows = invocation / 16u;
-    let z = number(0u);
-    var a = vec4<f32>(z, z, z, z);
-    var b = a;
-    var c = a;
-    var d = a;
-    for (var block = 0u; block < P.cols / (32u * SUBS); block++) {
-        if (block % STEP_BLOCKS == 0u) {
-            workgroupBarrier();
-            load_steps(group.y, invocation, block);
+    // An invocation brings half of an output and of a row.
+    let i = invocation / 2u;
+    let half = invocation % 2u;
+    let weights = weights_of(group.x, i);
+    let inputs = input_at(min(group.y * ROWS + i, last_row()));
+    let slot = invocation % 8u;
+    let row = invocation / 8u;
+    let parts = P.cols / 32u;
+    let z = vec4<f32>(number(0u), number(0u), number(0u), number(0u));
+    var acc = Numbers(z, z, z, z, z, z, z, z);
+    var sums = no_integers();
+    var minima = no_integers();
+    var next = part_of(weights, inputs, 0u, half);
+    for (var part = 0u; part < parts; part++) {
+        put_part(next, part, i, half);
+        workgroupBarrier();
+        next = part_of(weights, inputs, min(part + 1u, parts - 1u), half);
+        let first = 64u * (part % 2u);
+        let x = columns_of(2u * first, row);
+        sums = with_products(sums, x, first, slot);
+        if (MINS) { minima = with_minima(minima, codes_of(first, row), first + slot); }
+        if (part % SUBS == SUBS - 1u) {
+            let block = 64u * (part / SUBS % 2u);
+            let at = block + row;
+            acc = with_all(acc, sums, minima, block + slot, vec4<f32>(STEPS[at], STEPS[at + 16u], STEPS[at + 32u], STEPS[at + 48u]));
+            sums = no_integers();
+            minima = no_integers();
         }
-        var sums = none();
-        var minima = none();
-        for (var sub = 0u; sub < SUBS; sub++) {
-            workgroupBarrier();
-            load(group, invocation, block, sub);
-            workgroupBarrier();
-            sums = with_columns(sums, outputs, rows);
-            if (MINS) { minima = with_minima(minima, outputs, rows); }
-        }
-        let steps = block % STEP_BLOCKS * ROWS + 4u * rows;
-        a = with_blocks(a, sums.a, minima.a, outputs, STEPS[steps]);
-        b = with_blocks(b, sums.b, minima.b, outputs, STEPS[steps + 1u]);
-        c = with_blocks(c, sums.c, minima.c, outputs, STEPS[steps + 2u]);
-        d = with_blocks(d, sums.d, minima.d, outputs, STEPS[steps + 3u]);
     }
-    put_rows(group, outputs, rows, a, b, c, d);
+    put_outputs(group, slot, row, acc);
 }

@@ -3,6 +3,7 @@
 //!include q8.wgsl
 //!include activations.wgsl
 //!include bytes.wgsl
+//!include dot.wgsl
 //!include FORMAT
 //!include LANES
 // Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 or 16 invocations for two outputs, 2048 or 512
@@ -35,14 +36,10 @@ struct Sums { sum: i32, minima: i32 }
 
 // The products of 32 columns, added.
 fn multiplied(block: u32, sub: u32, x: vec4<u32>, y: vec4<u32>) -> Sums {
-    let a = dot4I8Packed(codes(block, sub, 0u), x.x) + dot4I8Packed(codes(block, sub, 1u), x.y)
-        + dot4I8Packed(codes(block, sub, 2u), x.z) + dot4I8Packed(codes(block, sub, 3u), x.w);
-    let b = dot4I8Packed(codes(block, sub, 4u), y.x) + dot4I8Packed(codes(block, sub, 5u), y.y)
-        + dot4I8Packed(codes(block, sub, 6u), y.z) + dot4I8Packed(codes(block, sub, 7u), y.w);
     let f = factors(block, sub);
     var minima = 0;
     if (MINS) { minima = f.z * (sum_of(x) + sum_of(y)); }
-    return Sums(f.x * a + f.y * b, minima);
+    return Sums(f.x * dot_of(codes(block, sub, 0u), x) + f.y * dot_of(codes(block, sub, 1u), y), minima);
 }
 
 // What a block adds: the integers of all its columns, times its scale and that of the activations; nothing where it is none.

@@ -21,6 +21,11 @@ template <class T, u32 N> struct array {
     T &operator[](u32 i) { return at[i]; }
     const T &operator[](u32 i) const { return at[i]; }
 };
+template <class T> struct vec2 {
+    T x, y;
+    vec2() = default;
+    vec2(T x, T y) : x(x), y(y) {}
+};
 template <class T> struct vec3 {
     T x, y, z;
     vec3() = default;
@@ -44,6 +49,7 @@ template <class To, class From> inline To bitcast(From from) {
 }
 template <class T> inline T select(T no, T yes, bool which) { return which ? yes : no; }
 template <class T> inline T max(T a, T b) { return a > b ? a : b; }
+template <class T> inline vec4<T> max(vec4<T> a, vec4<T> b) { return vec4<T>(max(a.x, b.x), max(a.y, b.y), max(a.z, b.z), max(a.w, b.w)); }
 template <class T> inline T min(T a, T b) { return a < b ? a : b; }
 template <class T> inline T clamp(T x, T low, T high) { return min(max(x, low), high); }
 inline f32 sqrt(f32 x) { return __builtin_sqrtf(x); }

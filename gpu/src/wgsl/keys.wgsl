@@ -1,0 +1,72 @@
+//!include kv.wgsl
+// Keys and values of a chunk of 256 positions. The kernel says what its POOL is: `fn pool_word(at: u32) -> u32`.
+
+// Parts of `docs/arithmetic.md`, section 7; where V has slopes of linear biases, of a head each, NONE without; where the buffer of
+// heads has rotated queries, and the sums of chunks, of which a head of a row has at most `chunks`.
+struct Scores {
+    scale: u32, cap: u32, window: u32, sinks: u32,
+    reach: u32, slopes: u32, queries: u32, parts: u32,
+    chunks: u32, unused_0: u32, unused_1: u32, unused_2: u32,
+}
+// The largest score, the sum of the weights, and of an element the values times weights; `other` is that of the one 256 behind it.
+struct Chunk { peak: f32, total: f32, value: f32, other: f32 }
+
+const CHUNK = 256u;
+const LEAST = -2147483647;
+
+// Where the tiles of a chunk begin.
+var<workgroup> TILES: array<u32, 16>;
+
+fn query_at(row: u32, head: u32) -> u32 { return P.scores.queries + (row * P.shape.heads + head) * P.shape.dim; }
+
+fn sees(query: u32, position: u32) -> bool {
+    if (position > query) { return false; }
+    let back = query - position;
+    return back < P.scores.window || (position < P.scores.sinks && back < P.scores.reach);
+}
+
+fn half_of(word: u32, half: u32) -> f32 { return f16_to_f32((pool_word(word + (half >> 1u)) >> ((half & 1u) * 16u)) & 0xffffu); }
+
+fn stored(element_type: u32, word: u32, i: u32, slot: u32, is_value: bool) -> f32 {
+    let at = index(i, slot, is_value);
+    if (element_type == F16) { return half_of(word, at); }
+    if (element_type == F32) { return number(pool_word(word + at)); }
+    var code = extractBits(bitcast<i32>(pool_word(word + (at >> 2u))), (at & 3u) * 8u, 8u);
+    if (element_type == Q4_0) {
+        let half = nibble(i, slot, is_value);
+        code = extractBits(bitcast<i32>(pool_word(word + (half >> 3u))), (half & 7u) * 4u, 4u);
+    }
+    return mul(half_of(word + code_words(element_type, is_value), (i / 32u) * 16u + slot), of_i32(code));
+}
+
+// Words of the pool, or what they say.
+struct Eight { a: u32, b: u32, c: u32, d: u32, e: u32, f: u32, g: u32, h: u32 }
+
+// 8 words with `step` between them. All are read before the first one is needed: an invocation waits once.
+fn eight_words(at: u32, step: u32) -> Eight {
+    return Eight(pool_word(at), pool_word(at + step), pool_word(at + 2u * step), pool_word(at + 3u * step),
+        pool_word(at + 4u * step), pool_word(at + 5u * step), pool_word(at + 6u * step), pool_word(at + 7u * step));
+}
+
+fn half_in(word: u32, shift: u32) -> f32 { return f16_to_f32((word >> shift) & 0xffffu); }
+
+fn code_in(word: u32, shift: u32) -> f32 { return of_i32(extractBits(bitcast<i32>(word), shift, 8u)); }
+
+fn of_order(order: i32) -> f32 {
+    return number(select(bitcast<u32>(order), bitcast<u32>(-order) | 0x80000000u, order < 0));
+}
+
+// Where the values of 8 positions of a chunk from `k` on begin, and the words of them that have element `i` in f16.
+fn values_at(k: u32) -> u32 { return TILES[k / 16u] + P.shape.k_words; }
+
+fn halves_of(k: u32, i: u32) -> Eight {
+    let dim = P.shape.dim;
+    return eight_words(values_at(k) + (k % 16u * dim + i) / 2u, dim / 2u);
+}
+
+// A position of the tile that begins at `first`; the query's own where it sees none of them: there need not be such a tile.
+fn position_in(query: u32, first: u32) -> u32 {
+    let last = min(first + 15u, query);
+    let seen = sees(query, last) || (first < P.scores.sinks && sees(query, min(last, P.scores.sinks - 1u)));
+    return select(query, first, seen && first <= query);
+}

@@ -1,0 +1,30 @@
+//!include num.wgsl
+//!include q8.wgsl
+// Activations of many rows, whose largest magnitudes are known, as int8 with scales: the form that matrices read. An invocation has four.
+
+struct Params { zero: u32, cols: u32, out_stride: u32, largest: u32, parts: u32, flag: u32, unused_0: u32, unused_1: u32 }
+@group(0) @binding(0) var<storage, read> P: Params;
+@group(0) @binding(1) var<storage, read> X: array<f32>;
+// Of 32 activations each, P.largest words of a row; a block has P.parts of them.
+@group(0) @binding(2) var<storage, read> LARGEST: array<u32>;
+@group(0) @binding(3) var<storage, read_write> Q: array<u32>;
+@group(0) @binding(4) var<storage, read_write> FLAG: array<atomic<u32>>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
+    ZERO = P.zero;
+    let row = group.x;
+    let column = 4u * (256u * group.y + invocation);
+    if (column >= P.cols) { return; }
+    let block = column / (32u * P.parts);
+    var largest = 0u;
+    for (var i = 0u; i < P.parts; i++) { largest = max(largest, LARGEST[row * P.largest + block * P.parts + i]); }
+    let inverse = inverse_of(largest);
+    let at = row * P.cols + column;
+    let codes = code_of(X[at], inverse) | (code_of(X[at + 1u], inverse) << 8u)
+        | (code_of(X[at + 2u], inverse) << 16u) | (code_of(X[at + 3u], inverse) << 24u);
+    Q[row * P.out_stride + column / 4u] = codes;
+    if (column % (32u * P.parts) != 0u) { return; }
+    if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
+    Q[row * P.out_stride + P.cols / 4u + block] = step_of(largest);
+}
