@@ -24,7 +24,7 @@ use gleed::nn::Temperature;
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
-use crate::grid::{self, CHUNK, PARALLEL_ROWS, TILE_ROWS};
+use crate::grid::{self, CHUNK, FEW_ROWS, PARALLEL_ROWS, TILE_ROWS};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::hardware::now;
 use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
@@ -36,8 +36,12 @@ use made::{bind, upload};
 #[cfg(not(target_arch = "wasm32"))]
 pub use times::KernelTime;
 
-/// Dispatches of a submit, if the batch has few rows; a share of that for more. So none keeps the device for long.
+/// The most dispatches of a submit for few rows. So none keeps the device for long.
 const DISPATCHES: usize = 1024;
+/// The most dispatches times rows of a submit for more rows, and the dispatches that it can have at least.
+const WORK: (usize, usize) = (8192, 16);
+/// The same of a driver that computes on the CPU.
+const WORK_ON_CPU: (usize, usize) = (2048, 1);
 
 /// A model on a GPU.
 pub struct GpuDevice<'g, 'm> {
@@ -281,9 +285,18 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         if rows <= PARALLEL_ROWS { (position / CHUNK).min(self.chunks) } else { 0 }
     }
 
+    /// The most dispatches of a submit for so many rows.
+    fn most_dispatches(&self, rows: usize) -> usize {
+        if rows <= FEW_ROWS {
+            return DISPATCHES;
+        }
+        let (work, least) = if self.gpu.hardware.info().software { WORK_ON_CPU } else { WORK };
+        (work / rows).max(least)
+    }
+
     /// How many of these steps one submit takes.
     fn taken(&self, steps: &Range<usize>) -> usize {
-        let most = (DISPATCHES * 8 / self.counts[0].max(8)).max(16);
+        let most = self.most_dispatches(self.counts[0]);
         let after = self.runs.iter().filter(|run| run.step >= steps.start).nth(most).map_or(steps.end, |run| run.step);
         after.min(steps.end).saturating_sub(steps.start).max(1)
     }

@@ -8,7 +8,7 @@ pub(crate) const TILE_ROWS: usize = 17;
 /// Rows of a tile.
 const TILE: usize = 64;
 /// Rows for which a workgroup reads quantized weights once.
-const FEW_ROWS: usize = 8;
+pub(crate) const FEW_ROWS: usize = 8;
 
 /// One workgroup per row.
 pub(crate) fn by_row(rows: usize) -> [u32; 3] {

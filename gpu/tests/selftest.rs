@@ -63,7 +63,7 @@ fn broken_kernels_are_found() {
         ),
         (Kernel::Vector(q8), "a | (b << 8u)", "b | (a << 8u)", "activations as floats"),
         (Kernel::Quantize, "code_of(X[at + 1u], inverse)", "code_of(X[at], inverse)", "activations of many rows"),
-        (Kernel::AttendMany, "table_of(row) == table)", "true)", "attention"),
+        (Kernel::AttendMany, "table_of(row) == table);", "true);", "attention"),
         (Kernel::Vector(Weights::F16), "return activation(x);", "return x;", "activations as floats"),
         (Kernel::Input, "return settle(sub(x, MEAN));", "return x;", "norms by mean and deviation"),
         (Kernel::Embed(q8), "P.adds != 0u) { x =", "P.adds == 2u) { x =", "rows of positions"),

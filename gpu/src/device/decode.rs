@@ -3,7 +3,7 @@
 use bytemuck::{bytes_of, cast_slice};
 use gleed::device::{BatchView, Choosing};
 
-use super::{DISPATCHES, GpuDevice};
+use super::GpuDevice;
 use crate::error::GpuError;
 use crate::lower::runs_at;
 use crate::params::Draw;
@@ -40,7 +40,7 @@ impl GpuDevice<'_, '_> {
             let chunks = self.chunks(1, position as usize + row);
             self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks, 1))
         };
-        let most = (DISPATCHES / (one(0).count() + 1)).max(1);
+        let most = (self.most_dispatches(1) / one(0).count().max(1)).max(1);
         let (mut encoding, mut submits) = (self.encoding, self.submits);
         for first in (0..rows).step_by(most) {
             let runs = (first..rows.min(first + most)).flat_map(one);

@@ -1,8 +1,8 @@
 //!include num.wgsl
 //!include keys.wgsl
 //!include attention.wgsl
-// Attention for many rows. A workgroup has four queries that share a head of keys and values: of up to four heads of a row, or, where fewer heads share
-// one, of some rows that follow each other. So keys and values are read once for all of them. An invocation has a position of a chunk, then an element of the
+// Attention for many rows. A workgroup has four queries that share a head of keys and values: four heads of a row, or, where one or two heads share one, those
+// of some rows that follow each other. So keys and values are read once for all four. An invocation has a position of a chunk, then an element of the
 // heads, or two with 256 between them.
 
 const QUERIES = 4u;
@@ -32,23 +32,25 @@ fn is_there(group: vec3<u32>, j: u32) -> bool {
     return group.x * rows_at_once() + j / heads_at_once() < B[0] && own_head(group, j) < sharing();
 }
 
-// The query's position, and 1 behind it where it is there and of the sequence with this table.
-fn seer(group: vec3<u32>, j: u32, table: u32) -> vec2<u32> {
+// Where a query is, and whether it is there and of the sequence that is computed.
+struct Query { position: u32, counts: bool }
+struct Queries { a: Query, b: Query, c: Query, d: Query }
+
+fn query_of(group: vec3<u32>, j: u32, table: u32) -> Query {
     let row = row_of(group, j);
-    return vec2<u32>(position_of(row), select(0u, 1u, is_there(group, j) && table_of(row) == table));
+    return Query(position_of(row), is_there(group, j) && table_of(row) == table);
 }
 
-struct Seers { a: vec2<u32>, b: vec2<u32>, c: vec2<u32>, d: vec2<u32> }
+fn sees_as(q: Query, position: u32) -> bool { return q.counts && sees(q.position, position); }
 
-fn sees_as(q: vec2<u32>, position: u32) -> bool { return q.y != 0u && sees(q.x, position); }
-
-// Whether it sees any position of a chunk.
-fn sees_chunk(q: vec2<u32>, first: u32) -> bool {
-    let last = min(first + CHUNK - 1u, q.x);
-    return first <= q.x && (sees_as(q, last) || (first < P.scores.sinks && sees_as(q, min(last, P.scores.sinks - 1u))));
+// Whether it sees any position of the chunk that begins at `first`.
+fn sees_chunk(q: Query, first: u32) -> bool {
+    let last = min(first + CHUNK - 1u, q.position);
+    let is_seen = sees_as(q, last) || (first < P.scores.sinks && sees_as(q, min(last, P.scores.sinks - 1u)));
+    return first <= q.position && is_seen;
 }
 
-fn last_as(q: vec2<u32>) -> u32 { return q.x * q.y; }
+fn last_of(q: Query) -> u32 { return select(0u, q.position, q.counts); }
 
 fn query_element(group: vec3<u32>, j: u32, i: u32) -> f32 {
     let q = QKV[query_at(row_of(group, j), head_of(group, j)) + i];
@@ -186,18 +188,18 @@ fn values_of(count: u32, i: u32) -> vec4<f32> {
     return sums;
 }
 
-// A position of the tile that begins at `first`, if any of the queries sees one there; that of a query otherwise.
-fn position_of_tile(q: Seers, first: u32) -> u32 {
-    let a = position_in(q.a.x, first);
-    let b = select(a, position_in(q.b.x, first), q.b.y != 0u && (q.a.y == 0u || a != first));
-    let c = select(b, position_in(q.c.x, first), q.c.y != 0u && ((q.a.y | q.b.y) == 0u || b != first));
-    return select(c, position_in(q.d.x, first), q.d.y != 0u && ((q.a.y | q.b.y | q.c.y) == 0u || c != first));
+// A position of the tile that begins at `first` if any of the queries sees one there; that of a query otherwise.
+fn position_of_tile(q: Queries, first: u32) -> u32 {
+    let a = position_in(q.a.position, first);
+    let b = select(a, position_in(q.b.position, first), q.b.counts && (!q.a.counts || a != first));
+    let c = select(b, position_in(q.c.position, first), q.c.counts && (!(q.a.counts || q.b.counts) || b != first));
+    return select(c, position_in(q.d.position, first), q.d.counts && (!(q.a.counts || q.b.counts || q.c.counts) || c != first));
 }
 
 struct Chunks { a: Chunk, b: Chunk, c: Chunk, d: Chunk }
 
 // The positions from `first` on, as the queries of a sequence see them, of whose rows `row` is one and `last` the largest position. All invocations call it.
-fn attended(group: vec3<u32>, q: Seers, row: u32, last: u32, first: u32, invocation: u32) -> Chunks {
+fn attended(group: vec3<u32>, q: Queries, row: u32, last: u32, first: u32, invocation: u32) -> Chunks {
     let position = first + invocation;
     let a = sees_as(q.a, position);
     let b = sees_as(q.b, position);
@@ -249,8 +251,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let row = row_of(group, lead * heads_at_once());
         let table = table_of(row);
         if (!is_first(group, lead, table)) { continue; }
-        let q = Seers(seer(group, 0u, table), seer(group, 1u, table), seer(group, 2u, table), seer(group, 3u, table));
-        let last = max(max(last_as(q.a), last_as(q.b)), max(last_as(q.c), last_as(q.d)));
+        let q = Queries(query_of(group, 0u, table), query_of(group, 1u, table), query_of(group, 2u, table), query_of(group, 3u, table));
+        let last = max(max(last_of(q.a), last_of(q.b)), max(last_of(q.c), last_of(q.d)));
         for (var first = 0u; first <= last; first += CHUNK) {
             if (!(sees_chunk(q.a, first) || sees_chunk(q.b, first) || sees_chunk(q.c, first) || sees_chunk(q.d, first))) { continue; }
             let next = attended(group, q, row, last, first, invocation);

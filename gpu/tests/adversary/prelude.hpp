@@ -21,11 +21,6 @@ template <class T, u32 N> struct array {
     T &operator[](u32 i) { return at[i]; }
     const T &operator[](u32 i) const { return at[i]; }
 };
-template <class T> struct vec2 {
-    T x, y;
-    vec2() = default;
-    vec2(T x, T y) : x(x), y(y) {}
-};
 template <class T> struct vec3 {
     T x, y, z;
     vec3() = default;
