@@ -13,7 +13,8 @@
 //! the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
 //! same for the same seed, and no token is chosen from the logits. Times are those of the clock on the wall: the column
 //! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can do at
-//! best is not measured.
+//! best is not measured. With a GPU and one sequence there is a line more, "chosen": decode where the GPU chooses the tokens, as `generate`
+//! and `chat` do. Its hash is that of the tokens.
 
 mod curve;
 mod machine;

@@ -74,6 +74,8 @@ pub(crate) struct Run {
     pub(crate) peak_resident: Option<u64>,
     pub(crate) prefill: Option<Phase>,
     pub(crate) decode: Option<Phase>,
+    /// Decode where a GPU chooses the tokens.
+    pub(crate) chosen: Option<Phase>,
 }
 
 /// A row of the table: one element per repeat.
@@ -88,7 +90,7 @@ pub(crate) struct Phase {
     pub(crate) best: Vec<f64>,
     /// The part of the time that the threads waited for a core.
     pub(crate) waited: Vec<f64>,
-    /// Of the last logits: the same for every level, number of threads and repeat.
+    /// Of the last logits, or of the tokens that a GPU chose: the same for every level, number of threads and repeat.
     pub(crate) logits_hash: u64,
     /// What the engine did, in all repeats.
     pub(crate) metrics: Metrics,
@@ -109,6 +111,9 @@ impl Bench<'_> {
         Ok(Run {
             prefill: (self.prompt > 0).then(|| self.prefill(&mut engine, &plan, sequences[0], &mut ids)).transpose()?,
             decode: (self.r#gen > 0).then(|| self.decode(&mut engine, &plan, &sequences, &mut ids)).transpose()?,
+            chosen: (self.r#gen > 0 && plan.is_for_device() && sequences.len() == 1)
+                .then(|| self.chosen(&mut engine, &plan, sequences[0], &mut ids))
+                .transpose()?,
             limits: *plan.limits(),
             device,
             device_bytes,
@@ -178,6 +183,33 @@ impl Bench<'_> {
             }
         }
         (phase.logits_hash, phase.metrics) = (hash(engine), engine.metrics());
+        Ok(phase)
+    }
+
+    /// Decode behind the same tokens, where a GPU chooses some at a time, as in programs that write text.
+    fn chosen(&self, engine: &mut Engine<'_, '_>, plan: &Plan, sequence: SeqId, ids: &mut Random) -> Result<Phase> {
+        let first = ids.ids(1, self.model.config().vocab);
+        let mut chosen = vec![0; self.r#gen];
+        let bytes = self.work.bytes * self.r#gen as u64;
+        let mut phase = Phase::default();
+        self.bar.set_message("decode, chosen by the device");
+        engine.reset_metrics();
+        for _ in 0..self.repeat {
+            engine.rewind(sequence, self.depth)?;
+            let (took, waited) = timed(|| {
+                let mut token = first[0];
+                for ids in chosen.chunks_mut(run::TOGETHER.min(plan.limits().rows)) {
+                    engine.decode_greedy(sequence, token, ids)?;
+                    token = ids[ids.len() - 1];
+                }
+                Ok(())
+            })?;
+            phase.add(took, waited, 1, self.r#gen, (bytes + self.kv_bytes(plan.limits())) as f64, None);
+            phase.weights_rate.push(bytes as f64 / took.as_secs_f64());
+        }
+        let mut hash = Xxh64::new();
+        chosen.iter().for_each(|id| hash.update(&id.to_le_bytes()));
+        (phase.logits_hash, phase.metrics) = (hash.finish(), engine.metrics());
         Ok(phase)
     }
 

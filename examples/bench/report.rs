@@ -20,11 +20,12 @@ struct Kind {
     phase: fn(&Run) -> Option<&Phase>,
 }
 
-fn kinds(bench: &Bench<'_>) -> [Kind; 2] {
+fn kinds(bench: &Bench<'_>) -> [Kind; 3] {
     let at = if bench.depth > 0 { format!(" at {}", bench.depth) } else { String::new() };
     [
         Kind { name: format!("prefill {}", bench.prompt), unit: "GMAC/s", phase: |run| run.prefill.as_ref() },
         Kind { name: format!("decode {}{at}", bench.r#gen), unit: "GB/s", phase: |run| run.decode.as_ref() },
+        Kind { name: format!("chosen {}{at}", bench.r#gen), unit: "GB/s", phase: |run| run.chosen.as_ref() },
     ]
 }
 
@@ -144,6 +145,7 @@ pub(crate) fn run_json(bench: &Bench<'_>, run: &Run) -> Value {
         "peak_to_file_and_plan": memory_ratio(bench, run),
         "prefill": phase(&run.prefill, "macs_s", "integer_peak_macs_s"),
         "decode": phase(&run.decode, "bytes_s", "streaming_read_bytes_s"),
+        "chosen": phase(&run.chosen, "bytes_s", "streaming_read_bytes_s"),
     })
 }
 

@@ -62,6 +62,16 @@ fn a_gpu_has_the_same_logits() {
         assert_eq!(run["device"] == "CPU", run["decode"]["ratio"].is_number());
     }
     assert_eq!(hashes[0], hashes[1]);
+    // With one sequence the GPU chooses tokens, too: eight, and three behind them.
+    let args = "--prompt 0 --gen 11 --repeat 2 --json".split(' ').chain(json.to_str());
+    let args: Vec<_> = args.collect();
+    let there = on_gpu("bench", &args, "").unwrap().ok();
+    assert!(there.contains("chosen 11"), "{there}");
+    let value = parse_json(&std::fs::read(&json).unwrap());
+    let chosen = &value["runs"][0]["chosen"];
+    assert_eq!(chosen["tokens_s"]["all"].as_array().map(Vec::len), Some(2));
+    assert_eq!(chosen["metrics"]["decode"]["count"], 22);
+    assert!(!run("bench", &args).ok().contains("chosen"));
 }
 
 #[test]
