@@ -70,7 +70,7 @@ fn a_gpu_has_the_same_logits() {
     let value = parse_json(&std::fs::read(&json).unwrap());
     let chosen = &value["runs"][0]["chosen"];
     assert_eq!(chosen["tokens_s"]["all"].as_array().map(Vec::len), Some(2));
-    assert_eq!(chosen["metrics"]["decode"]["count"], 22);
+    assert_eq!(chosen["metrics"]["decode"]["rows"], 22);
     assert!(!run("bench", &args).ok().contains("chosen"));
 }
 
