@@ -15,19 +15,9 @@ fn step_at(row: u32, block: u32) -> f32 {
     return number(step_of(largest_at(row, block)));
 }
 
-// What the floats of a block are multiplied with before they are rounded.
-fn inverse_at(row: u32, block: u32) -> f32 {
-    if (P.raw == 0u) { return number(0u); }
-    return inverse_of(largest_at(row, block));
-}
-
 // The codes of 4 floats.
 fn coded(at: u32, inverse: f32) -> u32 {
-    let a = code_of(number(X[at]), inverse);
-    let b = code_of(number(X[at + 1u]), inverse);
-    let c = code_of(number(X[at + 2u]), inverse);
-    let d = code_of(number(X[at + 3u]), inverse);
-    return a | (b << 8u) | (c << 16u) | (d << 24u);
+    return four_codes(vec4<f32>(number(X[at]), number(X[at + 1u]), number(X[at + 2u]), number(X[at + 3u])), inverse);
 }
 
 // 16 codes, from a word on.

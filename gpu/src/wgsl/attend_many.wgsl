@@ -53,9 +53,7 @@ fn sees_chunk(q: Query, first: u32) -> bool {
 fn last_of(q: Query) -> u32 { return select(0u, q.position, q.counts); }
 
 fn query_element(group: vec3<u32>, j: u32, i: u32) -> f32 {
-    let q = QKV[query_at(row_of(group, j), head_of(group, j)) + i];
-    if (P.shape.k_type == F16) { return short(q); }
-    return settle(q);
+    return as_factor(QKV[query_at(row_of(group, j), head_of(group, j)) + i]);
 }
 
 fn add_four(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return vec4<f32>(add(a.x, b.x), add(a.y, b.y), add(a.z, b.z), add(a.w, b.w)); }
@@ -107,26 +105,11 @@ fn products_of(word: u32, slot: u32) -> vec4<f32> {
     return sums;
 }
 
-// What becomes of a product of query and key.
-fn score(group: vec3<u32>, j: u32, position: u32, product: f32) -> f32 {
-    var scaled = mul(product, number(P.scores.scale));
-    if (P.scores.cap != 0u) { scaled = soft_cap(number(P.scores.cap), scaled); }
-    if (P.scores.slopes == NONE) { return scaled; }
-    let query = position_of(row_of(group, j));
-    return add(scaled, mul(V[P.scores.slopes + head_of(group, j)], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
+fn score(group: vec3<u32>, j: u32, q: Query, position: u32, product: f32) -> f32 {
+    return score_of(product, q.position, position, head_of(group, j));
 }
 
-// The place of a score in their order; the least one where it is not seen, or not a number.
-fn order_of(x: f32, is_seen: bool) -> i32 { return select(LEAST, order(x), is_seen && !is_nan(x)); }
-
-fn peak_of(top: i32) -> f32 { return of_order(select(top, -0x7f800000, top == LEAST)); }
-
-fn weight_at(x: f32, peak: f32, is_seen: bool) -> i32 {
-    if (!is_seen) { return 0; }
-    var weight = weight_of(sub(x, peak));
-    if (P.shape.v_type == F16) { weight = short(weight); }
-    return bitcast<i32>(weight);
-}
+fn weight_bits(score: f32, peak: f32, seen: bool) -> i32 { return bitcast<i32>(weight_from(score, peak, seen)); }
 
 fn weights_at(k: u32) -> vec4<f32> {
     let w = SCORES[k];
@@ -211,14 +194,14 @@ fn attended(group: vec3<u32>, q: Queries, row: u32, last: u32, first: u32, invoc
     var x = vec4<f32>(number(0u), number(0u), number(0u), number(0u));
     if (a || b || c || d) {
         let products = products_of(TILES[invocation / 16u], invocation % 16u);
-        x = vec4<f32>(score(group, 0u, position, products.x), score(group, 1u, position, products.y),
-            score(group, 2u, position, products.z), score(group, 3u, position, products.w));
+        x = vec4<f32>(score(group, 0u, q.a, position, products.x), score(group, 1u, q.b, position, products.y),
+            score(group, 2u, q.c, position, products.z), score(group, 3u, q.d, position, products.w));
     }
     SCORES[invocation] = vec4<i32>(order_of(x.x, a), order_of(x.y, b), order_of(x.z, c), order_of(x.w, d));
     workgroupBarrier();
     let top = largest(invocation);
     let peaks = vec4<f32>(peak_of(top.x), peak_of(top.y), peak_of(top.z), peak_of(top.w));
-    SCORES[invocation] = vec4<i32>(weight_at(x.x, peaks.x, a), weight_at(x.y, peaks.y, b), weight_at(x.z, peaks.z, c), weight_at(x.w, peaks.w, d));
+    SCORES[invocation] = vec4<i32>(weight_bits(x.x, peaks.x, a), weight_bits(x.y, peaks.y, b), weight_bits(x.z, peaks.z, c), weight_bits(x.w, peaks.w, d));
     workgroupBarrier();
     let totals = totals_of(invocation);
     let count = select(0u, min(CHUNK, last + 1u - first), last >= first);

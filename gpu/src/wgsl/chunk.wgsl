@@ -28,7 +28,7 @@ fn part_at(row: u32, head: u32, chunk: u32) -> u32 {
 }
 
 fn put_query(i: u32, q: f32) {
-    if (P.shape.k_type == F16) { QUERY[i] = short(q); } else { QUERY[i] = settle(q); }
+    QUERY[i] = as_factor(q);
 }
 
 // A sum with the products of 8 elements of the query from `i` on, in order.
@@ -97,10 +97,7 @@ fn product_of(word: u32, slot: u32) -> f32 {
 
 fn score(query: u32, position: u32, head: u32) -> f32 {
     let slot = position % 16u;
-    var scaled = mul(product_of(TILES[position % CHUNK / 16u], slot), number(P.scores.scale));
-    if (P.scores.cap != 0u) { scaled = soft_cap(number(P.scores.cap), scaled); }
-    if (P.scores.slopes == NONE) { return scaled; }
-    return add(scaled, mul(V[P.scores.slopes + head], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
+    return score_of(product_of(TILES[position % CHUNK / 16u], slot), query, position, head);
 }
 
 // The largest of the ORDER of all invocations.
@@ -215,17 +212,10 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     if (invocation < 16u) { TILES[invocation] = tile_at(row, position_in(query, first + 16u * invocation), kv_head); }
     workgroupBarrier();
     if (seen) { mine = score(query, position, head); }
-    ORDER[invocation] = select(LEAST, order(mine), seen && !is_nan(mine));
+    ORDER[invocation] = order_of(mine, seen);
     workgroupBarrier();
-    let top = largest(invocation);
-    // Nothing to be seen, or nothing but what is not a number: that shows in the weights.
-    let peak = of_order(select(top, -0x7f800000, top == LEAST));
-    var weight = number(0u);
-    if (seen) {
-        weight = weight_of(sub(mine, peak));
-        if (P.shape.v_type == F16) { weight = short(weight); }
-    }
-    WEIGHTS[invocation] = weight;
+    let peak = peak_of(largest(invocation));
+    WEIGHTS[invocation] = weight_from(mine, peak, seen);
     workgroupBarrier();
     let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
     let total = total_of(invocation);

@@ -171,10 +171,6 @@ fn values(i: u32, x: vec4<f32>) -> vec4<f32> {
 
 fn largest_of(x: vec4<f32>) -> u32 { return max(max(magnitude(x.x), magnitude(x.y)), max(magnitude(x.z), magnitude(x.w))); }
 
-fn codes(x: vec4<f32>, inverse: f32) -> u32 {
-    return code_of(x.x, inverse) | (code_of(x.y, inverse) << 8u) | (code_of(x.z, inverse) << 16u) | (code_of(x.w, inverse) << 24u);
-}
-
 // The largest of the LARGEST of so many invocations from one on: a multiple of 4.
 fn largest_of_block(first: u32, count: u32) -> u32 {
     var largest = 0u;
@@ -206,8 +202,8 @@ fn quantized(invocation: u32, form: u32, row: u32) {
         if (inside) {
             if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
             let inverse = inverse_of(largest);
-            Q[row + first / 4u] = codes(x, inverse);
-            Q[row + first / 4u + 1u] = codes(y, inverse);
+            Q[row + first / 4u] = four_codes(x, inverse);
+            Q[row + first / 4u + 1u] = four_codes(y, inverse);
             if (invocation % members == 0u) { Q[row + P.n / 4u + first / (8u * members)] = step_of(largest); }
         }
         workgroupBarrier();

@@ -70,3 +70,31 @@ fn position_in(query: u32, first: u32) -> u32 {
     let seen = sees(query, last) || (first < P.scores.sinks && sees(query, min(last, P.scores.sinks - 1u)));
     return select(query, first, seen && first <= query);
 }
+
+// A query as it multiplies keys.
+fn as_factor(q: f32) -> f32 {
+    if (P.shape.k_type == F16) { return short(q); }
+    return settle(q);
+}
+
+// The score of a position, of the product of its key and a query.
+fn score_of(product: f32, query: u32, position: u32, head: u32) -> f32 {
+    var scaled = mul(product, number(P.scores.scale));
+    if (P.scores.cap != 0u) { scaled = soft_cap(number(P.scores.cap), scaled); }
+    if (P.scores.slopes == NONE) { return scaled; }
+    return add(scaled, mul(V[P.scores.slopes + head], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
+}
+
+// The place of a score in their order; the least one where it is not seen, or not a number.
+fn order_of(score: f32, seen: bool) -> i32 { return select(LEAST, order(score), seen && !is_nan(score)); }
+
+// The largest score. Where nothing is to be seen, or nothing but what is not a number, that shows in the weights.
+fn peak_of(top: i32) -> f32 { return of_order(select(top, -0x7f800000, top == LEAST)); }
+
+// The weight of a position, as it multiplies values.
+fn weight_from(score: f32, peak: f32, seen: bool) -> f32 {
+    if (!seen) { return number(0u); }
+    var weight = weight_of(sub(score, peak));
+    if (P.shape.v_type == F16) { weight = short(weight); }
+    return weight;
+}

@@ -13,3 +13,7 @@ fn inverse_of(largest: u32) -> f32 {
 }
 
 fn code_of(x: f32, inverse: f32) -> u32 { return rounded_bits(mul(x, inverse)) & 0xffu; }
+
+fn four_codes(x: vec4<f32>, inverse: f32) -> u32 {
+    return code_of(x.x, inverse) | (code_of(x.y, inverse) << 8u) | (code_of(x.z, inverse) << 16u) | (code_of(x.w, inverse) << 24u);
+}

@@ -21,9 +21,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     for (var i = 0u; i < P.parts; i++) { largest = max(largest, LARGEST[row * P.largest + block * P.parts + i]); }
     let inverse = inverse_of(largest);
     let at = row * P.cols + column;
-    let codes = code_of(X[at], inverse) | (code_of(X[at + 1u], inverse) << 8u)
-        | (code_of(X[at + 2u], inverse) << 16u) | (code_of(X[at + 3u], inverse) << 24u);
-    Q[row * P.out_stride + column / 4u] = codes;
+    let x = vec4<f32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
+    Q[row * P.out_stride + column / 4u] = four_codes(x, inverse);
     if (column % (32u * P.parts) != 0u) { return; }
     if (largest >= 0x7f800000u) { atomicMax(&FLAG[P.flag], 1u); }
     Q[row * P.out_stride + P.cols / 4u + block] = step_of(largest);
