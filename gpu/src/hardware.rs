@@ -69,7 +69,7 @@ pub(crate) const STAGING: u64 = 1 << 20;
 const BUFFERS: usize = 0;
 const SUBMITS: usize = 1;
 /// Bytes of weights between two submits.
-const PIECE: usize = 4 << 20;
+pub(crate) const PIECE: usize = 4 << 20;
 
 impl fmt::Debug for Hardware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -212,16 +212,18 @@ impl Hardware {
         self.check()
     }
 
-    /// Writes many bytes, a multiple of 4, and waits after 4 MiB each.
+    /// Writes many bytes, a multiple of 4, and waits where 4 MiB were written since it waited last: `written` counts them.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Timeout`], [`GpuError::Refused`].
-    pub(crate) async fn upload(&self, to: &Buffer, at: u64, bytes: &[u8]) -> Result<(), GpuError> {
+    pub(crate) async fn upload(&self, to: &Buffer, at: u64, bytes: &[u8], written: &mut usize) -> Result<(), GpuError> {
         let mut offset = at;
         for piece in bytes.chunks(PIECE) {
             self.write(to, offset, piece)?;
             offset += piece.len() as u64;
-            if piece.len() == PIECE {
+            *written += piece.len();
+            if *written >= PIECE {
+                *written = 0;
                 self.queue.submit([]);
                 self.count(SUBMITS);
                 self.wait_async().await?;

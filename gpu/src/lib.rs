@@ -12,6 +12,7 @@ mod gpu;
 mod grid;
 mod halves;
 mod hardware;
+mod layout;
 mod lower;
 mod memory;
 mod params;

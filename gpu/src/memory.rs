@@ -4,21 +4,20 @@ use gleed::tensor::TensorView;
 
 use crate::adapter::Limits;
 use crate::error::GpuError;
+use crate::layout::{ALIGNED, matrix_bytes, row_bytes};
 
 /// A buffer of a plan, by its number.
 pub(crate) type Id = usize;
 
-/// Bytes after the last weight: kernels read a word that begins inside of a block and ends behind it.
-const MARGIN: u64 = 16;
 /// Rows of a matrix in a piece: a dispatch has at most 65,535 workgroups in a direction, of two outputs at least.
 const PIECE_ROWS: usize = 1 << 16;
 
-/// Bytes of the file that go to a buffer.
+/// Rows of a matrix that go to a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upload<'m> {
     pub(crate) buffer: Id,
     pub(crate) at: u64,
-    pub(crate) bytes: &'m [u8],
+    pub(crate) rows: TensorView<'m>,
 }
 
 /// Rows of a matrix that lie in one buffer.
@@ -43,13 +42,18 @@ pub(crate) struct Arena<'m> {
 
 impl<'m> Arena<'m> {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { most: limits.binding - MARGIN, buffers: Vec::new(), uploads: Vec::new(), known: Vec::new() }
+        Self {
+            most: limits.binding / ALIGNED as u64 * ALIGNED as u64,
+            buffers: Vec::new(),
+            uploads: Vec::new(),
+            known: Vec::new(),
+        }
     }
 
     /// Places matrices side by side in one buffer, if they fit in one: where each of them begins.
     pub(crate) fn together(&mut self, matrices: &[TensorView<'m>]) -> Option<(Id, Vec<u64>)> {
         let rows = matrices.iter().map(|matrix| matrix.rows()).sum::<usize>();
-        let bytes = matrices.iter().map(|matrix| padded(matrix.bytes())).sum::<u64>();
+        let bytes = matrices.iter().map(|&matrix| matrix_bytes(matrix) as u64).sum::<u64>();
         if bytes > self.most || rows > PIECE_ROWS {
             return None;
         }
@@ -58,19 +62,19 @@ impl<'m> Arena<'m> {
 
     /// Places matrices that fit in a buffer together side by side in one: where each of them begins.
     pub(crate) fn beside(&mut self, matrices: &[TensorView<'m>]) -> (Id, Vec<u64>) {
-        let buffer = self.room(matrices.iter().map(|matrix| padded(matrix.bytes())).sum());
-        (buffer, matrices.iter().map(|matrix| self.append(buffer, matrix.bytes())).collect())
+        let buffer = self.room(matrices.iter().map(|&matrix| matrix_bytes(matrix) as u64).sum());
+        (buffer, matrices.iter().map(|&matrix| self.append(buffer, matrix)).collect())
     }
 
     /// How many times so many bytes fit in a buffer, in few pieces.
     pub(crate) fn fitting(&self, bytes: usize) -> usize {
-        (self.most as usize - 16).checked_div(bytes).unwrap_or(0)
+        (self.most as usize).checked_div(bytes).unwrap_or(0)
     }
 
     /// Rows of two such matrices that fit in a buffer together.
     pub(crate) fn rows_of_pair(&self, matrix: TensorView<'m>) -> usize {
-        let row = matrix.bytes().len().checked_div(matrix.rows()).unwrap_or(0).max(1);
-        (self.most as usize / 2 - 4).checked_div(row).unwrap_or(0).min(PIECE_ROWS / 2).min(matrix.rows())
+        let row = bytes_of_row(matrix);
+        (self.most as usize / 2).checked_div(row).unwrap_or(0).min(PIECE_ROWS / 2).min(matrix.rows())
     }
 
     /// Places a matrix, in pieces of whole rows where it is too large for one buffer.
@@ -79,7 +83,7 @@ impl<'m> Arena<'m> {
         if let Some((.., pieces)) = self.known.iter().find(|(start, len, _)| (*start, *len) == key) {
             return Ok(pieces.clone());
         }
-        let row = matrix.bytes().len().checked_div(matrix.rows()).unwrap_or(0).max(1);
+        let row = bytes_of_row(matrix);
         let most = (self.most as usize / row).min(PIECE_ROWS);
         if most == 0 {
             return Err(GpuError::TooLarge { what: "a row of weights", bytes: row as u64, most: self.most });
@@ -88,8 +92,8 @@ impl<'m> Arena<'m> {
         for first in (0..matrix.rows()).step_by(most) {
             let rows = most.min(matrix.rows() - first);
             let part = matrix.slice_rows(first, rows).ok_or(GpuError::Mismatch("rows of a matrix"))?;
-            let buffer = self.room(padded(part.bytes()));
-            pieces.push(Piece { buffer, at: self.append(buffer, part.bytes()), first, rows });
+            let buffer = self.room(matrix_bytes(part) as u64);
+            pieces.push(Piece { buffer, at: self.append(buffer, part), first, rows });
         }
         self.known.push((key.0, key.1, pieces.clone()));
         Ok(pieces)
@@ -104,21 +108,16 @@ impl<'m> Arena<'m> {
         self.buffers.len() - 1
     }
 
-    fn append(&mut self, buffer: Id, bytes: &'m [u8]) -> u64 {
+    fn append(&mut self, buffer: Id, rows: TensorView<'m>) -> u64 {
         let at = self.buffers[buffer];
-        self.buffers[buffer] += padded(bytes);
-        self.uploads.push(Upload { buffer, at, bytes });
+        self.buffers[buffer] += matrix_bytes(rows) as u64;
+        self.uploads.push(Upload { buffer, at, rows });
         at
-    }
-
-    /// Bytes of a buffer, as it is made.
-    pub(crate) fn bytes(&self, buffer: Id) -> u64 {
-        self.buffers[buffer] + MARGIN
     }
 }
 
-fn padded(bytes: &[u8]) -> u64 {
-    bytes.len().next_multiple_of(4) as u64
+fn bytes_of_row(matrix: TensorView<'_>) -> usize {
+    row_bytes(matrix.dtype(), matrix.cols()).unwrap_or(0).max(1)
 }
 
 /// Norms' weights and biases, one after the other.

@@ -11,6 +11,7 @@ use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid::CHUNK;
 use crate::hardware::STAGING;
+use crate::layout::ALIGNED;
 use crate::lower::{Lowering, Widest, runs_at};
 use crate::memory::{Arena, Upload};
 use crate::params::{BATCH_RUN, Draw, SLOT};
@@ -103,8 +104,8 @@ impl<'m> DevicePlan<'m> {
         let parts = pools.iter().flat_map(Pool::parts);
         places.push((Place::Block, parts.map(|part| part.bytes).max().unwrap_or(0)));
         places.push((Place::Params, ((dispatches.len() + choices.len()) * SLOT) as u64));
-        places.extend((0..arena.buffers.len()).map(|id| (Place::Weights(id), arena.bytes(id))));
-        places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(16));
+        places.extend(arena.buffers.iter().enumerate().map(|(id, &bytes)| (Place::Weights(id), bytes)));
+        places.iter_mut().for_each(|(_, bytes)| *bytes = (*bytes).max(1).next_multiple_of(ALIGNED as u64));
         let planned = Self {
             places,
             dispatches,

@@ -137,7 +137,7 @@ mod tests {
         let given = |format| [("FORMAT", format), ("LANES", "lanes_16.wgsl")];
         let source = composed("vector.wgsl", &given("q8_0.wgsl")).unwrap();
         assert_eq!(source.matches("fn keep(").count(), 1);
-        assert_eq!(source.matches("const BLOCK = 34u;").count(), 1);
+        assert_eq!(source.matches("const SUBS = 1u;").count(), 1);
         assert!(!source.contains("//!include"));
         assert_eq!(composed("vector.wgsl", &given("q9.wgsl")), None);
         use Binding::{Read, Write};

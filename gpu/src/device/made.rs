@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use bytemuck::cast_slice;
 
 use super::Bound;
+use crate::catalog::Weights;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
-use crate::hardware::Buffer;
+use crate::hardware::{Buffer, PIECE};
+use crate::layout::arranged;
+use crate::memory::Upload;
 use crate::params::SLOT;
 use crate::place::{Dispatch, Place, rows_number};
 use crate::plan::DevicePlan;
@@ -18,20 +21,28 @@ pub(super) async fn upload(
     buffers: &BTreeMap<Place, Buffer>,
 ) -> Result<(), GpuError> {
     let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
+    let mut written = 0;
     for upload in &plan.uploads {
-        let to = of(Place::Weights(upload.buffer))?;
-        let (words, rest) = upload.bytes.split_at(upload.bytes.len() / 4 * 4);
-        gpu.hardware.upload(to, upload.at, words).await?;
-        if !rest.is_empty() {
-            let mut last = [0; 4];
-            last[..rest.len()].copy_from_slice(rest);
-            gpu.hardware.write(to, upload.at + words.len() as u64, &last)?;
-        }
+        upload_rows(gpu, of(Place::Weights(upload.buffer))?, upload, &mut written).await?;
     }
-    gpu.hardware.upload(of(Place::Vectors)?, 0, cast_slice(&plan.vectors)).await?;
+    gpu.hardware.upload(of(Place::Vectors)?, 0, cast_slice(&plan.vectors), &mut written).await?;
     let params = of(Place::Params)?;
     for (index, dispatch) in plan.dispatches.iter().chain(&plan.choices).enumerate() {
         gpu.hardware.write(params, (index * SLOT) as u64, &dispatch.params)?;
+    }
+    Ok(())
+}
+
+/// Rows of a matrix, so many at a time that they fit in a piece.
+async fn upload_rows(gpu: &Gpu, to: &Buffer, upload: &Upload<'_>, written: &mut usize) -> Result<(), GpuError> {
+    let (dtype, cols) = (upload.rows.dtype(), upload.rows.cols());
+    let weights = Weights::of(dtype).ok_or(GpuError::Unsupported { what: dtype.name() })?;
+    let from = dtype.row_bytes(cols).unwrap_or(0).max(1);
+    let mut at = upload.at;
+    for rows in upload.rows.bytes().chunks((PIECE / from).max(1) * from) {
+        let rows = arranged(weights, cols, rows);
+        gpu.hardware.upload(to, at, &rows, written).await?;
+        at += rows.len() as u64;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use gleed::nn::Routing;
 use super::{Lowering, factor, refused};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
+use crate::layout::row_bytes;
 use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, adds, mode};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
@@ -122,7 +123,7 @@ impl<'m> Lowering<'m> {
         let is_fused = parts.iter().all(|other| other.all.weights.bytes().as_ptr() == weights.bytes().as_ptr());
         let tensors: Vec<_> =
             if is_fused { vec![weights] } else { parts.iter().map(|part| part.all.weights).collect() };
-        let row_bytes = weights.bytes().len().checked_div(weights.rows()).unwrap_or(0);
+        let row_bytes = row_bytes(weights.dtype(), weights.cols()).unwrap_or(0);
         let biases: Vec<_> = parts.iter().map(|part| self.vectors.add(part.all.bias)).collect();
         let experts = weights.rows().checked_div(rows).unwrap_or(0);
         let most = self.arena.fitting(rows * row_bytes * tensors.len()).min(experts.max(1));

@@ -2,13 +2,14 @@
 
 use bytemuck::Zeroable;
 use gleed::device::MatrixView;
-use gleed::quant::{Form, row_words};
+use gleed::quant::Form;
 use gleed::tensor::{Dtype, TensorView};
 
 use super::{Lowering, refused};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid::QUANTIZED;
+use crate::layout::{self, row_words};
 use crate::memory::Id;
 use crate::params::{Embed, Linear, NONE, Quantize, Segment, mode};
 use crate::place::{Activations, Batches, Place, Shaped, rows_number};
@@ -186,17 +187,12 @@ fn known(dtype: Dtype) -> Result<Weights, GpuError> {
 }
 
 fn row_bytes(weights: Weights, cols: usize) -> Result<u32, GpuError> {
-    let bytes = weights.dtype().row_bytes(cols).and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = layout::row_bytes(weights.dtype(), cols).and_then(|bytes| u32::try_from(bytes).ok());
     bytes.ok_or(GpuError::Mismatch("columns of a matrix"))
 }
 
-/// Words of a row of activations on a device: codes and scales, or floats.
+/// Words of a row of activations, if the columns are whole blocks.
 pub(super) fn words_of(form: Form, cols: usize) -> Result<usize, GpuError> {
-    // Behind them the CPU keeps sums.
-    row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
-    Ok(match form {
-        Form::Q8x32 => cols / 4 + cols / 32,
-        Form::Q8x256 => cols / 4 + cols / 256,
-        Form::F32 | Form::Short => cols,
-    })
+    gleed::quant::row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
+    Ok(row_words(form, cols))
 }

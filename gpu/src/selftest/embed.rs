@@ -10,11 +10,13 @@ use super::{Bench, Data, bits, same};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid;
+use crate::layout;
 use crate::params::{BATCH_HEAD, BATCH_ROW, Embed};
 
 pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
-    let (vocab, cols, at) = (11, 512, 4 * 37);
+    let (vocab, cols, at) = (11, 512, 16 * 9);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let on_device = layout::row_bytes(weights.dtype(), cols).unwrap_or(0);
     let matrix = random.weights(weights, vocab, cols);
     let tokens = [3, 10, 0, 7];
     for factor in [0.0, 22.627_417] {
@@ -26,7 +28,7 @@ pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Rand
         let params = Embed {
             zero: 0,
             cols: cols as u32,
-            row_bytes: row_bytes as u32,
+            row_bytes: on_device as u32,
             at,
             first: 0,
             count: vocab as u32 - 2,
@@ -34,7 +36,7 @@ pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Rand
             y_stride: cols as u32,
             ..Embed::zeroed()
         };
-        let words = words_of(at as usize, &matrix);
+        let words = words_of(at as usize, weights, cols, &matrix);
         let out = vec![5; cols * tokens.len()];
         let buffers = [Data::read(words), Data::read(batch), Data::back(out)];
         let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(tokens.len())).await?;
@@ -58,11 +60,12 @@ pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Rand
 async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (count, cols, before) = (5, 256, 11);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let on_device = layout::row_bytes(weights.dtype(), cols).unwrap_or(0);
     let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
     let (factor, of_sum) = (0.37, 0.7);
     let params = Embed {
         cols: cols as u32,
-        row_bytes: row_bytes as u32,
+        row_bytes: on_device as u32,
         count: count as u32,
         factor: f32::to_bits(factor),
         y_stride: cols as u32,
@@ -76,7 +79,7 @@ async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random
         (row[0], row[1]) = (2, token);
     }
     let stream = [vec![7; before], bits(&rows)].concat();
-    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(stream)];
+    let buffers = [Data::read(words_of(0, weights, cols, &matrix)), Data::read(batch), Data::back(stream)];
     let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
     for (row, token) in rows.chunks_mut(cols).zip([4, 1]) {
         let mut learned = vec![0.0; cols];
@@ -90,10 +93,11 @@ async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random
 async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (count, cols) = (7, 256);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
+    let on_device = layout::row_bytes(weights.dtype(), cols).unwrap_or(0);
     let (matrix, mut rows) = (random.weights(weights, count, cols), random.moderate(2 * cols));
     let params = Embed {
         cols: cols as u32,
-        row_bytes: row_bytes as u32,
+        row_bytes: on_device as u32,
         count: count as u32,
         y_stride: cols as u32,
         adds: 1,
@@ -103,7 +107,7 @@ async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> 
     for (row, position) in batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).zip([6, 2]) {
         (row[0], row[1]) = (position, 1);
     }
-    let buffers = [Data::read(words_of(0, &matrix)), Data::read(batch), Data::back(bits(&rows))];
+    let buffers = [Data::read(words_of(0, weights, cols, &matrix)), Data::read(batch), Data::back(bits(&rows))];
     let got = bench.run(Kernel::Embed(weights), &params, &buffers, grid::by_row(2)).await?;
     for (row, position) in rows.chunks_mut(cols).zip([6, 2]) {
         let mut learned = vec![0.0; cols];

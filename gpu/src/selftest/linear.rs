@@ -5,11 +5,12 @@ use gleed::kernels::{Activation, Combine, Level};
 use gleed::num::{Xielu, settle, sigmoid, xielu};
 use gleed::quant::{ActivationRow, dot, quantize_row};
 
-use super::random::{Random, row_words};
+use super::random::Random;
 use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::{Kernel, Weights};
 use crate::error::GpuError;
 use crate::grid;
+use crate::layout::{ALIGNED, activation_words, arranged, row_bytes, row_words};
 use crate::params::{Linear, NONE, Segment, mode};
 
 /// The numbers of activations in `num.wgsl`.
@@ -19,12 +20,9 @@ pub(crate) const ACTIVATIONS: [Activation; 5] =
 /// The number of xIELU there, which has numbers of its own.
 pub(crate) const XIELU: u32 = 5;
 
-/// Bytes behind `at` others, with a word more, which funnel shifts read.
-pub(super) fn words_of(at: usize, bytes: &[u8]) -> Vec<u32> {
-    let mut all = vec![0xa5; at];
-    all.extend(bytes);
-    all.resize((all.len() + 4).next_multiple_of(4), 0);
-    bytemuck::pod_collect_to_vec(&all)
+/// Rows of weights as they lie on a device, behind `at` other bytes.
+pub(super) fn words_of(at: usize, weights: Weights, cols: usize, matrix: &[u8]) -> Vec<u32> {
+    bytemuck::pod_collect_to_vec(&[&vec![0xa5; at][..], &arranged(weights, cols, matrix)].concat())
 }
 
 /// A matrix of three in a row, and its rows of activations.
@@ -59,15 +57,17 @@ impl Case {
                 .chunks(bytes)
                 .filter_map(|weight| dot(weights.dtype(), weight, ActivationRow::from_words(form, cols, &words)?));
             dots.push(outputs.collect());
-            inputs.extend(words.into_iter().take(row_words(form, cols)));
+            words.truncate(activation_words(form, cols));
+            words.resize(row_words(form, cols), 0);
+            inputs.extend(words);
         }
-        let at = 4 * random.below(5) + if weights == Weights::F32 { 0 } else { 2 };
+        let at = ALIGNED * random.below(5);
         Self { weights, cols, outputs, at, matrix, vector: random.moderate(all), rows, floats, inputs, dots }
     }
 
     pub(super) fn params(&self, mode: u32) -> Linear {
         let mut segments = [Segment::zeroed(); 4];
-        let (mut before, bytes) = (0, self.weights.dtype().row_bytes(self.cols).unwrap_or(0));
+        let (mut before, bytes) = (0, row_bytes(self.weights.dtype(), self.cols).unwrap_or(0));
         for (segment, outputs) in segments.iter_mut().zip(self.outputs) {
             *segment = Segment {
                 at: (self.at + before * bytes) as u32,
@@ -116,7 +116,7 @@ impl Case {
         let others = vec![0x0102_0304; params.x_at as usize];
         let inputs = if params.raw == 0 { [others, self.inputs.clone()].concat() } else { bits(&self.floats) };
         let buffers = [
-            Data::read(words_of(self.at, &self.matrix)),
+            Data::read(words_of(self.at, self.weights, self.cols, &self.matrix)),
             Data::read(inputs),
             Data::back(bits(y)),
             Data::floats(&self.vector),
@@ -162,7 +162,7 @@ pub(super) async fn products(
 }
 
 async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
-    let mut params = Linear { x_at: 9, ..case.params(mode::SET) };
+    let mut params = Linear { x_at: 12, ..case.params(mode::SET) };
     params.segments.iter_mut().for_each(|segment| segment.bias = NONE);
     let dots = case.dots.concat();
     let [y, ..] = case.run(bench, kernel, &params, &vec![0.5; dots.len()]).await?;

@@ -1,7 +1,5 @@
 //! Numbers to test with.
 
-use gleed::quant::Form;
-
 use crate::catalog::Weights;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -80,14 +78,5 @@ impl Random {
         let bits = self.bits() as u16;
         let bits = if bits & 0x7c00 == 0x7c00 { bits & 0xbfff } else { bits };
         block[at..at + 2].copy_from_slice(&bits.to_le_bytes());
-    }
-}
-
-/// Words of a row of activations as kernels have it: codes and scales, or floats.
-pub(super) fn row_words(form: Form, cols: usize) -> usize {
-    match form {
-        Form::Q8x32 => cols / 4 + cols / 32,
-        Form::Q8x256 => cols / 4 + cols / 256,
-        Form::F32 | Form::Short => cols,
     }
 }

@@ -5,11 +5,12 @@ use gleed::kernels::{Combine, Level, Norm, NormKind};
 use gleed::num::settle;
 use gleed::quant::{Form, quantize_row};
 
-use super::random::{Random, row_words};
+use super::random::Random;
 use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
+use crate::layout::activation_words;
 use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, Quantize, adds, norms};
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
@@ -104,7 +105,7 @@ async fn input_case(
     weight: Option<u32>,
     branch: Option<f32>,
 ) -> Result<(), GpuError> {
-    let (vector, stride) = (random.row(n + 16), row_words(form, n));
+    let (vector, stride) = (random.row(n + 16), activation_words(form, n));
     let mut rows: Vec<_> = (0..3).map(|row| if row == 0 { random.moderate(n) } else { random.row(n) }).collect();
     let added: Vec<_> = (0..3).map(|_| random.moderate(n)).collect();
     let params = Input {
@@ -160,7 +161,7 @@ async fn input_case(
 async fn two_forms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for forms in [[Form::Q8x256, Form::F32], [Form::Short, Form::Q8x32]] {
         let (n, rows) = (512, 2);
-        let (x, strides) = (random.moderate(rows * n), forms.map(|form| row_words(form, n)));
+        let (x, strides) = (random.moderate(rows * n), forms.map(|form| activation_words(form, n)));
         let at = 3 + rows * strides[1];
         let params = Input {
             n: n as u32,
@@ -369,7 +370,7 @@ async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
 pub(super) async fn quantize(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let rows = 3;
     for (form, cols) in [(Form::Q8x32, 96), (Form::Q8x256, 1536), (Form::Q8x32, 1120), (Form::Q8x256, 256)] {
-        let words = row_words(form, cols);
+        let words = activation_words(form, cols);
         let floats: Vec<f32> = (0..rows).flat_map(|_| random.row(cols)).collect();
         let mut want = Vec::new();
         for row in floats.chunks(cols) {

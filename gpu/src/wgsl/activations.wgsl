@@ -11,21 +11,19 @@ fn largest_at(row: u32, block: u32) -> u32 {
 
 // The scale of a block.
 fn step_at(row: u32, block: u32) -> f32 {
-    if (P.raw == 0u) { return number(X[input_at(row) + P.cols / 4u + block]); }
+    if (P.raw == 0u) { return number(input_word(input_at(row) + P.cols / 4u + block)); }
     return number(step_of(largest_at(row, block)));
 }
 
 // The codes of 4 floats.
 fn coded(at: u32, inverse: f32) -> u32 {
-    return four_codes(vec4<f32>(number(X[at]), number(X[at + 1u]), number(X[at + 2u]), number(X[at + 3u])), inverse);
+    let x = X[at >> 2u];
+    return four_codes(vec4<f32>(number(x.x), number(x.y), number(x.z), number(x.w)), inverse);
 }
 
-// 16 codes, from a word on.
+// 16 codes, from a word on: a multiple of four.
 fn codes_from(row: u32, word: u32, block: u32) -> vec4<u32> {
-    if (P.raw == 0u) {
-        let at = input_at(row) + word;
-        return vec4<u32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
-    }
+    if (P.raw == 0u) { return X[(input_at(row) + word) >> 2u]; }
     let inverse = inverse_of(largest_at(row, block));
     let at = row * P.x_stride + 4u * word;
     return vec4<u32>(coded(at, inverse), coded(at + 4u, inverse), coded(at + 8u, inverse), coded(at + 12u, inverse));

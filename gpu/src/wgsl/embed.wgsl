@@ -12,7 +12,7 @@ struct Params {
     adds: u32, of_sum: f32, y_at: u32, unused: u32,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
-@group(0) @binding(1) var<storage, read> W: array<u32>;
+@group(0) @binding(1) var<storage, read> W: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read> B: array<u32>;
 @group(0) @binding(3) var<storage, read_write> Y: array<f32>;
 

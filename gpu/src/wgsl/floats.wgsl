@@ -9,7 +9,7 @@ const SLOTS = 4u;
 var<workgroup> LANES: array<f32, 64>;
 
 fn input(row: u32, i: u32) -> f32 {
-    let x = number(X[input_at(row) + i]);
+    let x = number(input_word(input_at(row) + i));
     if (P.raw == 0u) { return x; }
     return activation(x);
 }

@@ -12,8 +12,8 @@ struct Params {
     segments: array<Segment, 4>,
 }
 @group(0) @binding(0) var<storage, read> P: Params;
-@group(0) @binding(1) var<storage, read> W: array<u32>;
-@group(0) @binding(2) var<storage, read> X: array<u32>;
+@group(0) @binding(1) var<storage, read> W: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read> X: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read_write> Y: array<f32>;
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
@@ -51,6 +51,9 @@ fn input_of(row: u32) -> u32 {
 
 // Where the activations of a row of outputs begin.
 fn input_at(row: u32) -> u32 { return P.x_at + input_of(row) * P.x_stride; }
+
+// A word of X.
+fn input_word(at: u32) -> u32 { return X[at >> 2u][at & 3u]; }
 
 // Where the largest magnitudes of a row of outputs, or of activations as floats, begin.
 fn largest_of(row: u32) -> u32 {

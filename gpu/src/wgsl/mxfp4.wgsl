@@ -1,5 +1,5 @@
-// MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first: floats of 4 bits, of which twice the value is a code.
-const BLOCK = 17u;
+// MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first: floats of 4 bits, of which twice the value is a code. A row has the
+// codes of all blocks first, then the exponents.
 const SUBS = 1u;
 const MINS = false;
 // Twice the values of four floats without sign, in the bytes of a word: 0, 1, 2, 3, or 4, 6, 8, 12 with bit 2.
@@ -20,15 +20,15 @@ fn code(word: u32, shift: u32) -> u32 {
     let negative = signs * 0xffu;
     return ((0x80808080u | (bytes & ~negative)) - (bytes & negative)) ^ 0x80808080u;
 }
-fn codes(block: u32, sub: u32, half: u32) -> vec4<u32> {
-    let w = words_at(block + 1u);
+fn codes(row: u32, part: u32, half: u32) -> vec4<u32> {
+    let w = words_at(row + 16u * part);
     let shift = 4u * half;
     return vec4<u32>(code(w.x, shift), code(w.y, shift), code(w.z, shift), code(w.w, shift));
 }
-fn factors(block: u32, sub: u32) -> vec3<i32> { return vec3<i32>(1, 1, 0); }
+fn factors(row: u32, part: u32) -> vec3<i32> { return vec3<i32>(1, 1, 0); }
 // 2^(e - 128), and 0 for e below 88.
-fn scale(block: u32) -> f32 {
-    let exponent = byte_at(block);
+fn scale(row: u32, block: u32) -> f32 {
+    let exponent = byte_at(row + P.cols / 2u + block);
     return number(select((max(exponent, 1u) - 1u) << 23u, 0u, exponent < 88u));
 }
-fn min_scale(block: u32) -> f32 { return number(0u); }
+fn min_scale(row: u32, block: u32) -> f32 { return number(0u); }

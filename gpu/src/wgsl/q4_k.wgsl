@@ -1,25 +1,25 @@
 // Q4_K: 256 codes in 144 bytes: scales d and dmin in f16, 8 scales and 8 minima of 6 bits in 12 bytes, then halves of bytes: of
-// 32 bytes the lower ones are a sub-block, the upper ones the next.
-const BLOCK = 144u;
+// 32 bytes the lower ones are a part, the upper ones the next. A row has the blocks of the file.
 const SUBS = 8u;
 const MINS = true;
 fn code(word: u32, shift: u32) -> u32 { return (word >> shift) & 0x0f0f0f0fu; }
-fn codes(block: u32, sub: u32, half: u32) -> vec4<u32> {
-    let w = words_at(block + 16u + 32u * (sub >> 1u) + 16u * half);
-    let shift = 4u * (sub & 1u);
+fn codes(row: u32, part: u32, half: u32) -> vec4<u32> {
+    let w = words_at(row + 144u * (part / 8u) + 16u + 32u * (part % 8u / 2u) + 16u * half);
+    let shift = 4u * (part & 1u);
     return vec4<u32>(code(w.x, shift), code(w.y, shift), code(w.z, shift), code(w.w, shift));
 }
-fn factors(block: u32, sub: u32) -> vec3<i32> {
-    let a = byte_at(block + 4u + sub);
-    let b = byte_at(block + 8u + sub);
-    var s = a & 63u;
-    var t = b & 63u;
-    if (sub >= 4u) {
-        // Byte 8 + sub has the lower bits of both; bytes of the first four have the upper ones.
-        s = (b & 15u) | ((byte_at(block + sub) >> 6u) << 4u);
-        t = (b >> 4u) | ((a >> 6u) << 4u);
+fn factors(row: u32, part: u32) -> vec3<i32> {
+    let first = words_at(row + 144u * (part / 8u));
+    let shift = 8u * (part & 3u);
+    var s = first.y >> shift;
+    var t = first.z >> shift;
+    if ((part & 4u) != 0u) {
+        // The last four bytes have the lower bits of both; those before have the upper ones.
+        let both = first.w >> shift;
+        s = (both & 15u) | ((s >> 2u) & 0x30u);
+        t = ((both >> 4u) & 15u) | ((t >> 2u) & 0x30u);
     }
-    return vec3<i32>(i32(s), i32(s), i32(t));
+    return vec3<i32>(i32(s & 63u), i32(s & 63u), i32(t & 63u));
 }
-fn scale(block: u32) -> f32 { return f16_to_f32(half_at(block)); }
-fn min_scale(block: u32) -> f32 { return f16_to_f32(half_at(block + 2u)); }
+fn scale(row: u32, block: u32) -> f32 { return f16_to_f32(half_at(row + 144u * block)); }
+fn min_scale(row: u32, block: u32) -> f32 { return f16_to_f32(half_at(row + 144u * block + 2u)); }

@@ -33,15 +33,13 @@ struct Part { weights: vec4<u32>, inputs: vec4<u32>, factors: vec3<i32>, scale: 
 
 // What an invocation reads of a part: `weights` and `inputs` are where those of its output and of its row begin.
 fn part_of(weights: u32, inputs: u32, part: u32, half: u32) -> Part {
-    let block = weights + part / SUBS * BLOCK;
-    let at = inputs + 8u * part + 4u * half;
-    let x = vec4<u32>(X[at], X[at + 1u], X[at + 2u], X[at + 3u]);
+    let x = X[(inputs + 8u * part + 4u * half) >> 2u];
     var f = vec3<i32>(1, 1, 0);
-    if (SUBS > 1u) { f = factors(block, part % SUBS); }
+    if (SUBS > 1u) { f = factors(weights, part); }
     var minimum = number(0u);
-    if (MINS) { minimum = min_scale(block); }
-    let step = number(X[inputs + P.cols / 4u + part / SUBS]);
-    return Part(codes(block, part % SUBS, half), x, f, scale(block), minimum, step);
+    if (MINS) { minimum = min_scale(weights, part / SUBS); }
+    let step = number(input_word(inputs + P.cols / 4u + part / SUBS));
+    return Part(codes(weights, part, half), x, f, scale(weights, part / SUBS), minimum, step);
 }
 
 // Puts it where the others read it. `i` is the number of the output and of the row.

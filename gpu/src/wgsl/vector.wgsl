@@ -35,19 +35,19 @@ fn load(row: u32, first: u32, count: u32, invocation: u32) {
 struct Sums { sum: i32, minima: i32 }
 
 // The products of 32 columns, added.
-fn multiplied(block: u32, sub: u32, x: vec4<u32>, y: vec4<u32>) -> Sums {
-    let f = factors(block, sub);
+fn multiplied(row: u32, part: u32, x: vec4<u32>, y: vec4<u32>) -> Sums {
+    let f = factors(row, part);
     var minima = 0;
     if (MINS) { minima = f.z * (sum_of(x) + sum_of(y)); }
-    return Sums(f.x * dot_of(codes(block, sub, 0u), x) + f.y * dot_of(codes(block, sub, 1u), y), minima);
+    return Sums(f.x * dot_of(codes(row, part, 0u), x) + f.y * dot_of(codes(row, part, 1u), y), minima);
 }
 
 // What a block adds: the integers of all its columns, times its scale and that of the activations; nothing where it is none.
-fn put_product(at: u32, sums: Sums, block: u32, step: f32, is_there: bool) {
-    let product = mul(of_i32(sums.sum), mul(scale(block), step));
+fn put_product(at: u32, sums: Sums, row: u32, block: u32, step: f32, is_there: bool) {
+    let product = mul(of_i32(sums.sum), mul(scale(row, block), step));
     PRODUCTS[at] = number(select(0u, bitcast<u32>(product), is_there));
     if (!MINS) { return; }
-    let minimum = mul(of_i32(sums.minima), mul(min_scale(block), step));
+    let minimum = mul(of_i32(sums.minima), mul(min_scale(row, block), step));
     MINIMA[at] = number(select(0u, bitcast<u32>(minimum), is_there));
 }
 
@@ -90,18 +90,17 @@ fn summed(at: u32) -> Sums {
     return sums;
 }
 
-// Multiplies blocks of two outputs, of which the first ones begin at `first` and `second`. All invocations call it.
-fn multiply(slot: u32, lane: u32, count: u32, first: u32, second: u32, step: f32) {
+// Multiplies `count` blocks from `start` on of two outputs, whose weights begin at `first` and `second`. All invocations call it.
+fn multiply(slot: u32, lane: u32, start: u32, count: u32, first: u32, second: u32, step: f32) {
     // Of columns that are none, the last ones.
     let column = min(lane, count * SUBS - 1u);
     let x = INPUTS[3u * column];
     let y = INPUTS[3u * column + 1u];
-    let block = column / SUBS * BLOCK;
-    let a = multiplied(first + block, column % SUBS, x, y);
-    let b = multiplied(second + block, column % SUBS, x, y);
+    let a = multiplied(first, start * SUBS + column, x, y);
+    let b = multiplied(second, start * SUBS + column, x, y);
     if (SUBS == 1u) {
-        put_product(slot * PART + lane, a, first + block, step, lane < count);
-        put_product((slot + APART) * PART + lane, b, second + block, step, lane < count);
+        put_product(slot * PART + lane, a, first, start + column, step, lane < count);
+        put_product((slot + APART) * PART + lane, b, second, start + column, step, lane < count);
         workgroupBarrier();
         return;
     }
@@ -114,8 +113,8 @@ fn multiply(slot: u32, lane: u32, count: u32, first: u32, second: u32, step: f32
     workgroupBarrier();
     if (lane < PART) {
         let last = min(lane, count - 1u);
-        put_product(slot * PART + lane, summed(at + last * SUBS), first + last * BLOCK, step, lane < count);
-        put_product((slot + APART) * PART + lane, summed(other + last * SUBS), second + last * BLOCK, step, lane < count);
+        put_product(slot * PART + lane, summed(at + last * SUBS), first, start + last, step, lane < count);
+        put_product((slot + APART) * PART + lane, summed(other + last * SUBS), second, start + last, step, lane < count);
     }
     workgroupBarrier();
 }
@@ -167,7 +166,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             load(row + r, first, count, invocation);
             let step = step_at(row + r, first + min(lane, count - 1u));
             workgroupBarrier();
-            multiply(slot, lane, count, w + first * BLOCK, v + first * BLOCK, step);
+            multiply(slot, lane, first, count, w, v, step);
             if (lane < 2u) {
                 var sum = TOTALS[sums + r];
                 for (var b = 0u; b < count; b += 8u) { sum = with_blocks(sum, (slot + lane * APART) * PART + b); }

@@ -31,6 +31,7 @@ template <class T> struct vec4 {
     T x, y, z, w;
     vec4() = default;
     vec4(T x, T y, T z, T w) : x(x), y(y), z(z), w(w) {}
+    const T &operator[](u32 i) const { return i == 0 ? x : i == 1 ? y : i == 2 ? z : w; }
 };
 template <class T> inline vec4<T> operator+(vec4<T> a, vec4<T> b) { return vec4<T>(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 template <class T> inline vec4<T> operator*(vec4<T> a, vec4<T> b) { return vec4<T>(a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w); }
