@@ -31,8 +31,10 @@ pub enum Kernel {
     Quantize,
     /// Many rows times a matrix.
     Tile(Weights),
-    /// Norms and rotation of heads; keys and values into the pool.
+    /// Norms and rotation of heads; keys and values into the pool; attention of few rows over chunks that are ready.
     Store,
+    /// The same of many rows, without chunks.
+    StoreMany,
     /// Attention of few rows.
     Attend,
     /// Attention of many rows.
@@ -123,8 +125,8 @@ impl Weights {
 impl Kernel {
     /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::Attend, Self::AttendMany, Self::Convolve];
-        all.extend([Self::Update, Self::GroupNorm, Self::Route, Self::Choose, Self::Draw]);
+        let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::StoreMany, Self::Attend, Self::AttendMany];
+        all.extend([Self::Convolve, Self::Update, Self::GroupNorm, Self::Route, Self::Choose, Self::Draw]);
         for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
@@ -162,6 +164,7 @@ impl Kernel {
             Self::Input => with("input.wgsl", &[]),
             Self::Quantize => with("quantize.wgsl", &[]),
             Self::Store => with("store.wgsl", &[]),
+            Self::StoreMany => with("store_many.wgsl", &[]),
             Self::Attend => with("attend.wgsl", &[]),
             Self::AttendMany => with("attend_many.wgsl", &[]),
             Self::Convolve => with("convolve.wgsl", &[]),

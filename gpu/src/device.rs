@@ -28,7 +28,7 @@ use crate::grid::{self, CHUNK, FEW_ROWS, PARALLEL_ROWS, TILE_ROWS};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::hardware::now;
 use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
-use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW};
+use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, BATCH_WIDE};
 use crate::place::{Batches, Place, Shaped};
 use crate::plan::DevicePlan;
 use crate::pool::Pool;
@@ -65,6 +65,8 @@ pub struct GpuDevice<'g, 'm> {
     counts: [usize; 3],
     /// Sequences of the batch.
     sequences: usize,
+    /// Whether workgroups of attention for many rows have more groups of queries than one.
+    is_wide: bool,
     /// The largest position of the batch.
     last: usize,
     /// Whether the last step was submitted.
@@ -153,6 +155,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
             chunks: plan.chunks,
             counts: [0; 3],
             sequences: 0,
+            is_wide: false,
             last: 0,
             is_whole: false,
             words: Vec::new(),
@@ -229,10 +232,11 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     }
 
     /// The tables of the sequences of the batch.
-    fn write_tables(&self, batch: &BatchView<'_>) -> Result<(), GpuError> {
+    fn write_tables(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
         let mut slots: Vec<_> = batch.rows.iter().map(|row| row.slot()).collect();
         slots.sort_unstable();
         slots.dedup();
+        self.is_wide = grid::is_wide(batch.rows.len(), slots.len());
         for (group, pool) in self.pools.iter().enumerate() {
             for &slot in &slots {
                 let table = batch.table(group, slot);
@@ -252,6 +256,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         }
         words[3] = batch.rows.iter().map(|row| row.position).max().unwrap_or(0);
         words[BATCH_PARALLEL] = u32::from(batch.rows.len() <= PARALLEL_ROWS);
+        words[BATCH_WIDE] = u32::from(self.is_wide);
         self.last = words[3] as usize;
         for row in batch.rows {
             let entries =
@@ -305,8 +310,9 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         let taken = self.taken(&steps);
         let steps = steps.start..steps.start + taken;
         let (counts, chunks, sequences) = (self.counts, self.chunks(self.counts[0], self.last), self.sequences);
+        let is_wide = self.is_wide;
         let runs = self.runs.iter().filter(|run| steps.contains(&run.step));
-        let runs = runs.filter_map(|run| run.of(counts[run.rows], chunks, sequences));
+        let runs = runs.filter_map(|run| run.of(counts[run.rows], chunks, sequences, is_wide));
         let is_whole = steps.end >= self.steps;
         let after = if is_whole { self.results_of(Place::Logits, counts[2] * self.vocab)? } else { Vec::new() };
         self.encoding += self.gpu.hardware.submit_with(self.taken_copies()?, runs, after)?;
@@ -427,8 +433,9 @@ impl Bound {
         self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few)
     }
 
-    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none.
-    fn of(&self, rows: usize, chunks: usize, sequences: usize) -> Option<(&Run, [u32; 3])> {
+    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none. `is_wide`
+    /// is what the batch says.
+    fn of(&self, rows: usize, chunks: usize, sequences: usize, is_wide: bool) -> Option<(&Run, [u32; 3])> {
         if rows == 0 || !self.batches.has(rows) {
             return None;
         }
@@ -437,10 +444,8 @@ impl Bound {
             Shaped::ByRow => grid::by_row(rows),
             Shaped::ByParts(parts) => grid::by_row(rows * parts),
             Shaped::ByHead(heads) => grid::by_head(rows, *heads),
-            Shaped::Attention(heads, kv_heads) if *kernel == Kernel::AttendMany => {
-                grid::by_queries(rows, *heads, *kv_heads)
-            }
-            Shaped::Attention(heads, _) => grid::by_head(rows, *heads),
+            Shaped::Attention(shape) if *kernel == Kernel::AttendMany => grid::by_queries(rows, *shape, is_wide),
+            Shaped::Attention([heads, ..]) => grid::by_head(rows, *heads),
             Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
             Shaped::ByRun(groups) => grid::by_run(sequences, *groups),
             Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),

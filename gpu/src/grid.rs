@@ -23,12 +23,23 @@ pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
 /// Queries of a workgroup of attention for many rows.
 const QUERIES: usize = 4;
 
-/// One workgroup for four queries that share a head of keys and values: as `attend_many.wgsl` has them.
-pub(crate) fn by_queries(rows: usize, heads: usize, kv_heads: usize) -> [u32; 3] {
+/// Whether workgroups of attention for many rows have more groups of queries than one. Rows of other sequences would wait for each other there.
+pub(crate) fn is_wide(rows: usize, sequences: usize) -> bool {
+    rows >= 64 && rows >= 16 * sequences
+}
+
+/// One workgroup for some groups of four queries that share a head of keys and values: as `attend_many.wgsl` has them.
+pub(crate) fn by_queries(rows: usize, [heads, kv_heads, dim]: [usize; 3], is_wide: bool) -> [u32; 3] {
+    let groups = match dim {
+        _ if !is_wide => 1,
+        ..=64 => 4,
+        ..=128 => 2,
+        _ => 1,
+    };
     let sharing = heads / kv_heads.max(1);
     let rows_at_once = if sharing < 3 { QUERIES / sharing.max(1) } else { 1 };
     let parts = sharing.div_ceil(QUERIES / rows_at_once);
-    [rows.div_ceil(rows_at_once) as u32, (kv_heads * parts) as u32, 1]
+    [rows.div_ceil(groups * rows_at_once) as u32, (kv_heads * parts) as u32, 1]
 }
 
 /// Columns of a workgroup that quantizes.

@@ -97,8 +97,8 @@ pub(crate) enum Shaped {
     ByParts(usize),
     /// A workgroup for each of so many heads, or parts of a row.
     ByHead(usize),
-    /// Attention of so many heads, which share so many heads of keys and values.
-    Attention(usize, usize),
+    /// Attention of so many heads, which share so many heads of keys and values, of so many elements.
+    Attention([usize; 3]),
     /// The same, and one for each chunk of attention that is ready.
     ByChunk(usize),
     /// So many workgroups for each run: the rows of a sequence.
@@ -148,6 +148,7 @@ impl Dispatch {
     pub(crate) fn for_many(&self) -> Option<Kernel> {
         match self.kernel {
             _ if self.batches != Batches::All => None,
+            Kernel::Store => Some(Kernel::StoreMany),
             Kernel::Attend => Some(Kernel::AttendMany),
             // Rows of experts have different matrices.
             Kernel::Vector(weights) | Kernel::Narrow(weights)

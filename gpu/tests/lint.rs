@@ -71,7 +71,7 @@ fn kernels_compute_with_the_library_only() {
 /// Every float operation of the library is inside of `keep`, or the sources of an estimate that integers correct.
 #[test]
 fn the_library_keeps_its_results() {
-    let expected = ["add", "div", "mul", "of_i32", "of_u32", "root", "sub"];
+    let expected = ["add", "add_exact", "div", "mul", "mul_i32", "of_i32", "of_u32", "root", "sub"];
     assert_eq!(computing(&composed("num.wgsl", &[]).unwrap()), BTreeSet::from(expected.map(str::to_owned)));
     let native = composed("num.wgsl", &[NATIVE_HALVES]).unwrap();
     let with_native = expected.into_iter().chain(["f16_to_f32"]).map(str::to_owned).collect();

@@ -38,7 +38,7 @@ impl GpuDevice<'_, '_> {
         self.gpu.hardware.write(self.buffer(Place::Batch)?, runs, cast_slice(&[0_u32, 1]))?;
         let one = |row: usize| {
             let chunks = self.chunks(1, position as usize + row);
-            self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks, 1))
+            self.runs.iter().chain(&self.choices[choice..=choice]).filter_map(move |run| run.of(1, chunks, 1, false))
         };
         let most = (self.most_dispatches(1) / one(0).count().max(1)).max(1);
         let (mut encoding, mut submits) = (self.encoding, self.submits);

@@ -32,7 +32,7 @@ impl GpuDevice<'_, '_> {
         let (mut bound, mut dispatches) = (Vec::new(), Vec::new());
         for run in runs {
             let rows = self.counts[run.rows];
-            let Some(dispatch) = run.of(rows, chunks, self.sequences) else { continue };
+            let Some(dispatch) = run.of(rows, chunks, self.sequences, self.is_wide) else { continue };
             bound.push((run.chosen(rows).0, run.shaped));
             dispatches.push(dispatch);
         }

@@ -90,7 +90,7 @@ impl<'m> Lowering<'m> {
             Place::Largest(activations),
             Place::Vectors,
         ];
-        self.emit(Kernel::Attend, &params, &buffers, Shaped::Attention(view.heads, view.kv_heads));
+        self.emit(Kernel::Attend, &params, &buffers, Shaped::Attention([view.heads, view.kv_heads, view.head_dim]));
         self.attention_waits = true;
         Ok(())
     }

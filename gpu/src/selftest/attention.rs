@@ -1,7 +1,7 @@
 //! Rotation, keys and values, attention.
 
 use bytemuck::Zeroable;
-use gleed::kernels::{KvElement, KvSource, Level, Norm, NormKind, Partial, Queries};
+use gleed::kernels::{KvElement, KvSource, Level, Norm, NormKind, Partial, Queries, Visibility, Window};
 use gleed::mem::Matrix;
 use gleed::nn::{RopePairs, rotate};
 use gleed::num::sigmoid;
@@ -12,7 +12,7 @@ use super::{Bench, Data, bits, largest, same, same_settled};
 use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, NONE, Scores, Store, head_norms};
+use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, BATCH_WIDE, NONE, Scores, Store, head_norms};
 
 /// A batch of rows of one sequence, at successive positions.
 fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
@@ -32,7 +32,7 @@ fn batch_of_few(first: usize, rows: usize) -> Vec<u32> {
     words
 }
 
-pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+pub(super) async fn store(bench: &Bench<'_>, kernel: Kernel, random: &mut Random) -> Result<(), GpuError> {
     let [f16, q8, f32, q4] = ELEMENTS;
     let shapes = [
         (64, [f16, f16]),
@@ -67,9 +67,13 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
         let ways = if index < 2 { &ways[..] } else { &ways[..4] };
         for &(pairs, norms, clamp, falls) in ways {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
-            store_case(bench, random, heads, pairs, norms, clamp, falls).await?;
+            store_case(bench, (kernel, random), heads, pairs, norms, clamp, falls).await?;
         }
     }
+    Ok(())
+}
+
+pub(super) async fn chunks(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for case in bench.some(&cases()).iter().filter(|case| are_built(case.element)) {
         chunks_case(bench, random, case).await?;
     }
@@ -78,7 +82,7 @@ pub(super) async fn store(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
 
 /// Chunks that are added up beside the store of keys and values.
 async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Result<(), GpuError> {
-    let (world, turned) = (World::new(random, case, World::HEADS), 16);
+    let (world, turned) = (World::new(random, case, World::HEADS, World::ROWS), 16);
     let (heads, rows, dim) = (world.heads, World::ROWS, world.heads.dim);
     let rotations = random.moderate(rows * turned);
     let (qkv, vector) = (random.moderate(rows * heads.width()), [&[9.0, 8.0][..], &world.slopes].concat());
@@ -137,7 +141,7 @@ fn are_built(element: [KvElement; 2]) -> bool {
 /// Rows that begin inside of a block and end in the next; `norms` says which heads are normed, and when.
 async fn store_case(
     bench: &Bench<'_>,
-    random: &mut Random,
+    (kernel, random): (Kernel, &mut Random),
     heads: Heads,
     pairs: RopePairs,
     norms: u32,
@@ -188,7 +192,7 @@ async fn store_case(
         Data::back([0; 4]),
     ];
     let grid = grid::by_head(rows, heads.heads + 2 * heads.kv_heads);
-    let got = bench.run(Kernel::Store, &params, &buffers, grid).await?;
+    let got = bench.run(kernel, &params, &buffers, grid).await?;
     let (mut row_values, mut queries) = (qkv.clone(), Vec::new());
     let clamped = |x: &mut f32| {
         if clamp > 0.0 {
@@ -257,34 +261,58 @@ fn norm_heads(norms: u32, (weights, biases): (&[f32], &[f32]), dim: usize, heads
 pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for case in bench.some(&cases()).iter().filter(|case| are_built(case.element)) {
         for is_parallel in [true, false] {
-            attend_case(bench, random, (Kernel::Attend, is_parallel), case, World::HEADS).await?;
+            attend_case(bench, random, (Kernel::Attend, is_parallel), case, World::HEADS, World::ROWS).await?;
         }
     }
     Ok(())
 }
 
-/// Four queries at a time: of several rows where one or two heads share one of keys and values, of several parts where more than four do.
+/// Four queries at a time: of several rows where one or two heads share one of keys and values, of several parts where more than four do. With
+/// more rows, a workgroup has several groups of them, the last one fewer than there is room for.
 pub(super) async fn attend_many(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    let heads = [[4, 2], [2, 2], [6, 2], [5, 1]];
+    let heads = [[4, 2], [2, 2], [6, 2], [5, 1], [4, 1], [8, 1]];
     for (case, heads) in bench.some(&cases()).iter().zip(heads.into_iter().cycle()) {
         if are_built(case.element) {
-            attend_case(bench, random, (Kernel::AttendMany, false), case, heads).await?;
+            attend_case(bench, random, (Kernel::AttendMany, false), case, heads, World::ROWS).await?;
+        }
+    }
+    let [f16, q8, f32, _] = ELEMENTS;
+    // Heads that share one, elements of keys and values, of a head; the first position, the rows, the last positions that are seen.
+    let wide = [
+        (2, [f16, f16], 64, 250, 11, 0),
+        (1, [f16, f16], 64, 250, 21, 0),
+        (4, [f16, f16], 64, 500, 6, 20),
+        (3, [f16, f16], 128, 254, 5, 0),
+        (8, [q8, q8], 64, 250, 7, 0),
+        (4, [f16, q8], 96, 300, 4, 40),
+        (2, [q8, f16], 80, 510, 7, 0),
+        (5, [f32, f32], 48, 20, 6, 0),
+        (4, [f16, f16], 40, 0, 2, 0),
+        (1, [f16, f16], 128, 0, 9, 30),
+        (2, [f16, f16], 256, 255, 5, 0),
+    ];
+    for &(sharing, element, dim, first, rows, last) in bench.some(&wide) {
+        let visibility = Visibility::new(Window { sinks: if last == 0 { 0 } else { 3 }, last }, 0);
+        let case = Case { visibility, element, dim, first, cap: 0.0, slopes: sharing == 4, sinks: sharing > 2 };
+        if are_built(element) {
+            attend_case(bench, random, (Kernel::AttendMany, false), &case, [2 * sharing, 2], rows).await?;
         }
     }
     Ok(())
 }
 
-/// Three rows. Those chunks that are ready were added up before, if that is done in parallel; if not, the second row is of another sequence, which
-/// has the same blocks.
+/// Some rows. Those chunks that are ready were added up before, if that is done in parallel; if not, every third row from the second on is of
+/// another sequence, which has the same blocks. More rows than usual are wide batches.
 async fn attend_case(
     bench: &Bench<'_>,
     random: &mut Random,
     (kernel, is_parallel): (Kernel, bool),
     case: &Case,
     heads: [usize; 2],
+    rows: usize,
 ) -> Result<(), GpuError> {
-    let mut world = World::new(random, case, heads);
-    let (heads, rows, dim) = (world.heads, World::ROWS, case.dim);
+    let mut world = World::new(random, case, heads, rows);
+    let (heads, dim, is_wide) = (world.heads, case.dim, rows != World::ROWS);
     for position in case.first..case.first + rows {
         store_random(random, &mut world.pool, &world.table, heads, position);
     }
@@ -317,10 +345,12 @@ async fn attend_case(
     };
     let (mut batch, table) = (batch, [world.table.clone(), world.table.clone()].concat());
     if !is_parallel {
-        batch[BATCH_HEAD + BATCH_ROW + 2] = world.table.len() as u32;
+        let others = batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).skip(1).step_by(3);
+        others.for_each(|row| row[2] = world.table.len() as u32);
+        batch[BATCH_WIDE] = u32::from(is_wide);
     }
     let grid = match kernel {
-        Kernel::AttendMany => grid::by_queries(rows, heads.heads, heads.kv_heads),
+        Kernel::AttendMany => grid::by_queries(rows, [heads.heads, heads.kv_heads, dim], is_wide),
         _ => grid::by_head(rows, heads.heads),
     };
     let buffers = [

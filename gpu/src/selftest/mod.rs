@@ -112,7 +112,11 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
             experts::products(bench, kernel, weights, random).await
         }
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
-        Kernel::Store => attention::store(bench, random).await,
+        Kernel::Store => {
+            attention::store(bench, kernel, random).await?;
+            attention::chunks(bench, random).await
+        }
+        Kernel::StoreMany => attention::store(bench, kernel, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
         Kernel::AttendMany => attention::attend_many(bench, random).await,
         Kernel::Quantize => rows::quantize(bench, random).await,

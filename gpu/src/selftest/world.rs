@@ -123,16 +123,19 @@ pub(super) struct World {
     pub(super) table: Vec<u32>,
     pub(super) pool: Vec<u32>,
     pub(super) slopes: Vec<f32>,
+    /// Rows of the batch.
+    pub(super) rows: usize,
 }
 
 impl World {
+    /// Rows of most batches.
     pub(super) const ROWS: usize = 3;
     /// Heads of queries, and of keys and values.
     pub(super) const HEADS: [usize; 2] = [4, 2];
 
-    pub(super) fn new(random: &mut Random, case: &Case, [heads, kv_heads]: [usize; 2]) -> Self {
+    pub(super) fn new(random: &mut Random, case: &Case, [heads, kv_heads]: [usize; 2], rows: usize) -> Self {
         let heads = Heads { heads, kv_heads, dim: case.dim, element: case.element };
-        let blocks = (case.first + Self::ROWS).div_ceil(16);
+        let blocks = (case.first + rows).div_ceil(16);
         // Blocks in another order; what no token has written is all ones.
         let table: Vec<u32> = (0..blocks as u32).rev().collect();
         let mut pool = vec![u32::MAX; heads.pool(blocks)];
@@ -140,7 +143,7 @@ impl World {
             store_random(random, &mut pool, &table, heads, position);
         }
         let slopes = if case.slopes { random.moderate(heads.heads) } else { Vec::new() };
-        Self { heads, visibility: case.visibility, cap: case.cap, first: case.first, table, pool, slopes }
+        Self { heads, visibility: case.visibility, cap: case.cap, first: case.first, table, pool, slopes, rows }
     }
 
     pub(super) fn scale(&self) -> f32 {
@@ -158,11 +161,11 @@ impl World {
     }
 
     pub(super) fn scores(&self, slopes: u32) -> Scores {
-        let queries = Self::ROWS * self.heads.width();
+        let queries = self.rows * self.heads.width();
         Scores {
             slopes: if self.slopes.is_empty() { NONE } else { slopes },
             queries: queries as u32,
-            parts: (queries + Self::ROWS * self.heads.heads * self.heads.dim) as u32,
+            parts: (queries + self.rows * self.heads.heads * self.heads.dim) as u32,
             chunks: self.chunks() as u32,
             ..scores(self.visibility, self.scale(), self.cap)
         }
@@ -203,7 +206,7 @@ impl World {
     pub(super) fn parts(&self, qkv: &[f32]) -> Result<Vec<Option<f32>>, GpuError> {
         let Heads { heads, kv_heads, dim, .. } = self.heads;
         let (group, chunks) = (heads / kv_heads, self.chunks());
-        let mut out = vec![None; Self::ROWS * heads * chunks * (dim + 2)];
+        let mut out = vec![None; self.rows * heads * chunks * (dim + 2)];
         for (place, part) in out.chunks_mut(dim + 2).enumerate() {
             let (chunk, head, row) = (place % chunks, place / chunks % heads, place / chunks / heads);
             if chunk >= self.ready() {

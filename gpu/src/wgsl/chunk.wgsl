@@ -37,11 +37,14 @@ fn with_eight(sum: f32, i: u32, a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, 
     return add(add(add(add(low, mul(QUERY[i + 4u], e)), mul(QUERY[i + 5u], f)), mul(QUERY[i + 6u], g)), mul(QUERY[i + 7u], h));
 }
 
+// A sum with an element of a key in f16: products with f16 are exact.
+fn with_exact(sum: f32, i: u32, word: u32, shift: u32) -> f32 { return add_exact(sum, QUERY[i], half_in(word, shift)); }
+
 // A sum with 8 elements of a key in f16, which `w` has.
 fn with_halves(sum: f32, i: u32, w: Eight, slot: u32) -> f32 {
     let shift = (slot & 1u) * 16u;
-    return with_eight(sum, i, half_in(w.a, shift), half_in(w.b, shift), half_in(w.c, shift), half_in(w.d, shift),
-        half_in(w.e, shift), half_in(w.f, shift), half_in(w.g, shift), half_in(w.h, shift));
+    let low = with_exact(with_exact(with_exact(with_exact(sum, i, w.a, shift), i + 1u, w.b, shift), i + 2u, w.c, shift), i + 3u, w.d, shift);
+    return with_exact(with_exact(with_exact(with_exact(low, i + 4u, w.e, shift), i + 5u, w.f, shift), i + 6u, w.g, shift), i + 7u, w.h, shift);
 }
 
 // The same of one in q8_0.

@@ -1,4 +1,5 @@
 //!include num.wgsl
+const THREADS = 256u;
 const PASS = 256u;
 //!include sums.wgsl
 // The norm of a group of what a recurrent layer gave for a row, in its place. One workgroup per row and group.

@@ -93,14 +93,33 @@ fn biased(at: Place, acc: f32) -> f32 {
 }
 
 // An activation, which the next matrix reads. That of an expert of all rows is multiplied by the sigmoid of the row's gate, from P.gates on.
-fn put(row: u32, at: Place, x: f32) {
+// Returns its magnitude.
+fn put(row: u32, at: Place, x: f32) -> u32 {
     let column = P.segments[at.segment].y_at + at.output;
     var y = x;
     if (P.gates != 0u) { y = mul(x, sigmoid(Y[P.gates + row * P.gates_stride])); }
     if (P.times != 0u) { y = mul(y, Y[P.times + row * P.times_stride + column]); }
     Y[row * P.y_stride + column] = y;
-    atomicMax(&LARGEST[largest_of(row) + column / 32u], magnitude(y));
+    return magnitude(y);
 }
+
+// The largest magnitude of some activations that have one word for it; NONE where there are none.
+struct Noted { word: u32, largest: u32 }
+const NONE = 0xffffffffu;
+
+fn note(noted: Noted) {
+    if (noted.word != NONE) { atomicMax(&LARGEST[noted.word], noted.largest); }
+}
+
+// Notes one more; what has another word is written before.
+fn noted_with(noted: Noted, row: u32, at: Place, magnitude: u32) -> Noted {
+    let word = largest_of(row) + (P.segments[at.segment].y_at + at.output) / 32u;
+    if (word == noted.word) { return Noted(word, max(noted.largest, magnitude)); }
+    note(noted);
+    return Noted(word, magnitude);
+}
+
+fn put_alone(row: u32, at: Place, x: f32) { note(noted_with(Noted(NONE, 0u), row, at, put(row, at, x))); }
 
 // The activation function, without a gate. The numbers of xIELU are those of the layer.
 fn activated(x: f32) -> f32 {
@@ -121,7 +140,7 @@ fn finish(at: Place, row: u32, acc: f32) {
     let y = row * P.y_stride + column_of(at);
     var output = biased(at, acc);
     if (P.mode == ACTIVATE) {
-        put(row, at, activated(output));
+        put_alone(row, at, activated(output));
         return;
     }
     if (P.mode == ADD) {
@@ -138,5 +157,5 @@ fn finish(at: Place, row: u32, acc: f32) {
 }
 
 fn finish_gate(at: Place, row: u32, gate: f32, other: f32) {
-    put(row, at, gated(P.activation, gate, other));
+    put_alone(row, at, gated(P.activation, gate, other));
 }

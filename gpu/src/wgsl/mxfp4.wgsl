@@ -1,5 +1,6 @@
 // MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first: floats of 4 bits, of which twice the value is a code. A row has the
 // codes of all blocks first, then the exponents.
+const OWN_FACTORS = 0u;
 const SUBS = 1u;
 const MINS = false;
 // Twice the values of four floats without sign, in the bytes of a word: 0, 1, 2, 3, or 4, 6, 8, 12 with bit 2.

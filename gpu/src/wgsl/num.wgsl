@@ -14,9 +14,13 @@ fn number(bits: u32) -> f32 { return bitcast<f32>(bits ^ ZERO); }
 fn add(a: f32, b: f32) -> f32 { return keep(a + b); }
 fn sub(a: f32, b: f32) -> f32 { return keep(a - b); }
 fn mul(a: f32, b: f32) -> f32 { return keep(a * b); }
+// A sum with a product that is exact: it is the same whether a compiler fuses both or not.
+fn add_exact(sum: f32, a: f32, b: f32) -> f32 { return keep(sum + a * b); }
 fn neg(a: f32) -> f32 { return bitcast<f32>(bitcast<u32>(a) ^ 0x80000000u); }
 fn of_i32(i: i32) -> f32 { return keep(f32(i)); }
 fn of_u32(i: u32) -> f32 { return keep(f32(i)); }
+// An integer times a number. No machine has one instruction for a conversion and a product, so one barrier is enough.
+fn mul_i32(i: i32, x: f32) -> f32 { return keep(f32(i) * x); }
 
 fn magnitude(x: f32) -> u32 { return bitcast<u32>(x) & 0x7fffffffu; }
 fn is_finite(x: f32) -> bool { return magnitude(x) < 0x7f800000u; }

@@ -1,5 +1,6 @@
 // Q4_0: 32 codes in 18 bytes: a scale in f16, then halves of bytes, the lower ones first, less 8. A row has the codes of all blocks first,
 // then the scales.
+const OWN_FACTORS = 0u;
 const SUBS = 1u;
 const MINS = false;
 // n + 120 is below 256, and with its first bit turned it is n - 8 as int8.

@@ -1,5 +1,6 @@
 // Q4_K: 256 codes in 144 bytes: scales d and dmin in f16, 8 scales and 8 minima of 6 bits in 12 bytes, then halves of bytes: of
 // 32 bytes the lower ones are a part, the upper ones the next. A row has the blocks of the file.
+const OWN_FACTORS = 1u;
 const SUBS = 8u;
 const MINS = true;
 fn code(word: u32, shift: u32) -> u32 { return (word >> shift) & 0x0f0f0f0fu; }

@@ -1,11 +1,12 @@
 //!include tree.wgsl
-// Norms of rows, by 256 invocations. The kernel has `fn element(i: u32) -> f32`, what is normed, `fn four_elements(i: u32, last: u32) -> vec4<f32>`,
-// those from `i` on with 256 between them, the last one instead of what is behind it, and `const PASS`, how many are read at a time: 256 or 2048.
+// Norms of rows, by `THREADS` invocations. The kernel has `fn element(i: u32) -> f32`, what is normed, `fn four_elements(i: u32, last: u32) -> vec4<f32>`,
+// those from `i` on with 256 between them, the last one instead of what is behind it, and `const PASS`, how many are read at a time: THREADS or 2048.
 
 var<workgroup> TERMS: array<f32, PASS>;
-// Each invocation knows them.
+// Each invocation knows them, and one computes them.
 var<private> MEAN: f32;
 var<private> INVERSE: f32;
+var<workgroup> OF_ONE: array<f32, 2>;
 
 // An element, settled, less MEAN where the norm centers.
 fn centered(element: f32, centers: bool) -> f32 {
@@ -32,7 +33,7 @@ fn put_four(at: u32, i: u32, x: vec4<f32>, n: u32, centers: bool, squares: bool)
 // The terms of a pass.
 fn put_terms(first: u32, n: u32, centers: bool, squares: bool, invocation: u32) {
     let i = first + invocation;
-    if (PASS == 256u) {
+    if (PASS == THREADS) {
         TERMS[invocation] = term(element(min(i, n - 1u)), i, n, centers, squares);
         return;
     }
@@ -56,8 +57,8 @@ fn with_terms(sum: f32, at: u32) -> f32 {
     return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
 }
 
-// The sum of `n` elements, or of their squares, in 16 lanes. All invocations call it.
-fn summed(n: u32, centers: bool, squares: bool, invocation: u32) -> f32 {
+// The sums of `n` elements, or of their squares, in 16 lanes, in LANES. All invocations call it.
+fn put_lanes(n: u32, centers: bool, squares: bool, invocation: u32) {
     var sum = number(0u);
     for (var first = 0u; first < n; first += PASS) {
         put_terms(first, n, centers, squares, invocation);
@@ -69,16 +70,26 @@ fn summed(n: u32, centers: bool, squares: bool, invocation: u32) -> f32 {
     }
     if (invocation < 16u) { LANES[invocation] = sum; }
     workgroupBarrier();
-    return tree16();
+}
+
+fn inverse_root(square: f32, epsilon: f32) -> f32 {
+    let inverse = div(number(0x3f800000u), root(add(square, epsilon)));
+    return number(select(0x7fc00000u, bitcast<u32>(inverse), is_finite(square)));
 }
 
 // MEAN is that of `n` elements where the norm centers, and INVERSE is 1 / sqrt(mean square around it + epsilon) afterwards. All
 // invocations call it.
 fn norm(n: u32, centers: bool, epsilon: f32, invocation: u32) {
-    if (centers) { MEAN = settle(div(summed(n, false, false, invocation), of_u32(n))); }
-    let square = div(summed(n, centers, true, invocation), of_u32(n));
-    let inverse = div(number(0x3f800000u), root(add(square, epsilon)));
-    INVERSE = number(select(0x7fc00000u, bitcast<u32>(inverse), is_finite(square)));
+    if (centers) {
+        put_lanes(n, false, false, invocation);
+        if (invocation == 0u) { OF_ONE[0] = settle(div(tree16(), of_u32(n))); }
+        workgroupBarrier();
+        MEAN = OF_ONE[0];
+    }
+    put_lanes(n, centers, true, invocation);
+    if (invocation == 0u) { OF_ONE[1] = inverse_root(div(tree16(), of_u32(n)), epsilon); }
+    workgroupBarrier();
+    INVERSE = OF_ONE[1];
 }
 
 // An element after the norm; with a weight where there are some.

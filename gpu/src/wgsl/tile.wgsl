@@ -31,15 +31,19 @@ fn weights_of(workgroup: u32, slot: u32) -> u32 {
 // 16 columns of an output and of a row, and what belongs to them.
 struct Part { weights: vec4<u32>, inputs: vec4<u32>, factors: vec3<i32>, scale: f32, minimum: f32, step: f32 }
 
+fn step_of(inputs: u32, block: u32) -> f32 { return number(input_word(inputs + P.cols / 4u + block)); }
+
 // What an invocation reads of a part: `weights` and `inputs` are where those of its output and of its row begin.
 fn part_of(weights: u32, inputs: u32, part: u32, half: u32) -> Part {
     let x = X[(inputs + 8u * part + 4u * half) >> 2u];
-    var f = vec3<i32>(1, 1, 0);
-    if (SUBS > 1u) { f = factors(weights, part); }
+    let w = codes(weights, part, half);
+    if (SUBS == 1u) { return Part(w, x, vec3<i32>(1, 1, 0), scale(weights, part), number(0u), step_of(inputs, part)); }
+    let f = factors(weights, part);
+    if (part % SUBS != 0u) { return Part(w, x, f, number(0u), number(0u), number(0u)); }
+    let block = part / SUBS;
     var minimum = number(0u);
-    if (MINS) { minimum = min_scale(weights, part / SUBS); }
-    let step = number(input_word(inputs + P.cols / 4u + part / SUBS));
-    return Part(codes(weights, part, half), x, f, scale(weights, part / SUBS), minimum, step);
+    if (MINS) { minimum = min_scale(weights, block); }
+    return Part(w, x, f, scale(weights, block), minimum, step_of(inputs, block));
 }
 
 // Puts it where the others read it. `i` is the number of the output and of the row.
@@ -74,8 +78,9 @@ fn products(x: Columns, first: u32, slot: u32) -> vec4<i32> {
     let high = WEIGHTS[2u * first + four_at(slot, 1u)];
     let a = vec4<i32>(dot_of(low, x.a), dot_of(low, x.b), dot_of(low, x.c), dot_of(low, x.d));
     let b = vec4<i32>(dot_of(high, x.e), dot_of(high, x.f), dot_of(high, x.g), dot_of(high, x.h));
-    if (SUBS == 1u) { return a + b; }
+    if (OWN_FACTORS == 0u) { return a + b; }
     let f = FACTORS[first + slot];
+    if (OWN_FACTORS == 1u) { return (a + b) * f.x; }
     return a * f.x + b * f.y;
 }
 
@@ -103,9 +108,9 @@ fn with_minima(s: Integers, x: vec4<i32>, at: u32) -> Integers {
 }
 
 fn with_block(acc: f32, sum: i32, minimum: i32, scale: f32, least: f32, step: f32) -> f32 {
-    let more = add(acc, mul(of_i32(sum), mul(scale, step)));
+    let more = add(acc, mul_i32(sum, mul(scale, step)));
     if (!MINS) { return more; }
-    return sub(more, mul(of_i32(minimum), mul(least, step)));
+    return sub(more, mul_i32(minimum, mul(least, step)));
 }
 
 // Four rows of an output with what a block adds.
@@ -140,18 +145,26 @@ fn of_numbers(x: Numbers, k: u32, i: u32) -> f32 {
 
 // What becomes of the outputs. A loop, so that the code for that is there once.
 fn put_outputs(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
-    let gates = P.mode == GATE;
     for (var n = 0u; n < 32u; n++) {
-        let k = n / 4u;
-        let i = n % 4u;
+        let row = group.y * ROWS + first + 16u * (n % 4u);
+        let at = place(group.x, slot + 8u * (n / 4u), SLOTS);
+        if (row <= last_row() && at.inside) { finish(at, row, of_numbers(acc, n / 4u, n % 4u)); }
+    }
+}
+
+// The same with gates. An invocation notes the largest magnitude of its outputs of a row once, if they have one word for it.
+fn put_gated(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
+    for (var i = 0u; i < 4u; i++) {
         let row = group.y * ROWS + first + 16u * i;
-        let at = place(group.x, slot + 8u * k, SLOTS);
-        if (row > last_row() || !at.inside || (gates && k >= 4u)) { continue; }
-        if (!gates) {
-            finish(at, row, of_numbers(acc, k, i));
-            continue;
+        if (row > last_row()) { continue; }
+        var noted = Noted(NONE, 0u);
+        for (var k = 0u; k < 4u; k++) {
+            let at = place(group.x, slot + 8u * k, SLOTS);
+            if (!at.inside) { continue; }
+            let other = biased(Place(1u, at.output, true), of_numbers(acc, k + 4u, i));
+            noted = noted_with(noted, row, at, put(row, at, gated(P.activation, biased(at, of_numbers(acc, k, i)), other)));
         }
-        finish_gate(at, row, biased(at, of_numbers(acc, k, i)), biased(Place(1u, at.output, true), of_numbers(acc, k + 4u, i)));
+        note(noted);
     }
 }
 
@@ -187,5 +200,5 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
             minima = no_integers();
         }
     }
-    put_outputs(group, slot, row, acc);
+    if (P.mode == GATE) { put_gated(group, slot, row, acc); } else { put_outputs(group, slot, row, acc); }
 }

@@ -1,4 +1,5 @@
 //!include num.wgsl
+const THREADS = 256u;
 const PASS = 256u;
 //!include sums.wgsl
 // What the rows of a sequence do to the matrix of a head, [key_dim, value_dim], in the order of their positions, and what each row reads
@@ -46,7 +47,8 @@ fn prepared(x: f32, inverse: f32, scale: f32) -> f32 {
 
 // One divided by the length of the elements from FIRST on. All invocations call it.
 fn inverse_length(invocation: u32) -> f32 {
-    let squares = summed(P.key_dim, false, true, invocation);
+    put_lanes(P.key_dim, false, true, invocation);
+    let squares = tree16();
     return div(number(0x3f800000u), root(add(squares, number(0x358637bdu)))); // 1e-6
 }
 

@@ -7,21 +7,24 @@
 //!include FORMAT
 //!include LANES
 // Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 or 16 invocations for two outputs, 2048 or 512
-// columns at a time. An invocation multiplies 32 columns, the first two of each output add products in order. Weights come from memory once: for the rows that follow
-// they are in a cache.
+// columns at a time. An invocation has the weights of 32 columns of both outputs, and multiplies them with those of one row after the other. A
+// few of them add the products of each output, in order.
 
 const SLOTS = 8u;
 const APART = SLOTS / 2u; // from the first output of 64 invocations to the second; with gates from a gate to what it is multiplied with
+const INVOCATIONS = 4u * SLOT_LANES;
 const PART = SLOT_LANES / SUBS; // blocks at a time
 const MOST_ROWS = 8u;
+const SPAN = PART + 1u; // from the products of an output to those of the next, so that neighbours read from different banks
 
-// Codes of 32 columns have two places of three, so that neighbours read from different banks.
+// Codes of 32 columns have two places of three, for the same reason.
 var<workgroup> INPUTS: array<vec4<u32>, 3u * SLOT_LANES>;
 // Of blocks of several parts.
 var<workgroup> SUMS: array<i32, SLOT_LANES * SUBS>;
 var<workgroup> MINIMUM_SUMS: array<i32, SLOT_LANES * SUBS>;
-var<workgroup> PRODUCTS: array<f32, SLOTS * PART>;
-var<workgroup> MINIMA: array<f32, SLOTS * PART>;
+var<workgroup> PRODUCTS: array<f32, SLOTS * SPAN>;
+var<workgroup> MINIMA: array<f32, SLOTS * SPAN>;
+// Of each row all outputs.
 var<workgroup> TOTALS: array<f32, SLOTS * MOST_ROWS>;
 
 // The codes of 16 columns of the blocks from `first` on, by each of 128 invocations.
@@ -32,22 +35,30 @@ fn load(row: u32, first: u32, count: u32, invocation: u32) {
     INPUTS[3u * sub + invocation % 2u] = codes_from(row, words, first + sub / SUBS);
 }
 
+// What an invocation has of an output: the weights of 32 columns, and the scales of a block.
+struct Weights { low: vec4<u32>, high: vec4<u32>, factors: vec3<i32>, scale: f32, least: f32 }
+
+fn weights_of(row: u32, part: u32, block: u32) -> Weights {
+    var least = number(0u);
+    if (MINS) { least = min_scale(row, block); }
+    return Weights(codes(row, part, 0u), codes(row, part, 1u), factors(row, part), scale(row, block), least);
+}
+
 struct Sums { sum: i32, minima: i32 }
 
 // The products of 32 columns, added.
-fn multiplied(row: u32, part: u32, x: vec4<u32>, y: vec4<u32>) -> Sums {
-    let f = factors(row, part);
+fn multiplied(w: Weights, x: vec4<u32>, y: vec4<u32>) -> Sums {
     var minima = 0;
-    if (MINS) { minima = f.z * (sum_of(x) + sum_of(y)); }
-    return Sums(f.x * dot_of(codes(row, part, 0u), x) + f.y * dot_of(codes(row, part, 1u), y), minima);
+    if (MINS) { minima = w.factors.z * (sum_of(x) + sum_of(y)); }
+    return Sums(w.factors.x * dot_of(w.low, x) + w.factors.y * dot_of(w.high, y), minima);
 }
 
 // What a block adds: the integers of all its columns, times its scale and that of the activations; nothing where it is none.
-fn put_product(at: u32, sums: Sums, row: u32, block: u32, step: f32, is_there: bool) {
-    let product = mul(of_i32(sums.sum), mul(scale(row, block), step));
+fn put_product(at: u32, sums: Sums, w: Weights, step: f32, is_there: bool) {
+    let product = mul_i32(sums.sum, mul(w.scale, step));
     PRODUCTS[at] = number(select(0u, bitcast<u32>(product), is_there));
     if (!MINS) { return; }
-    let minimum = mul(of_i32(sums.minima), mul(min_scale(row, block), step));
+    let minimum = mul_i32(sums.minima, mul(w.least, step));
     MINIMA[at] = number(select(0u, bitcast<u32>(minimum), is_there));
 }
 
@@ -90,17 +101,17 @@ fn summed(at: u32) -> Sums {
     return sums;
 }
 
-// Multiplies `count` blocks from `start` on of two outputs, whose weights begin at `first` and `second`. All invocations call it.
-fn multiply(slot: u32, lane: u32, start: u32, count: u32, first: u32, second: u32, step: f32) {
+// Multiplies the weights of two outputs with `count` blocks of a row. All invocations call it.
+fn multiply(slot: u32, lane: u32, count: u32, first: Weights, second: Weights, step: f32) {
     // Of columns that are none, the last ones.
     let column = min(lane, count * SUBS - 1u);
     let x = INPUTS[3u * column];
     let y = INPUTS[3u * column + 1u];
-    let a = multiplied(first, start * SUBS + column, x, y);
-    let b = multiplied(second, start * SUBS + column, x, y);
+    let a = multiplied(first, x, y);
+    let b = multiplied(second, x, y);
     if (SUBS == 1u) {
-        put_product(slot * PART + lane, a, first, start + column, step, lane < count);
-        put_product((slot + APART) * PART + lane, b, second, start + column, step, lane < count);
+        put_product(slot * SPAN + lane, a, first, step, lane < count);
+        put_product((slot + APART) * SPAN + lane, b, second, step, lane < count);
         workgroupBarrier();
         return;
     }
@@ -113,40 +124,44 @@ fn multiply(slot: u32, lane: u32, start: u32, count: u32, first: u32, second: u3
     workgroupBarrier();
     if (lane < PART) {
         let last = min(lane, count - 1u);
-        put_product(slot * PART + lane, summed(at + last * SUBS), first, start + last, step, lane < count);
-        put_product((slot + APART) * PART + lane, summed(other + last * SUBS), second, start + last, step, lane < count);
+        put_product(slot * SPAN + lane, summed(at + last * SUBS), first, step, lane < count);
+        put_product((slot + APART) * SPAN + lane, summed(other + last * SUBS), second, step, lane < count);
     }
     workgroupBarrier();
 }
 
-// Where the weights of an output begin; of some output where there is none.
-fn weights_of(at: Place) -> u32 { return weights_at(at.segment, select(0u, at.output, at.inside)); }
-
-// What becomes of the outputs: an invocation has one of a row.
-fn put_totals(row: u32, rows: u32, lane: u32, slot: u32, first: Place, second: Place) {
-    let r = lane % MOST_ROWS;
-    let is_second = lane >= MOST_ROWS;
-    if (lane >= 2u * MOST_ROWS || r >= rows) { return; }
-    let total = TOTALS[(slot + select(0u, APART, is_second)) * MOST_ROWS + r];
-    if (P.mode == GATE) {
-        if (is_second || !first.inside) { return; }
-        let gated = TOTALS[(slot + APART) * MOST_ROWS + r];
-        finish_gate(first, row + r, biased(first, total), biased(second, gated));
-        return;
-    }
-    let segment = select(first.segment, second.segment, is_second);
-    let output = select(first.output, second.output, is_second);
-    if (!select(first.inside, second.inside, is_second)) { return; }
-    finish(Place(segment, output, true), row + r, total);
+// Adds the products of a row: an invocation has an output. Those of a row follow each other, so that others need not wait.
+fn add_products(r: u32, count: u32, invocation: u32) {
+    let slot = invocation - r * 32u % INVOCATIONS;
+    if (slot >= SLOTS) { return; }
+    var sum = TOTALS[SLOTS * r + slot];
+    for (var b = 0u; b < count; b += 8u) { sum = with_blocks(sum, slot * SPAN + b); }
+    TOTALS[SLOTS * r + slot] = sum;
 }
 
-@compute @workgroup_size(4u * SLOT_LANES)
+// Where the weights of an output begin; of some output where there is none.
+fn begin_of(at: Place) -> u32 { return weights_at(at.segment, select(0u, at.output, at.inside)); }
+
+// What becomes of the outputs: an invocation has one of a row.
+fn put_totals(group: vec3<u32>, row: u32, rows: u32, invocation: u32) {
+    let slot = invocation % SLOTS;
+    let r = invocation / SLOTS;
+    if (r >= rows) { return; }
+    let at = place(group.x, slot, SLOTS);
+    if (!at.inside) { return; }
+    let total = TOTALS[invocation];
+    if (P.mode != GATE) {
+        finish(at, row + r, total);
+        return;
+    }
+    if (slot >= APART) { return; }
+    let other = place(group.x, slot + APART, SLOTS);
+    finish_gate(at, row + r, biased(at, total), biased(other, TOTALS[invocation + APART]));
+}
+
+@compute @workgroup_size(INVOCATIONS)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    let slot = invocation / SLOT_LANES;
-    let lane = invocation % SLOT_LANES;
-    let at = place(group.x, slot, SLOTS);
-    let other = place(group.x, slot + APART, SLOTS);
     var row = group.y;
     if (!find_expert(row)) { return; }
     var rows = 1u;
@@ -154,26 +169,26 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         row = MOST_ROWS * group.y;
         rows = min(MOST_ROWS, max(B[P.count], row) - row);
     }
+    let slot = invocation / SLOT_LANES;
+    let lane = invocation % SLOT_LANES;
+    let w = begin_of(place(group.x, slot, SLOTS));
+    let v = begin_of(place(group.x, slot + APART, SLOTS));
     let blocks = P.cols / (32u * SUBS);
-    let w = weights_of(at);
-    let v = weights_of(other);
-    // What an invocation adds up, of those that do.
-    let sums = (slot + lane % 2u * APART) * MOST_ROWS;
-    if (lane < 2u * MOST_ROWS) { TOTALS[(slot + lane / MOST_ROWS * APART) * MOST_ROWS + lane % MOST_ROWS] = number(0u); }
+    if (invocation < SLOTS * MOST_ROWS) { TOTALS[invocation] = number(0u); }
     for (var first = 0u; first < blocks; first += PART) {
         let count = min(PART, blocks - first);
+        let part = first * SUBS + min(lane, count * SUBS - 1u);
+        let block = first + min(lane, count - 1u);
+        let a = weights_of(w, part, block);
+        let b = weights_of(v, part, block);
         for (var r = 0u; r < rows; r++) {
             load(row + r, first, count, invocation);
-            let step = step_at(row + r, first + min(lane, count - 1u));
+            let step = step_at(row + r, block);
             workgroupBarrier();
-            multiply(slot, lane, first, count, w, v, step);
-            if (lane < 2u) {
-                var sum = TOTALS[sums + r];
-                for (var b = 0u; b < count; b += 8u) { sum = with_blocks(sum, (slot + lane * APART) * PART + b); }
-                TOTALS[sums + r] = sum;
-            }
+            multiply(slot, lane, count, a, b, step);
+            add_products(r, count, invocation);
         }
     }
     workgroupBarrier();
-    put_totals(row, rows, lane, slot, at, other);
+    put_totals(group, row, rows, invocation);
 }
