@@ -384,8 +384,9 @@ impl Device for GpuDevice<'_, '_> {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
-        let waited = self.lost(self.gpu.hardware.wait());
-        Poll::Ready(waited.and_then(|()| self.result()))
+        // A device that had nothing queued would wait for the host after each submit.
+        let waited = if self.is_whole { self.gpu.hardware.wait() } else { self.gpu.hardware.wait_for_earlier() };
+        Poll::Ready(self.lost(waited).and_then(|()| self.result()))
     }
 
     #[cfg(not(target_arch = "wasm32"))]

@@ -35,6 +35,9 @@ pub struct Hardware {
     /// One reader at a time.
     #[cfg(not(target_arch = "wasm32"))]
     reader: Mutex<()>,
+    /// The last two submits.
+    #[cfg(not(target_arch = "wasm32"))]
+    submitted: Mutex<[Option<wgpu::SubmissionIndex>; 2]>,
     patience: Duration,
     failure: Arc<Mutex<Option<GpuError>>>,
     /// Buffers that were made, and submits.
@@ -135,6 +138,8 @@ impl Hardware {
             staging,
             #[cfg(not(target_arch = "wasm32"))]
             reader: Mutex::new(()),
+            #[cfg(not(target_arch = "wasm32"))]
+            submitted: Mutex::default(),
             patience: choice.patience,
             failure,
             counts: Default::default(),
@@ -262,7 +267,12 @@ impl Hardware {
         copy(&mut encoder, after);
         let commands = encoder.finish();
         let took = watch.elapsed();
-        self.queue.submit([commands]);
+        let _index = self.queue.submit([commands]);
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            let mut submitted = self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+            *submitted = [submitted[1].take(), Some(_index)];
+        }
         self.count(SUBMITS);
         self.check()?;
         Ok(took)
@@ -274,7 +284,19 @@ impl Hardware {
     /// [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn wait(&self) -> Result<(), GpuError> {
-        let wanted = wgpu::PollType::Wait { submission_index: None, timeout: Some(self.patience) };
+        self.wait_for(None)
+    }
+
+    /// Waits until all has run but what was submitted last.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(crate) fn wait_for_earlier(&self) -> Result<(), GpuError> {
+        let [earlier, _] = self.submitted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if earlier.is_some() { self.wait_for(earlier) } else { self.check() }
+    }
+
+    #[cfg(not(target_arch = "wasm32"))]
+    fn wait_for(&self, submission_index: Option<wgpu::SubmissionIndex>) -> Result<(), GpuError> {
+        let wanted = wgpu::PollType::Wait { submission_index, timeout: Some(self.patience) };
         let polled = self.device.poll(wanted);
         self.check()?;
         polled.map(|_| ()).map_err(|_| GpuError::Timeout(self.patience))

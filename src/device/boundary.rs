@@ -187,7 +187,8 @@ pub trait Device: Send + Sync {
     /// the program is done.
     fn poll(&mut self) -> Poll<Result<(), DeviceFault>>;
 
-    /// [`Device::poll`] that blocks until there is a result, if the machine can do that.
+    /// [`Device::poll`] that blocks until there is a result, if the machine can do that. Before the last step of the program the
+    /// latest submit may still be at work afterwards: what the engine gives next waits behind it.
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
         self.poll()
     }
