@@ -32,8 +32,8 @@ pub(crate) fn is_wide(rows: usize, sequences: usize) -> bool {
 pub(crate) fn by_queries(rows: usize, [heads, kv_heads, dim]: [usize; 3], is_wide: bool) -> [u32; 3] {
     let groups = match dim {
         _ if !is_wide => 1,
-        ..=64 => 4,
-        ..=128 => 2,
+        0..=64 => 4,
+        65..=128 => 2,
         _ => 1,
     };
     let sharing = heads / kv_heads.max(1);
