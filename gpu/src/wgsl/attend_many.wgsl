@@ -234,7 +234,7 @@ fn place_at(k: u32) -> u32 { return atomicLoad(&PLACES[k / 16u]) + P.shape.k_wor
 
 // The words of 8 positions of a chunk from `k` on that have element `i` in f16, if there is one. Heads have `pairs` of elements.
 fn value_words(k: u32, i: u32, pairs: u32) -> Eight {
-    return eight_words(atomicLoad(&PLACES[k / 16u]) + P.shape.k_words + k % 16u * pairs + min(i / 2u, pairs - 1u), pairs);
+    return eight_words(place_at(k) + k % 16u * pairs + min(i / 2u, pairs - 1u), pairs);
 }
 
 // Sums with what a position gives. Where none of the four queries has a weight, the value can be anything.
