@@ -106,6 +106,8 @@ pub(super) fn cases() -> Vec<Case> {
         ((0, 40, 0), [q4, q4], 64, 20, 0.0, [false, true]),
         ((0, 0, 0), [f16, f16], 512, 300, 0.0, [false, true]),
         ((3, 200, 0), [q8, f16], 320, 530, 0.0, [false, false]),
+        ((0, 0, 0), [f16, f16], 96, 270, 0.0, [false, false]),
+        ((0, 30, 0), [q8, f16], 40, 290, 0.0, [false, false]),
     ];
     let case = |((sinks, last, own), element, dim, first, cap, [slopes, of_sinks]): (_, _, _, _, _, [bool; 2])| {
         let visibility = Visibility::new(Window { sinks, last }, own);

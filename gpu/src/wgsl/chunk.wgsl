@@ -3,11 +3,14 @@
 // Attention of a head over a chunk. An invocation has a position of the chunk, then an element of the head, or two with 256 between them.
 
 var<workgroup> QUERY: array<f32, 512>;
-var<workgroup> WEIGHTS: array<f32, 256>;
-var<workgroup> ORDER: array<i32, 256>;
+// What an invocation tells the others of its position: the place of the score in their order, then the bits of the weight.
+var<workgroup> OWN: array<i32, 256>;
 var<workgroup> TOP: array<i32, 16>;
-// Weights times values, of so many positions at once: elements of one, then of the next.
-var<workgroup> PRODUCTS: array<f32, 2048>;
+// The weights of four positions each: one read brings four.
+var<workgroup> WEIGHTS: array<vec4<f32>, 64>;
+// Values of some positions, of four each: words with a pair of elements in f16, or bits of the products of weights and an element.
+// A column has a pair, or an element. Columns of four positions lie side by side, then those of the next four.
+var<workgroup> VALUES: array<vec4<u32>, 512>;
 
 // How many chunks end before the first row of the batch that is of the same sequence as this one: their keys and values are known
 // before any of the batch are stored, so they are added up beside that.
@@ -103,11 +106,11 @@ fn score(query: u32, position: u32, head: u32) -> f32 {
     return score_of(product_of(TILES[position % CHUNK / 16u], slot), query, position, head);
 }
 
-// The largest of the ORDER of all invocations.
+// The largest place in the order, of the OWN of all invocations.
 fn largest(invocation: u32) -> i32 {
     if (invocation < 16u) {
-        var top = ORDER[invocation];
-        for (var i = invocation + 16u; i < 256u; i += 16u) { top = max(top, ORDER[i]); }
+        var top = OWN[invocation];
+        for (var i = invocation + 16u; i < 256u; i += 16u) { top = max(top, OWN[i]); }
         TOP[invocation] = top;
     }
     workgroupBarrier();
@@ -116,88 +119,146 @@ fn largest(invocation: u32) -> i32 {
     return top;
 }
 
-// What position `k` of the chunk gives. It has no weight where it is not seen, whatever the value is.
-fn put_weighted(at: u32, k: u32, value: f32) {
-    let weight = WEIGHTS[k];
-    PRODUCTS[at] = number(select(bitcast<u32>(mul(weight, value)), 0u, bitcast<u32>(weight) == 0u));
+// Whether pairs of values are words of the pool.
+fn has_pairs() -> bool { return P.shape.v_type == F16 && P.shape.dim % 2u == 0u; }
+
+// How many elements of a head from `start` on are added up at a time, and the columns they have.
+fn span_from(start: u32) -> u32 { return min(P.shape.dim - start, 256u); }
+fn columns_from(start: u32) -> u32 { return select(span_from(start), span_from(start) / 2u, has_pairs()); }
+
+// The words of 8 positions from `k` on that have element `i`. Of what is not there, those of the last positions.
+fn words_from(k: u32, count: u32, i: u32) -> Eight {
+    return halves_of(min(k, (max(count, 1u) - 1u) / 8u * 8u), i);
 }
 
-// Products of 8 positions from `k` on: those of element `i` go to `at` and behind it, `span` apart.
-fn put_halves(at: u32, k: u32, w: Eight, i: u32, span: u32) {
-    let shift = (i & 1u) * 16u;
-    put_weighted(at, k, half_in(w.a, shift));
-    put_weighted(at + span, k + 1u, half_in(w.b, shift));
-    put_weighted(at + 2u * span, k + 2u, half_in(w.c, shift));
-    put_weighted(at + 3u * span, k + 3u, half_in(w.d, shift));
-    put_weighted(at + 4u * span, k + 4u, half_in(w.e, shift));
-    put_weighted(at + 5u * span, k + 5u, half_in(w.f, shift));
-    put_weighted(at + 6u * span, k + 6u, half_in(w.g, shift));
-    put_weighted(at + 7u * span, k + 7u, half_in(w.h, shift));
+// The words that an invocation brings first, if there are pairs.
+fn first_words(count: u32, start: u32, invocation: u32) -> Eight {
+    if (!has_pairs()) { return Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u); }
+    let columns = columns_from(start);
+    return words_from(8u * (invocation / columns), count, start + 2u * (invocation % columns));
 }
 
-// The same of other element types.
-fn put_others(at: u32, k: u32, i: u32, span: u32) {
-    for (var j = 0u; j < 8u; j++) {
-        put_weighted(at + j * span, k + j, stored(P.shape.v_type, values_at(k), i, k % 16u + j, true));
+// What has no weight gives nothing, whatever the value is.
+fn weighing(bits: u32, weight: f32) -> u32 { return select(bits, 0u, bitcast<u32>(weight) == 0u); }
+
+// Words of 8 positions from `k` on.
+fn put_words(at: u32, k: u32, w: Eight, columns: u32) {
+    let low = WEIGHTS[k / 4u];
+    let high = WEIGHTS[k / 4u + 1u];
+    VALUES[at] = vec4<u32>(weighing(w.a, low.x), weighing(w.b, low.y), weighing(w.c, low.z), weighing(w.d, low.w));
+    VALUES[at + columns] = vec4<u32>(weighing(w.e, high.x), weighing(w.f, high.y), weighing(w.g, high.z), weighing(w.h, high.w));
+}
+
+fn product_bits(k: u32, i: u32, weight: f32) -> u32 {
+    return weighing(bitcast<u32>(mul(weight, stored(P.shape.v_type, values_at(k), i, k % 16u, true))), weight);
+}
+
+// Products of 8 positions from `k` on.
+fn put_products(at: u32, k: u32, i: u32, columns: u32) {
+    for (var j = 0u; j < 2u; j++) {
+        let four = k + 4u * j;
+        let w = WEIGHTS[four / 4u];
+        VALUES[at + j * columns] = vec4<u32>(product_bits(four, i, w.x), product_bits(four + 1u, i, w.y),
+            product_bits(four + 2u, i, w.z), product_bits(four + 3u, i, w.w));
     }
 }
 
-// A sum with 8 products, in order.
-fn with_products(sum: f32, at: u32, span: u32) -> f32 {
-    let a = PRODUCTS[at];
-    let b = PRODUCTS[at + span];
-    let c = PRODUCTS[at + 2u * span];
-    let d = PRODUCTS[at + 3u * span];
-    let e = PRODUCTS[at + 4u * span];
-    let f = PRODUCTS[at + 5u * span];
-    let g = PRODUCTS[at + 6u * span];
-    let h = PRODUCTS[at + 7u * span];
-    return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
+// A sum with weights times an element of words, in order. Products with f16 are exact.
+fn with_words(sum: f32, words: vec4<u32>, w: vec4<f32>, shift: u32) -> f32 {
+    let low = add_exact(add_exact(sum, w.x, half_in(words.x, shift)), w.y, half_in(words.y, shift));
+    return add_exact(add_exact(low, w.z, half_in(words.z, shift)), w.w, half_in(words.w, shift));
+}
+
+// A sum with `count` positions from `k` on, which are in VALUES. The next 8 are under way while 8 are added.
+fn with_pairs(first: f32, k: u32, count: u32, columns: u32, invocation: u32) -> f32 {
+    let shift = (invocation & 1u) * 16u;
+    let last = (count - 1u) / 8u * 2u;
+    var sum = first;
+    var at = invocation / 2u;
+    var low = VALUES[at];
+    var high = VALUES[at + columns];
+    var low_weights = WEIGHTS[k / 4u];
+    var high_weights = WEIGHTS[k / 4u + 1u];
+    for (var j = 0u; j <= last; j += 2u) {
+        let next = min(j + 2u, last);
+        at = next * columns + invocation / 2u;
+        let next_low = VALUES[at];
+        let next_high = VALUES[at + columns];
+        let next_low_weights = WEIGHTS[k / 4u + next];
+        let next_high_weights = WEIGHTS[k / 4u + next + 1u];
+        sum = with_words(with_words(sum, low, low_weights, shift), high, high_weights, shift);
+        low = next_low;
+        high = next_high;
+        low_weights = next_low_weights;
+        high_weights = next_high_weights;
+    }
+    return sum;
+}
+
+// A sum with four products, in order.
+fn with_four(sum: f32, p: vec4<u32>) -> f32 { return add(add(add(add(sum, number(p.x)), number(p.y)), number(p.z)), number(p.w)); }
+
+// The same as `with_pairs` of products.
+fn with_products(first: f32, count: u32, columns: u32, invocation: u32) -> f32 {
+    var sum = first;
+    for (var j = 0u; j < count; j += 8u) {
+        let at = j / 4u * columns + invocation;
+        let low = VALUES[at];
+        let high = VALUES[at + columns];
+        sum = with_four(with_four(sum, low), high);
+    }
+    return sum;
 }
 
 // What is added to an element of the chunk, of the up to 256 from `start` on: weights times values, in order of the positions. Groups of
-// invocations multiply 8 positions each, the first group adds the products of all. All invocations call it.
-fn values_of(count: u32, start: u32, invocation: u32) -> f32 {
-    let dim = P.shape.dim;
-    let span = min(dim - start, 256u);
-    let groups = 256u / span;
-    let member = invocation / span;
-    let i = start + invocation % span;
-    let halves = P.shape.v_type == F16 && dim % 2u == 0u;
-    // Of what is not there, the last of the chunk.
-    let last = (max(count, 1u) - 1u) / 8u * 8u;
-    var words = Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u);
-    if (halves) { words = halves_of(min(8u * member, last), i); }
+// invocations bring 8 positions each, `first` has the first words of them; then each element has an invocation that adds. All invocations
+// call it.
+fn values_of(count: u32, start: u32, first: Eight, invocation: u32) -> f32 {
+    let pairs = has_pairs();
+    let span = span_from(start);
+    let columns = columns_from(start);
+    let groups = 256u / columns;
+    let member = invocation / columns;
+    let column = invocation % columns;
+    let at = 2u * member * columns + column;
+    var words = first;
     var sum = number(0u);
     for (var k = 0u; k < count; k += 8u * groups) {
         let mine = k + 8u * member;
-        let at = 8u * member * span + invocation % span;
         if (member < groups && mine < count) {
-            if (halves) { put_halves(at, mine, words, i, span); } else { put_others(at, mine, i, span); }
+            if (pairs) { put_words(at, mine, words, columns); } else { put_products(at, mine, start + column, columns); }
         }
         workgroupBarrier();
         // The next ones are under way while these are added.
-        if (halves) { words = halves_of(min(mine + 8u * groups, last), i); }
+        if (pairs) { words = words_from(mine + 8u * groups, count, start + 2u * column); }
+        let here = min(8u * groups, count - k);
         if (invocation < span) {
-            for (var j = 0u; j < 8u * groups && k + j < count; j += 8u) { sum = with_products(sum, j * span + invocation, span); }
+            if (pairs) { sum = with_pairs(sum, k, here, columns, invocation); }
+            else { sum = with_products(sum, here, columns, invocation); }
         }
         workgroupBarrier();
     }
     return sum;
 }
 
-// The sum of the weights, in 16 lanes. All invocations call it.
+fn own_weight(k: u32) -> f32 { return number(bitcast<u32>(OWN[k])); }
+
+// The sum of the weights, in 16 lanes. Beside that the weights come to WEIGHTS. All invocations call it.
 fn total_of(invocation: u32) -> f32 {
     if (invocation < 16u) {
         var sum = number(0u);
         for (var k = invocation; k < CHUNK; k += 64u) {
-            let a = WEIGHTS[k];
-            let b = WEIGHTS[k + 16u];
-            let c = WEIGHTS[k + 32u];
-            let d = WEIGHTS[k + 48u];
+            let a = own_weight(k);
+            let b = own_weight(k + 16u);
+            let c = own_weight(k + 32u);
+            let d = own_weight(k + 48u);
             sum = add(add(add(add(sum, a), b), c), d);
         }
         LANES[invocation] = sum;
+    }
+    if (invocation >= 192u) {
+        let k = 4u * (invocation - 192u);
+        WEIGHTS[k / 4u] = vec4<f32>(own_weight(k), own_weight(k + 1u), own_weight(k + 2u), own_weight(k + 3u));
     }
     workgroupBarrier();
     return tree16();
@@ -214,17 +275,19 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     workgroupBarrier();
     if (invocation < 16u) { TILES[invocation] = tile_at(row, position_in(query, first + 16u * invocation), kv_head); }
     workgroupBarrier();
+    let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
+    // The first values are under way while scores and weights are computed.
+    let words = first_words(count, 0u, invocation);
     if (seen) { mine = score(query, position, head); }
-    ORDER[invocation] = order_of(mine, seen);
+    OWN[invocation] = order_of(mine, seen);
     workgroupBarrier();
     let peak = peak_of(largest(invocation));
-    WEIGHTS[invocation] = weight_from(mine, peak, seen);
+    OWN[invocation] = bitcast<i32>(weight_from(mine, peak, seen));
     workgroupBarrier();
-    let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
     let total = total_of(invocation);
-    let value = values_of(count, 0u, invocation);
+    let value = values_of(count, 0u, words, invocation);
     var other = number(0u);
-    if (P.shape.dim > 256u) { other = values_of(count, 256u, invocation); }
+    if (P.shape.dim > 256u) { other = values_of(count, 256u, first_words(count, 256u, invocation), invocation); }
     return Chunk(peak, total, value, other);
 }
 
