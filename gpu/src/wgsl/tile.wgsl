@@ -13,8 +13,10 @@ const ROWS = 64u;
 var<workgroup> WEIGHTS: array<vec4<u32>, 256>;
 var<workgroup> INPUTS: array<vec4<u32>, 256>;
 var<workgroup> FACTORS: array<vec4<i32>, 128>;
-// The sums of 16 codes each.
-var<workgroup> CODES: array<i32, 256>;
+// Of the columns of a block, where minima are taken off: sums of the codes of 16 columns each, packed, of half a part of a row; what those of a
+// part are multiplied with, packed, of an output.
+var<workgroup> CODES: array<vec4<u32>, 128>;
+var<workgroup> MINIMUM_FACTORS: array<u32, 128>;
 // Of blocks, not of parts.
 var<workgroup> SCALES: array<f32, 128>;
 var<workgroup> MINIMA: array<f32, 128>;
@@ -51,7 +53,6 @@ fn put_part(p: Part, part: u32, i: u32, half: u32) {
     let at = 128u * (part % 2u) + four_at(i, half);
     WEIGHTS[at] = p.weights;
     INPUTS[at] = p.inputs;
-    if (MINS) { CODES[128u * (part % 2u) + 2u * i + half] = sum_of(p.inputs); }
     if (half == 1u) { return; }
     if (SUBS > 1u) { FACTORS[64u * (part % 2u) + i] = vec4<i32>(p.factors.x, p.factors.y, p.factors.z, 0); }
     if (part % SUBS != 0u) { return; }
@@ -59,6 +60,31 @@ fn put_part(p: Part, part: u32, i: u32, half: u32) {
     SCALES[block] = p.scale;
     if (MINS) { MINIMA[block] = p.minimum; }
     STEPS[block] = p.step;
+}
+
+// What minima need of the 8 parts of a block, a byte of each: the lower 7 bits of sums of 16 codes, the others; factors.
+struct Packed { low: u32, more_low: u32, high: u32, more_high: u32, factors: u32, more_factors: u32 }
+
+// Sums of 16 codes lie between -2048 and 2048: this makes them positive.
+const ABOVE = 2048;
+
+fn no_parts() -> Packed { return Packed(0u, 0u, 0u, 0u, 0u, 0u); }
+
+fn packed_with(s: Packed, p: Part, part: u32) -> Packed {
+    let sum = bitcast<u32>(sum_of(p.inputs) + ABOVE);
+    let shift = 8u * (part % 4u);
+    let low = (sum & 127u) << shift;
+    let high = (sum >> 7u) << shift;
+    let factor = bitcast<u32>(p.factors.z) << shift;
+    if (part % 8u < 4u) { return Packed(s.low | low, s.more_low, s.high | high, s.more_high, s.factors | factor, s.more_factors); }
+    return Packed(s.low, s.more_low | low, s.high, s.more_high | high, s.factors, s.more_factors | factor);
+}
+
+fn put_packed(s: Packed, i: u32, half: u32) {
+    CODES[2u * i + half] = vec4<u32>(s.low, s.more_low, s.high, s.more_high);
+    if (half == 1u) { return; }
+    MINIMUM_FACTORS[2u * i] = s.factors;
+    MINIMUM_FACTORS[2u * i + 1u] = s.more_factors;
 }
 
 // 32 columns of four rows.
@@ -94,17 +120,24 @@ fn with_products(s: Integers, x: Columns, first: u32, slot: u32) -> Integers {
         s.g + products(x, first, slot + 48u), s.h + products(x, first, slot + 56u));
 }
 
-// The sums of the codes of 32 columns of four rows.
-fn codes_of(first: u32, row: u32) -> vec4<i32> {
-    let at = 2u * (first + row);
-    return vec4<i32>(CODES[at] + CODES[at + 1u], CODES[at + 32u] + CODES[at + 33u],
-        CODES[at + 64u] + CODES[at + 65u], CODES[at + 96u] + CODES[at + 97u]);
+// Both halves of a row: bytes stay below 256.
+fn codes_of(row: u32) -> vec4<u32> { return CODES[2u * row] + CODES[2u * row + 1u]; }
+
+// The sum over the parts of a block of factors times sums of codes.
+fn minimum_of(factors: u32, more_factors: u32, codes: vec4<u32>, above: u32) -> i32 {
+    let low = dot4U8Packed(factors, codes.x) + dot4U8Packed(more_factors, codes.y);
+    let high = dot4U8Packed(factors, codes.z) + dot4U8Packed(more_factors, codes.w);
+    return bitcast<i32>(low + 128u * high - above);
 }
 
-fn with_minima(s: Integers, x: vec4<i32>, at: u32) -> Integers {
-    return Integers(s.a + x * FACTORS[at].z, s.b + x * FACTORS[at + 8u].z, s.c + x * FACTORS[at + 16u].z,
-        s.d + x * FACTORS[at + 24u].z, s.e + x * FACTORS[at + 32u].z, s.f + x * FACTORS[at + 40u].z,
-        s.g + x * FACTORS[at + 48u].z, s.h + x * FACTORS[at + 56u].z);
+// The same of an output for four rows, which have 16 between them.
+fn minima_of(slot: u32, row: u32) -> vec4<i32> {
+    if (!MINS) { return vec4<i32>(0, 0, 0, 0); }
+    let f = MINIMUM_FACTORS[2u * slot];
+    let g = MINIMUM_FACTORS[2u * slot + 1u];
+    let above = 2u * u32(ABOVE) * (dot4U8Packed(f, 0x01010101u) + dot4U8Packed(g, 0x01010101u));
+    return vec4<i32>(minimum_of(f, g, codes_of(row), above), minimum_of(f, g, codes_of(row + 16u), above),
+        minimum_of(f, g, codes_of(row + 32u), above), minimum_of(f, g, codes_of(row + 48u), above));
 }
 
 fn with_block(acc: f32, sum: i32, minimum: i32, scale: f32, least: f32, step: f32) -> f32 {
@@ -113,20 +146,22 @@ fn with_block(acc: f32, sum: i32, minimum: i32, scale: f32, least: f32, step: f3
     return sub(more, mul_i32(minimum, mul(least, step)));
 }
 
-// Four rows of an output with what a block adds.
-fn with_blocks(acc: vec4<f32>, sums: vec4<i32>, minima: vec4<i32>, at: u32, steps: vec4<f32>) -> vec4<f32> {
-    let scale = SCALES[at];
+// Four rows of an output with what a block adds; `at` is where the scales of the block begin.
+fn with_blocks(acc: vec4<f32>, sums: vec4<i32>, at: u32, slot: u32, row: u32, steps: vec4<f32>) -> vec4<f32> {
+    let minima = minima_of(slot, row);
+    let scale = SCALES[at + slot];
     var least = scale;
-    if (MINS) { least = MINIMA[at]; }
+    if (MINS) { least = MINIMA[at + slot]; }
     return vec4<f32>(with_block(acc.x, sums.x, minima.x, scale, least, steps.x), with_block(acc.y, sums.y, minima.y, scale, least, steps.y),
         with_block(acc.z, sums.z, minima.z, scale, least, steps.z), with_block(acc.w, sums.w, minima.w, scale, least, steps.w));
 }
 
-fn with_all(acc: Numbers, s: Integers, m: Integers, at: u32, steps: vec4<f32>) -> Numbers {
-    return Numbers(with_blocks(acc.a, s.a, m.a, at, steps), with_blocks(acc.b, s.b, m.b, at + 8u, steps),
-        with_blocks(acc.c, s.c, m.c, at + 16u, steps), with_blocks(acc.d, s.d, m.d, at + 24u, steps),
-        with_blocks(acc.e, s.e, m.e, at + 32u, steps), with_blocks(acc.f, s.f, m.f, at + 40u, steps),
-        with_blocks(acc.g, s.g, m.g, at + 48u, steps), with_blocks(acc.h, s.h, m.h, at + 56u, steps));
+fn with_all(acc: Numbers, s: Integers, at: u32, slot: u32, row: u32) -> Numbers {
+    let steps = vec4<f32>(STEPS[at + row], STEPS[at + row + 16u], STEPS[at + row + 32u], STEPS[at + row + 48u]);
+    return Numbers(with_blocks(acc.a, s.a, at, slot, row, steps), with_blocks(acc.b, s.b, at, slot + 8u, row, steps),
+        with_blocks(acc.c, s.c, at, slot + 16u, row, steps), with_blocks(acc.d, s.d, at, slot + 24u, row, steps),
+        with_blocks(acc.e, s.e, at, slot + 32u, row, steps), with_blocks(acc.f, s.f, at, slot + 40u, row, steps),
+        with_blocks(acc.g, s.g, at, slot + 48u, row, steps), with_blocks(acc.h, s.h, at, slot + 56u, row, steps));
 }
 
 fn no_integers() -> Integers {
@@ -182,22 +217,26 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let z = vec4<f32>(number(0u), number(0u), number(0u), number(0u));
     var acc = Numbers(z, z, z, z, z, z, z, z);
     var sums = no_integers();
-    var minima = no_integers();
+    var packed = no_parts();
     var next = part_of(weights, inputs, 0u, half);
     for (var part = 0u; part < parts; part++) {
+        let is_last = part % SUBS == SUBS - 1u;
         put_part(next, part, i, half);
+        if (MINS) {
+            packed = packed_with(packed, next, part);
+            if (is_last) {
+                put_packed(packed, i, half);
+                packed = no_parts();
+            }
+        }
         workgroupBarrier();
         next = part_of(weights, inputs, min(part + 1u, parts - 1u), half);
         let first = 64u * (part % 2u);
         let x = columns_of(2u * first, row);
         sums = with_products(sums, x, first, slot);
-        if (MINS) { minima = with_minima(minima, codes_of(first, row), first + slot); }
-        if (part % SUBS == SUBS - 1u) {
-            let block = 64u * (part / SUBS % 2u);
-            let at = block + row;
-            acc = with_all(acc, sums, minima, block + slot, vec4<f32>(STEPS[at], STEPS[at + 16u], STEPS[at + 32u], STEPS[at + 48u]));
+        if (is_last) {
+            acc = with_all(acc, sums, 64u * (part / SUBS % 2u), slot, row);
             sums = no_integers();
-            minima = no_integers();
         }
     }
     if (P.mode == GATE) { put_gated(group, slot, row, acc); } else { put_outputs(group, slot, row, acc); }

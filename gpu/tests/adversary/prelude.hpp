@@ -56,6 +56,11 @@ inline i32 dot4I8Packed(u32 a, u32 b) {
     for (u32 at = 0; at < 32; at += 8) sum += extractBits(i32(a), at, 8) * extractBits(i32(b), at, 8);
     return sum;
 }
+inline u32 dot4U8Packed(u32 a, u32 b) {
+    u32 sum = 0;
+    for (u32 at = 0; at < 32; at += 8) sum += ((a >> at) & 255u) * ((b >> at) & 255u);
+    return sum;
+}
 inline void atomicMax(u32 *at, u32 x) { *at = max(*at, x); }
 inline void atomicAnd(u32 *at, u32 x) { *at &= x; }
 inline void atomicOr(u32 *at, u32 x) { *at |= x; }
