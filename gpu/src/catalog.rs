@@ -25,7 +25,9 @@ pub enum Kernel {
     Input,
     /// Few rows times a matrix.
     Vector(Weights),
-    /// Few rows times a quantized matrix of at most 512 columns.
+    /// Few rows of floats, which become int8 while they are read, times a quantized matrix.
+    Raw(Weights),
+    /// Few rows of either kind times a quantized matrix of at most 512 columns.
     Narrow(Weights),
     /// Activations of many rows, in the form that matrices read.
     Quantize,
@@ -38,7 +40,7 @@ pub enum Kernel {
     /// Attention of few rows.
     Attend,
     /// Attention of many rows.
-    AttendMany,
+    AttendMany(AtOnce),
     /// A causal convolution of the rows of a sequence.
     Convolve,
     /// What the rows of a sequence do to the matrices of a recurrent layer.
@@ -51,6 +53,48 @@ pub enum Kernel {
     Choose,
     /// A token that is drawn by its logits, likewise.
     Draw,
+}
+
+/// Queries of a workgroup of attention for many rows, which read keys and values once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AtOnce {
+    /// Of heads of up to 512 elements.
+    Four,
+    /// Of up to 128.
+    Eight,
+    /// Of up to 64.
+    Sixteen,
+}
+
+impl AtOnce {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Four, Self::Eight, Self::Sixteen];
+
+    /// Returns the most that there are for heads of so many elements.
+    pub(crate) fn most(dim: usize) -> Self {
+        match dim {
+            0..=64 => Self::Sixteen,
+            65..=128 => Self::Eight,
+            _ => Self::Four,
+        }
+    }
+
+    /// Returns how many they are.
+    pub(crate) const fn count(self) -> usize {
+        match self {
+            Self::Four => 4,
+            Self::Eight => 8,
+            Self::Sixteen => 16,
+        }
+    }
+
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Four => "queries_4.wgsl",
+            Self::Eight => "queries_8.wgsl",
+            Self::Sixteen => "queries_16.wgsl",
+        }
+    }
 }
 
 /// The element type of a matrix that runs on a GPU.
@@ -125,12 +169,13 @@ impl Weights {
 impl Kernel {
     /// All kernels of the types that this build has.
     pub fn all() -> Vec<Self> {
-        let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::StoreMany, Self::Attend, Self::AttendMany];
+        let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::StoreMany, Self::Attend];
+        all.extend(AtOnce::ALL.map(Self::AttendMany));
         all.extend([Self::Convolve, Self::Update, Self::GroupNorm, Self::Route, Self::Choose, Self::Draw]);
         for weights in Weights::ALL.into_iter().filter(|weights| weights.dtype().is_built()) {
             all.extend([Self::Embed(weights), Self::Vector(weights)]);
             if !weights.is_float() {
-                all.extend([Self::Narrow(weights), Self::Tile(weights)]);
+                all.extend([Self::Raw(weights), Self::Narrow(weights), Self::Tile(weights)]);
             }
         }
         all
@@ -154,19 +199,20 @@ impl Kernel {
         let weighs = |name, weights: Weights| {
             let elements = if weights.is_float() { "" } else { "blocks.wgsl" };
             let lanes = if matches!(self, Self::Narrow(_)) { "lanes_16.wgsl" } else { "lanes_64.wgsl" };
-            with(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements), ("LANES", lanes)])
+            let input = if matches!(self, Self::Vector(_)) { "coded.wgsl" } else { "raw.wgsl" };
+            with(name, &[("FORMAT", weights.file()), ("ELEMENTS", elements), ("LANES", lanes), ("INPUT", input)])
         };
         match self {
             Self::Embed(weights) => weighs("embed.wgsl", weights),
             Self::Vector(weights) if weights.is_float() => weighs("floats.wgsl", weights),
-            Self::Vector(weights) | Self::Narrow(weights) => weighs("vector.wgsl", weights),
+            Self::Vector(weights) | Self::Raw(weights) | Self::Narrow(weights) => weighs("vector.wgsl", weights),
             Self::Tile(weights) => weighs("tile.wgsl", weights),
             Self::Input => with("input.wgsl", &[]),
             Self::Quantize => with("quantize.wgsl", &[]),
             Self::Store => with("store.wgsl", &[]),
             Self::StoreMany => with("store_many.wgsl", &[]),
             Self::Attend => with("attend.wgsl", &[]),
-            Self::AttendMany => with("attend_many.wgsl", &[]),
+            Self::AttendMany(at_once) => with("attend_many.wgsl", &[("QUERIES", at_once.file())]),
             Self::Convolve => with("convolve.wgsl", &[]),
             Self::Update => with("update.wgsl", &[]),
             Self::GroupNorm => with("group_norm.wgsl", &[]),
@@ -176,9 +222,13 @@ impl Kernel {
         }
     }
 
-    /// The kernel for few rows of a matrix with so many columns.
-    pub(crate) fn few_rows(weights: Weights, cols: usize) -> Self {
-        if weights.is_float() || cols > NARROW { Self::Vector(weights) } else { Self::Narrow(weights) }
+    /// The kernel for few rows of a matrix with so many columns; whether it reads floats.
+    pub(crate) fn few_rows(weights: Weights, cols: usize, is_raw: bool) -> Self {
+        match (weights.is_float(), cols > NARROW) {
+            (false, false) => Self::Narrow(weights),
+            (false, true) if is_raw => Self::Raw(weights),
+            _ => Self::Vector(weights),
+        }
     }
 
     /// Outputs of a workgroup, for kernels that multiply a matrix. With a gate it is half as many.
@@ -186,7 +236,7 @@ impl Kernel {
         match self {
             Self::Tile(_) => 64,
             Self::Vector(weights) if weights.is_float() => 4,
-            Self::Vector(_) | Self::Narrow(_) => 8,
+            Self::Vector(_) | Self::Raw(_) | Self::Narrow(_) => 8,
             _ => 4,
         }
     }

@@ -1,6 +1,7 @@
 //! The engine's device: batches, keys and values on a GPU.
 
 mod blocks;
+mod bound;
 #[cfg(not(target_arch = "wasm32"))]
 mod decode;
 mod made;
@@ -21,18 +22,18 @@ use gleed::device::Choosing;
 use gleed::device::{BatchView, BlockPart, Device, DeviceFault, RotaryView, StateLayout, StatePart};
 use gleed::nn::Temperature;
 
-use crate::catalog::Kernel;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
-use crate::grid::{self, CHUNK, FEW_ROWS, PARALLEL_ROWS, TILE_ROWS};
+use crate::grid::{self, CHUNK, FEW_ROWS, PARALLEL_ROWS};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::hardware::now;
-use crate::hardware::{Arrival, Buffer, Copy, Readback, Run};
-use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, BATCH_WIDE};
-use crate::place::{Batches, Place, Shaped};
+use crate::hardware::{Arrival, Buffer, Copy, Readback};
+use crate::params::{BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW};
+use crate::place::Place;
 use crate::plan::DevicePlan;
 use crate::pool::Pool;
-use made::{bind, upload};
+use bound::Bound;
+use made::upload;
 #[cfg(not(target_arch = "wasm32"))]
 pub use times::KernelTime;
 
@@ -86,18 +87,6 @@ pub struct GpuDevice<'g, 'm> {
     encoding: Duration,
 }
 
-/// A dispatch with its buffers.
-#[derive(Debug)]
-struct Bound {
-    step: usize,
-    rows: usize,
-    few: (Kernel, Run),
-    /// For many rows.
-    many: Option<(Kernel, Run)>,
-    shaped: Shaped,
-    batches: Batches,
-}
-
 impl fmt::Debug for GpuDevice<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GpuDevice").field("gpu", &self.gpu).field("failure", &self.failure).finish_non_exhaustive()
@@ -125,12 +114,13 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         }
         let results = gpu.hardware.readback(plan.results()).await?;
         upload(gpu, &plan, &buffers).await?;
-        let bound = plan.dispatches.iter().enumerate().map(|(index, dispatch)| bind(gpu, &buffers, index, dispatch));
+        let bound =
+            plan.dispatches.iter().enumerate().map(|(index, dispatch)| Bound::new(gpu, &buffers, index, dispatch));
         let runs = bound.collect::<Result<_, _>>()?;
         #[cfg(not(target_arch = "wasm32"))]
         let choices = {
             let (count, [largest, drawn]) = (plan.dispatches.len(), &plan.choices);
-            [bind(gpu, &buffers, count, largest)?, bind(gpu, &buffers, count + 1, drawn)?]
+            [Bound::new(gpu, &buffers, count, largest)?, Bound::new(gpu, &buffers, count + 1, drawn)?]
         };
         let mut frequencies = vec![0.0; plan.rotary.map_or(0, |rotary| rotary.width() / 2)];
         if let Some(rotary) = &plan.rotary {
@@ -256,7 +246,6 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         }
         words[3] = batch.rows.iter().map(|row| row.position).max().unwrap_or(0);
         words[BATCH_PARALLEL] = u32::from(batch.rows.len() <= PARALLEL_ROWS);
-        words[BATCH_WIDE] = u32::from(self.is_wide);
         self.last = words[3] as usize;
         for row in batch.rows {
             let entries =
@@ -425,32 +414,5 @@ impl Device for GpuDevice<'_, '_> {
 
     fn write_state(&mut self, part: StatePart, elements: &[f32]) -> Result<(), DeviceFault> {
         self.lost(self.write_elements(part, elements))
-    }
-}
-
-impl Bound {
-    /// The kernel for so many rows.
-    fn chosen(&self, rows: usize) -> &(Kernel, Run) {
-        self.many.as_ref().filter(|_| rows >= TILE_ROWS).unwrap_or(&self.few)
-    }
-
-    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none. `is_wide`
-    /// is what the batch says.
-    fn of(&self, rows: usize, chunks: usize, sequences: usize, is_wide: bool) -> Option<(&Run, [u32; 3])> {
-        if rows == 0 || !self.batches.has(rows) {
-            return None;
-        }
-        let (kernel, run) = self.chosen(rows);
-        let grid = match &self.shaped {
-            Shaped::ByRow => grid::by_row(rows),
-            Shaped::ByParts(parts) => grid::by_row(rows * parts),
-            Shaped::ByHead(heads) => grid::by_head(rows, *heads),
-            Shaped::Attention(shape) if *kernel == Kernel::AttendMany => grid::by_queries(rows, *shape, is_wide),
-            Shaped::Attention([heads, ..]) => grid::by_head(rows, *heads),
-            Shaped::ByChunk(heads) => grid::by_chunk(rows, *heads, chunks),
-            Shaped::ByRun(groups) => grid::by_run(sequences, *groups),
-            Shaped::Matrix(params) | Shaped::Experts(params) => grid::linear(*kernel, params, rows),
-        };
-        Some((run, grid))
     }
 }

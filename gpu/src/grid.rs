@@ -1,6 +1,6 @@
 //! How many workgroups a dispatch has: the same in the self-test and in a model's program.
 
-use crate::catalog::Kernel;
+use crate::catalog::{AtOnce, Kernel};
 use crate::params::{Linear, mode};
 
 /// The rows from which a matrix is multiplied by tiles.
@@ -20,22 +20,17 @@ pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
     [rows as u32, heads as u32, 1]
 }
 
-/// Queries of a workgroup of attention for many rows.
+/// Queries of a group of attention for many rows.
 const QUERIES: usize = 4;
 
-/// Whether workgroups of attention for many rows have more groups of queries than one. Rows of other sequences would wait for each other there.
+/// Whether workgroups of attention for many rows have the most queries. Rows of other sequences would wait for each other there.
 pub(crate) fn is_wide(rows: usize, sequences: usize) -> bool {
     rows >= 64 && rows >= 16 * sequences
 }
 
 /// One workgroup for some groups of four queries that share a head of keys and values: as `attend_many.wgsl` has them.
-pub(crate) fn by_queries(rows: usize, [heads, kv_heads, dim]: [usize; 3], is_wide: bool) -> [u32; 3] {
-    let groups = match dim {
-        _ if !is_wide => 1,
-        0..=64 => 4,
-        65..=128 => 2,
-        _ => 1,
-    };
+pub(crate) fn by_queries(rows: usize, [heads, kv_heads]: [usize; 2], at_once: AtOnce) -> [u32; 3] {
+    let groups = at_once.count() / QUERIES;
     let sharing = heads / kv_heads.max(1);
     let rows_at_once = if sharing < 3 { QUERIES / sharing.max(1) } else { 1 };
     let parts = sharing.div_ceil(QUERIES / rows_at_once);
@@ -72,7 +67,9 @@ pub(crate) fn linear(kernel: Kernel, params: &Linear, rows: usize) -> [u32; 3] {
     };
     let rows = match kernel {
         Kernel::Tile(_) => rows.div_ceil(TILE),
-        Kernel::Vector(weights) | Kernel::Narrow(weights) if params.experts.used == 0 && !weights.is_float() => {
+        Kernel::Vector(weights) | Kernel::Raw(weights) | Kernel::Narrow(weights)
+            if params.experts.used == 0 && !weights.is_float() =>
+        {
             rows.div_ceil(FEW_ROWS)
         }
         _ => rows * (params.experts.used as usize).max(1),

@@ -23,7 +23,7 @@ pub mod selftest;
 mod shader;
 
 pub use adapter::{AdapterInfo, Backend, Choice, Limits};
-pub use catalog::{Catalog, Kernel, Weights};
+pub use catalog::{AtOnce, Catalog, Kernel, Weights};
 pub use device::GpuDevice;
 #[cfg(not(target_arch = "wasm32"))]
 pub use device::KernelTime;

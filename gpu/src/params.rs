@@ -15,8 +15,6 @@ pub(crate) const SLOT: usize = 256;
 pub(crate) const BATCH_HEAD: usize = 16;
 /// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
 pub(crate) const BATCH_PARALLEL: usize = 6;
-/// The word of a batch that says whether workgroups of attention for many rows have more groups of queries than one.
-pub(crate) const BATCH_WIDE: usize = 7;
 /// Words of a row of a batch: its position, its token, where the tables of its sequence begin, and whether its keys and values are there
 /// already.
 pub(crate) const BATCH_ROW: usize = 5;

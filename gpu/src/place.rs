@@ -2,7 +2,7 @@
 
 use gleed::program::Rows;
 
-use crate::catalog::Kernel;
+use crate::catalog::{AtOnce, Kernel};
 use crate::grid::TILE_ROWS;
 use crate::memory::Id;
 use crate::params::{Linear, SLOT};
@@ -149,13 +149,21 @@ impl Dispatch {
         match self.kernel {
             _ if self.batches != Batches::All => None,
             Kernel::Store => Some(Kernel::StoreMany),
-            Kernel::Attend => Some(Kernel::AttendMany),
+            Kernel::Attend => Some(Kernel::AttendMany(AtOnce::Four)),
             // Rows of experts have different matrices.
             Kernel::Vector(weights) | Kernel::Narrow(weights)
                 if !weights.is_float() && !matches!(self.shaped, Shaped::Experts(_)) =>
             {
                 Some(Kernel::Tile(weights))
             }
+            _ => None,
+        }
+    }
+
+    /// The kernel for many rows of few sequences, where it is another one still.
+    pub(crate) fn for_wide(&self) -> Option<Kernel> {
+        match (self.kernel, self.shaped) {
+            (Kernel::Attend, Shaped::Attention([.., dim])) => Some(Kernel::AttendMany(AtOnce::most(dim))),
             _ => None,
         }
     }

@@ -178,7 +178,7 @@ impl<'m> DevicePlan<'m> {
     /// Returns the kernels that run, each once.
     pub fn kernels(&self) -> Vec<Kernel> {
         let dispatches = self.dispatches.iter().chain(&self.choices);
-        let kernels = dispatches.flat_map(|dispatch| [Some(dispatch.kernel), dispatch.for_many()]);
+        let kernels = dispatches.flat_map(|dispatch| [Some(dispatch.kernel), dispatch.for_many(), dispatch.for_wide()]);
         BTreeSet::from_iter(kernels.flatten()).into_iter().collect()
     }
 

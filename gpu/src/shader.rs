@@ -26,6 +26,7 @@ files!(
     "bytes.wgsl",
     "choose.wgsl",
     "chunk.wgsl",
+    "coded.wgsl",
     "convolve.wgsl",
     "dot.wgsl",
     "draw.wgsl",
@@ -49,12 +50,17 @@ files!(
     "num.wgsl",
     "outputs.wgsl",
     "probe.wgsl",
+    "products.wgsl",
     "q4_0.wgsl",
     "q4_k.wgsl",
     "q6_k.wgsl",
     "q8.wgsl",
     "q8_0.wgsl",
     "quantize.wgsl",
+    "queries_16.wgsl",
+    "queries_4.wgsl",
+    "queries_8.wgsl",
+    "raw.wgsl",
     "route.wgsl",
     "store.wgsl",
     "store_many.wgsl",
@@ -137,7 +143,7 @@ mod tests {
 
     #[test]
     fn files_are_included_once() {
-        let given = |format| [("FORMAT", format), ("LANES", "lanes_16.wgsl")];
+        let given = |format| [("FORMAT", format), ("LANES", "lanes_16.wgsl"), ("INPUT", "raw.wgsl")];
         let source = composed("vector.wgsl", &given("q8_0.wgsl")).unwrap();
         assert_eq!(source.matches("fn keep(").count(), 1);
         assert_eq!(source.matches("const SUBS = 1u;").count(), 1);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use gleed_gpu::{Catalog, Gpu, GpuError, Kernel, Tested, Weights, selftest};
+use gleed_gpu::{AtOnce, Catalog, Gpu, GpuError, Kernel, Tested, Weights, selftest};
 
 /// What the self-test says of a kernel, some text of which is replaced.
 fn with(hardware: &gleed_gpu::Hardware, kernel: Kernel, from: &str, to: &str) -> Result<(), GpuError> {
@@ -59,9 +59,19 @@ fn broken_kernels_are_found() {
         (Kernel::Vector(q4k), "let word = largest_of(row) + ", "let word = ", "the largest activations"),
         (Kernel::Tile(q8), "max(noted.largest, magnitude)", "magnitude", "the largest activations"),
         (Kernel::StoreMany, "add(sum, a), b)", "add(sum, b), a)", "norms and rotation of heads"),
-        (Kernel::Vector(q8), "code_of(x.y, inverse) << 8u", "code_of(x.x, inverse) << 8u", "activations as floats"),
+        (Kernel::Raw(q8), "code_of(x.y, inverse) << 8u", "code_of(x.x, inverse) << 8u", "activations as floats"),
         (Kernel::Quantize, "code_of(x.y, inverse) << 8u", "code_of(x.x, inverse) << 8u", "activations of many rows"),
-        (Kernel::AttendMany, "table_of(row) == table);", "true);", "attention"),
+        (Kernel::AttendMany(AtOnce::Four), "table_of(row) == table);", "true);", "attention"),
+        (Kernel::AttendMany(AtOnce::Eight), "atomicLoad(&HOLES[g]) == turn", "false", "attention"),
+        (
+            Kernel::AttendMany(AtOnce::Sixteen),
+            "return Sums(s.b, s.c, s.d, last);",
+            "return Sums(last, s.c, s.d, s.b);",
+            "attention",
+        ),
+        (Kernel::Attend, "weighing(w.h, high.w)", "w.h", "attention"),
+        (Kernel::Raw(q8), "first % window == 0u", "first == 0u", "activations as floats"),
+        (Kernel::Raw(q4k), "first % window == 0u", "first == 0u", "activations as floats"),
         (Kernel::Vector(Weights::F16), "return activation(x);", "return x;", "activations as floats"),
         (Kernel::Input, "return settle(sub(x, MEAN));", "return x;", "norms by mean and deviation"),
         (Kernel::Embed(q8), "P.adds != 0u) { x =", "P.adds == 2u) { x =", "rows of positions"),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use bytemuck::cast_slice;
 
-use super::Bound;
 use crate::catalog::Weights;
 use crate::error::GpuError;
 use crate::gpu::Gpu;
@@ -12,7 +11,7 @@ use crate::hardware::{Buffer, PIECE};
 use crate::layout::arranged;
 use crate::memory::Upload;
 use crate::params::SLOT;
-use crate::place::{Dispatch, Place, rows_number};
+use crate::place::Place;
 use crate::plan::DevicePlan;
 
 pub(super) async fn upload(
@@ -45,25 +44,4 @@ async fn upload_rows(gpu: &Gpu, to: &Buffer, upload: &Upload<'_>, written: &mut 
         at += rows.len() as u64;
     }
     Ok(())
-}
-
-/// Binds a dispatch, and for many rows the kernel that computes tiles.
-pub(super) fn bind(
-    gpu: &Gpu,
-    buffers: &BTreeMap<Place, Buffer>,
-    index: usize,
-    dispatch: &Dispatch,
-) -> Result<Bound, GpuError> {
-    let of = |place: Place| buffers.get(&place).ok_or(GpuError::Mismatch(place.name()));
-    let own = dispatch.buffers.iter().map(|&place| of(place)).collect::<Result<Vec<_>, _>>()?;
-    let params = (of(Place::Params)?, (index * SLOT) as u64, SLOT as u64);
-    let bound = |kernel| Ok((kernel, gpu.hardware.bind(gpu.catalog.get(kernel)?, params, &own)?));
-    Ok(Bound {
-        step: dispatch.step,
-        rows: rows_number(dispatch.rows) as usize,
-        few: bound(dispatch.kernel)?,
-        many: dispatch.for_many().map(bound).transpose()?,
-        shaped: dispatch.shaped,
-        batches: dispatch.batches,
-    })
 }

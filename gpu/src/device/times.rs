@@ -33,7 +33,7 @@ impl GpuDevice<'_, '_> {
         for run in runs {
             let rows = self.counts[run.rows];
             let Some(dispatch) = run.of(rows, chunks, self.sequences, self.is_wide) else { continue };
-            bound.push((run.chosen(rows).0, run.shaped));
+            bound.push((run.chosen(rows, self.is_wide).0, run.shaped));
             dispatches.push(dispatch);
         }
         let times = self.gpu.hardware().timed(dispatches)?;

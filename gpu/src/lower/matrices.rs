@@ -148,7 +148,7 @@ impl<'m> Lowering<'m> {
             false => (Place::Choices, Shaped::Experts(params)),
         };
         let buffers = |from| [Place::Weights(buffer), from, to, Place::Vectors, Place::Flags, rows, largest];
-        let kernel = Kernel::few_rows(weights, cols);
+        let kernel = Kernel::few_rows(weights, cols, self.raw.is_some());
         match self.raw {
             Some(raw) if is_shared && !weights.is_float() => {
                 self.emit_for(Batches::Few, kernel, &params, &buffers(from), shaped);

@@ -9,10 +9,10 @@ use gleed::num::sigmoid;
 use super::random::Random;
 use super::world::{Case, ELEMENTS, Heads, World, cases, own, store_random};
 use super::{Bench, Data, bits, largest, same, same_settled};
-use crate::catalog::Kernel;
+use crate::catalog::{AtOnce, Kernel};
 use crate::error::GpuError;
 use crate::grid;
-use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, BATCH_WIDE, NONE, Scores, Store, head_norms};
+use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, NONE, Scores, Store, head_norms};
 
 /// A batch of rows of one sequence, at successive positions.
 fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
@@ -267,13 +267,15 @@ pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// Four queries at a time: of several rows where one or two heads share one of keys and values, of several parts where more than four do. With
-/// more rows, a workgroup has several groups of them, the last one fewer than there is room for.
-pub(super) async fn attend_many(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
+/// Four queries of a group: of several rows where one or two heads share one of keys and values, of several parts where more than four do. Where
+/// a workgroup has several groups, the last one has fewer rows than there is room for.
+pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut Random) -> Result<(), GpuError> {
+    let kernel = Kernel::AttendMany(at_once);
+    let fits = |dim| AtOnce::most(dim) >= at_once;
     let heads = [[4, 2], [2, 2], [6, 2], [5, 1], [4, 1], [8, 1]];
     for (case, heads) in bench.some(&cases()).iter().zip(heads.into_iter().cycle()) {
-        if are_built(case.element) {
-            attend_case(bench, random, (Kernel::AttendMany, false), case, heads, World::ROWS).await?;
+        if are_built(case.element) && fits(case.dim) {
+            attend_case(bench, random, (kernel, false), case, heads, World::ROWS).await?;
         }
     }
     let [f16, q8, f32, _] = ELEMENTS;
@@ -294,15 +296,15 @@ pub(super) async fn attend_many(bench: &Bench<'_>, random: &mut Random) -> Resul
     for &(sharing, element, dim, first, rows, last) in bench.some(&wide) {
         let visibility = Visibility::new(Window { sinks: if last == 0 { 0 } else { 3 }, last }, 0);
         let case = Case { visibility, element, dim, first, cap: 0.0, slopes: sharing == 4, sinks: sharing > 2 };
-        if are_built(element) {
-            attend_case(bench, random, (Kernel::AttendMany, false), &case, [2 * sharing, 2], rows).await?;
+        if are_built(element) && fits(dim) {
+            attend_case(bench, random, (kernel, false), &case, [2 * sharing, 2], rows).await?;
         }
     }
     Ok(())
 }
 
 /// Some rows. Those chunks that are ready were added up before, if that is done in parallel; if not, every third row from the second on is of
-/// another sequence, which has the same blocks. More rows than usual are wide batches.
+/// another sequence, which has the same blocks.
 async fn attend_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -312,7 +314,7 @@ async fn attend_case(
     rows: usize,
 ) -> Result<(), GpuError> {
     let mut world = World::new(random, case, heads, rows);
-    let (heads, dim, is_wide) = (world.heads, case.dim, rows != World::ROWS);
+    let (heads, dim) = (world.heads, case.dim);
     for position in case.first..case.first + rows {
         store_random(random, &mut world.pool, &world.table, heads, position);
     }
@@ -347,10 +349,9 @@ async fn attend_case(
     if !is_parallel {
         let others = batch[BATCH_HEAD..].chunks_mut(BATCH_ROW).skip(1).step_by(3);
         others.for_each(|row| row[2] = world.table.len() as u32);
-        batch[BATCH_WIDE] = u32::from(is_wide);
     }
     let grid = match kernel {
-        Kernel::AttendMany => grid::by_queries(rows, [heads.heads, heads.kv_heads, dim], is_wide),
+        Kernel::AttendMany(at_once) => grid::by_queries(rows, [heads.heads, heads.kv_heads], at_once),
         _ => grid::by_head(rows, heads.heads),
     };
     let buffers = [

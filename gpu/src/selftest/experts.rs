@@ -4,7 +4,7 @@ use gleed::kernels::{Combine, Level};
 use gleed::nn::{Choice, RouterScores, Routing};
 use gleed::num::settle;
 
-use super::linear::{Case, name};
+use super::linear::{Case, is_for_floats, name};
 use super::random::Random;
 use super::{Bench, Data, bits, largest, same};
 use crate::catalog::{Kernel, Weights};
@@ -124,25 +124,29 @@ pub(super) async fn products(
     weights: Weights,
     random: &mut Random,
 ) -> Result<(), GpuError> {
-    let (experts, used, rows) = (3, 2, 3);
-    for mode in [mode::GATE, mode::SET, mode::ACTIVATE] {
-        // The matrices of a buffer are those of experts 4 to 6; a matrix has some rows before those that count.
-        let inputs = if mode == mode::SET { rows * used } else { rows };
-        let case = Case::new(random, weights, 512, [experts * 24, 0, 0], inputs);
-        let choices: Vec<u32> = (0..rows * used).map(|pair| [4, 6, 3, 5, 7, 4][pair]).collect();
-        expert_case(bench, kernel, &case, &choices, mode).await?;
+    for mode in [mode::GATE, mode::ACTIVATE] {
+        expert_case(bench, kernel, weights, random, mode).await?;
     }
-    Ok(())
+    if is_for_floats(kernel) { expert_case(bench, kernel, weights, random, mode::SET).await } else { Ok(()) }
+}
+
+/// From gated activations, which are floats, to results.
+pub(super) async fn raw_products(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+    expert_case(bench, Kernel::Raw(weights), weights, random, mode::SET).await
 }
 
 async fn expert_case(
     bench: &Bench<'_>,
     kernel: Kernel,
-    case: &Case,
-    choices: &[u32],
+    weights: Weights,
+    random: &mut Random,
     mode: u32,
 ) -> Result<(), GpuError> {
-    let (each, first, used) = (24, 4_usize, 2);
+    // The matrices of a buffer are those of experts 4 to 6; a matrix has some rows before those that count.
+    let (experts, rows, each, first, used) = (3, 3, 24, 4_usize, 2);
+    let choices = [4, 6, 3, 5, 7, 4];
+    let inputs = if mode == mode::SET { rows * used } else { rows };
+    let case = Case::new(random, weights, 512, [experts * each, 0, 0], inputs);
     let is_input = mode != mode::SET;
     let (outputs, activation) = (if is_input { 11 } else { 19 }, super::ACTIVATIONS[0]);
     let plain = case.params(mode::SET);
@@ -171,7 +175,7 @@ async fn expert_case(
     }
     // Biases are those of all experts of the layer.
     let vector = [vec![9.0; first * each], case.vector.clone()].concat();
-    let mut case = case.clone();
+    let mut case = case;
     case.vector = vector;
     let mut want = vec![0.5_f32.to_bits(); choices.len() * outputs];
     let mut magnitudes = vec![0; choices.len() / used * params.largest as usize];

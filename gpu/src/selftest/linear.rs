@@ -140,8 +140,7 @@ pub(super) async fn products(
     for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
         let case = Case::new(random, weights, cols, [61, 5, 3], rows);
         plain(bench, kernel, &case).await?;
-        // Tiles find them quantized.
-        if !matches!(kernel, Kernel::Tile(_)) {
+        if is_for_floats(kernel) {
             raw(bench, kernel, &case).await?;
         }
         parted(bench, kernel, &case).await?;
@@ -159,6 +158,23 @@ pub(super) async fn products(
         }
     }
     Ok(())
+}
+
+/// More than 64 blocks of 32 are more than 8 rows have in the table at once.
+pub(super) async fn raw_products(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
+    for &(rows, cols) in bench.some(&[(2, 768), (1, 2304), (11, 2304)]) {
+        let case = Case::new(random, weights, cols, [61, 5, 3], rows);
+        raw(bench, Kernel::Raw(weights), &case).await?;
+    }
+    Ok(())
+}
+
+/// Whether a kernel reads floats, too: others find them quantized.
+pub(super) fn is_for_floats(kernel: Kernel) -> bool {
+    match kernel {
+        Kernel::Vector(weights) => weights.is_float(),
+        kernel => !matches!(kernel, Kernel::Tile(_)),
+    }
 }
 
 async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {

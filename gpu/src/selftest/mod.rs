@@ -111,6 +111,10 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
             linear::products(bench, kernel, weights, random, &[1, 2, 11]).await?;
             experts::products(bench, kernel, weights, random).await
         }
+        Kernel::Raw(weights) => {
+            linear::raw_products(bench, weights, random).await?;
+            experts::raw_products(bench, weights, random).await
+        }
         Kernel::Tile(weights) => linear::products(bench, kernel, weights, random, &[9, 70]).await,
         Kernel::Store => {
             attention::store(bench, kernel, random).await?;
@@ -118,7 +122,7 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
         }
         Kernel::StoreMany => attention::store(bench, kernel, random).await,
         Kernel::Attend => attention::attend(bench, random).await,
-        Kernel::AttendMany => attention::attend_many(bench, random).await,
+        Kernel::AttendMany(at_once) => attention::attend_many(bench, at_once, random).await,
         Kernel::Quantize => rows::quantize(bench, random).await,
         Kernel::Convolve => recur::convolve(bench, random).await,
         Kernel::Update => recur::update(bench, random).await,

@@ -1,5 +1,14 @@
 // Blocks of activations: their codes and scales, or, where P.raw is 1, floats that become them here.
 
+fn is_raw() -> bool { return MAY_BE_RAW && P.raw != 0u; }
+
+// What the floats of a block are multiplied with, and its scale: of as many parts as fit, because all invocations wait for each fill.
+var<workgroup> INVERSES: array<f32, TABLE>;
+var<workgroup> STEPS: array<f32, TABLE>;
+
+// How many blocks of each row the table has: all of a row, or whole parts.
+fn window_of(rows: u32, blocks: u32) -> u32 { return min(blocks, MOST_ROWS / max(rows, 1u) * PART); }
+
 fn largest_of_four(at: u32) -> u32 {
     return max(max(atomicLoad(&LARGEST[at]), atomicLoad(&LARGEST[at + 1u])), max(atomicLoad(&LARGEST[at + 2u]), atomicLoad(&LARGEST[at + 3u])));
 }
@@ -14,22 +23,39 @@ fn largest_at(row: u32, block: u32) -> u32 {
     return largest;
 }
 
-// The scale of a block.
-fn step_at(row: u32, block: u32) -> f32 {
-    if (P.raw == 0u) { return number(input_word(input_at(row) + P.cols / 4u + block)); }
-    return number(step_of(largest_at(row, block)));
+// Fills the table for the blocks from `first` on: block `first + i` of row `row + r` has entry `r * window + i`. All invocations call it.
+fn fill_table(row: u32, rows: u32, first: u32, window: u32, invocation: u32) {
+    let left = P.cols / (32u * SUBS) - first;
+    for (var entry = invocation; entry < rows * window; entry += INVOCATIONS) {
+        let i = entry % window;
+        if (i < left) {
+            let largest = largest_at(row + entry / window, first + i);
+            INVERSES[entry] = inverse_of(largest);
+            STEPS[entry] = number(step_of(largest));
+        }
+    }
+}
+
+// The scale of a block: that of floats is in the table.
+fn step_at(row: u32, block: u32, entry: u32) -> f32 {
+    if (!is_raw()) { return number(input_word(input_at(row) + P.cols / 4u + block)); }
+    return STEPS[entry];
 }
 
 // The codes of 4 floats.
-fn coded(at: u32, inverse: f32) -> u32 {
-    let x = X[at >> 2u];
+fn coded(x: vec4<u32>, inverse: f32) -> u32 {
     return four_codes(vec4<f32>(number(x.x), number(x.y), number(x.z), number(x.w)), inverse);
 }
 
 // 16 codes, from a word on: a multiple of four.
-fn codes_from(row: u32, word: u32, block: u32) -> vec4<u32> {
-    if (P.raw == 0u) { return X[(input_at(row) + word) >> 2u]; }
-    let inverse = inverse_of(largest_at(row, block));
-    let at = row * P.x_stride + 4u * word;
-    return vec4<u32>(coded(at, inverse), coded(at + 4u, inverse), coded(at + 8u, inverse), coded(at + 12u, inverse));
+fn codes_from(row: u32, word: u32, entry: u32) -> vec4<u32> {
+    if (!is_raw()) { return X[(input_at(row) + word) >> 2u]; }
+    let at = row * P.x_stride / 4u + word;
+    // All reads come before what waits for one: they are under way together.
+    let a = X[at];
+    let b = X[at + 1u];
+    let c = X[at + 2u];
+    let d = X[at + 3u];
+    let inverse = INVERSES[entry];
+    return vec4<u32>(coded(a, inverse), coded(b, inverse), coded(c, inverse), coded(d, inverse));
 }

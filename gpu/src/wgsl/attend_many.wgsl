@@ -1,157 +1,30 @@
 //!include num.wgsl
 //!include keys.wgsl
 //!include attention.wgsl
+//!include QUERIES
 //!include groups.wgsl
+//!include products.wgsl
 // Attention for many rows. A group has four queries that share a head of keys and values: four heads of a row, or, where one or two heads share one,
-// those of some rows that follow each other. A workgroup has up to four groups, whose rows follow each other. So keys are read once for up to 16
-// queries. An invocation has a position of a chunk, then an element of the heads of a group, or two with 256 between them.
+// those of some rows that follow each other. A workgroup has GROUPS groups, whose rows follow each other. So keys are read once for up to 16
+// queries. An invocation has two positions of a chunk that follow each other, then two elements of the heads of a group.
 
-// Elements of four queries each; behind them, of some positions, the order of scores or the weights of four queries.
-var<workgroup> SHARED: array<vec4<i32>, 768>;
-// Of 16 lanes of each group: largest scores, then sums of weights.
-var<workgroup> TOP: array<vec4<i32>, 64>;
+// The largest scores of 8 positions each; of a quarter of all.
+var<workgroup> TOP: array<vec4<i32>, 128>;
+var<workgroup> TOPS: array<vec4<i32>, 16>;
+// Sums of the weights of 16 lanes of each group.
 var<workgroup> LANES: array<vec4<f32>, 64>;
 // Of the queries of each group: the position behind the last one that they see, 0 where they do not count.
 var<workgroup> ENDS: array<vec4<u32>, 4>;
 // Where the tiles of a chunk begin, if any query sees one of their positions; else any tile. All who store one store the same.
 var<workgroup> PLACES: array<atomic<u32>, 16>;
-// Of 8 positions and a group each: the last turn in which there was one without weights.
-var<workgroup> HOLES: array<atomic<u32>, 64>;
+// Of each group: the last turn in which there was a position without weights before one that has some.
+var<workgroup> HOLES: array<atomic<u32>, 4>;
 
-// Bits of the queries that see a position: the first query has the lowest one.
-fn seen_bits(position: u32) -> u32 {
-    var bits = 0u;
-    for (var g = 0u; g < groups(); g++) {
-        let end = ENDS[g];
-        let low = select(0u, 1u, sees_to(end.x, position)) | select(0u, 2u, sees_to(end.y, position));
-        let high = select(0u, 4u, sees_to(end.z, position)) | select(0u, 8u, sees_to(end.w, position));
-        bits |= (low | high) << (4u * g);
-    }
-    return bits;
-}
+// Which queries see the two positions of an invocation: of each group four bits, the first query has the lowest one.
+struct Seen { a: u32, b: u32 }
 
-// Four floats of each group.
-struct Sums { a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32> }
-
-fn part_of(s: Sums, g: u32) -> vec4<f32> {
-    if (g == 0u) { return s.a; }
-    if (g == 1u) { return s.b; }
-    if (g == 2u) { return s.c; }
-    return s.d;
-}
-
-fn with_part(s: Sums, g: u32, part: vec4<f32>) -> Sums {
-    if (g == 0u) { return Sums(part, s.b, s.c, s.d); }
-    if (g == 1u) { return Sums(s.a, part, s.c, s.d); }
-    if (g == 2u) { return Sums(s.a, s.b, part, s.d); }
-    return Sums(s.a, s.b, s.c, part);
-}
-
-fn query_element(group: vec3<u32>, j: u32, i: u32) -> i32 {
-    return bitcast<i32>(as_factor(QKV[query_at(row_of(group, j), head_of(group, j)) + i]));
-}
-
-fn put_query(group: vec3<u32>, at: u32, j: u32, i: u32) {
-    if (i >= P.shape.dim) { return; }
-    SHARED[at] = vec4<i32>(query_element(group, j, i), query_element(group, j + 1u, i), query_element(group, j + 2u, i), query_element(group, j + 3u, i));
-}
-
-fn shared_floats(at: u32) -> vec4<f32> {
-    let x = SHARED[at];
-    return vec4<f32>(bitcast<f32>(x.x), bitcast<f32>(x.y), bitcast<f32>(x.z), bitcast<f32>(x.w));
-}
-
-fn add_four(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return vec4<f32>(add(a.x, b.x), add(a.y, b.y), add(a.z, b.z), add(a.w, b.w)); }
-fn mul_four(a: vec4<f32>, b: f32) -> vec4<f32> { return vec4<f32>(mul(a.x, b), mul(a.y, b), mul(a.z, b), mul(a.w, b)); }
-
-// Sums with products of the four floats at a place of SHARED; then with those that are exact, as products with f16 are.
-fn with_one(s: vec4<f32>, at: u32, x: f32) -> vec4<f32> { return add_four(s, mul_four(shared_floats(at), x)); }
-fn with_exact(s: vec4<f32>, at: u32, x: f32) -> vec4<f32> {
-    let y = shared_floats(at);
-    return vec4<f32>(add_exact(s.x, y.x, x), add_exact(s.y, y.y, x), add_exact(s.z, y.z, x), add_exact(s.w, y.w, x));
-}
-
-// Elements of a key, or values of positions.
-struct Floats { a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32 }
-
-fn halves_in(w: Eight, shift: u32) -> Floats {
-    return Floats(half_in(w.a, shift), half_in(w.b, shift), half_in(w.c, shift), half_in(w.d, shift),
-        half_in(w.e, shift), half_in(w.f, shift), half_in(w.g, shift), half_in(w.h, shift));
-}
-
-fn codes_in(w: Eight, shift: u32, scale: f32) -> Floats {
-    return Floats(mul(scale, code_in(w.a, shift)), mul(scale, code_in(w.b, shift)), mul(scale, code_in(w.c, shift)), mul(scale, code_in(w.d, shift)),
-        mul(scale, code_in(w.e, shift)), mul(scale, code_in(w.f, shift)), mul(scale, code_in(w.g, shift)), mul(scale, code_in(w.h, shift)));
-}
-
-// Sums with 8 products, in order.
-fn with_eight(s: vec4<f32>, at: u32, x: Floats) -> vec4<f32> {
-    let a = with_one(with_one(with_one(with_one(s, at, x.a), at + 1u, x.b), at + 2u, x.c), at + 3u, x.d);
-    return with_one(with_one(with_one(with_one(a, at + 4u, x.e), at + 5u, x.f), at + 6u, x.g), at + 7u, x.h);
-}
-
-fn with_eight_exact(s: vec4<f32>, at: u32, x: Floats) -> vec4<f32> {
-    let a = with_exact(with_exact(with_exact(with_exact(s, at, x.a), at + 1u, x.b), at + 2u, x.c), at + 3u, x.d);
-    return with_exact(with_exact(with_exact(with_exact(a, at + 4u, x.e), at + 5u, x.f), at + 6u, x.g), at + 7u, x.h);
-}
-
-// Those of all groups, whose queries are as far apart as each has members.
-fn with_keys(s: Sums, i: u32, x: Floats, count: u32) -> Sums {
-    if (count == 1u) { return Sums(with_eight(s.a, i, x), s.b, s.c, s.d); }
-    if (count == 2u) { return Sums(with_eight(s.a, i, x), with_eight(s.b, i + 128u, x), s.c, s.d); }
-    return Sums(with_eight(s.a, i, x), with_eight(s.b, i + 64u, x), with_eight(s.c, i + 128u, x), with_eight(s.d, i + 192u, x));
-}
-
-fn with_keys_exact(s: Sums, i: u32, x: Floats, count: u32) -> Sums {
-    if (count == 1u) { return Sums(with_eight_exact(s.a, i, x), s.b, s.c, s.d); }
-    if (count == 2u) { return Sums(with_eight_exact(s.a, i, x), with_eight_exact(s.b, i + 128u, x), s.c, s.d); }
-    return Sums(with_eight_exact(s.a, i, x), with_eight_exact(s.b, i + 64u, x), with_eight_exact(s.c, i + 128u, x), with_eight_exact(s.d, i + 192u, x));
-}
-
-fn none() -> Sums {
-    let zero = vec4<f32>(number(0u), number(0u), number(0u), number(0u));
-    return Sums(zero, zero, zero, zero);
-}
-
-// The products of the queries and the first elements of a key: the next words are under way while these are computed.
-fn products_of_halves(word: u32, slot: u32, count: u32) -> Sums {
-    let at = word + slot / 2u;
-    let all = groups();
-    var s = none();
-    var words = eight_words(at, 8u);
-    for (var i = 0u; i < count; i += 8u) {
-        let next = eight_words(at + 8u * min(i + 8u, count - 8u), 8u);
-        s = with_keys_exact(s, i, halves_in(words, (slot & 1u) * 16u), all);
-        words = next;
-    }
-    return s;
-}
-
-fn products_of_codes(word: u32, slot: u32, count: u32) -> Sums {
-    let at = word + slot / 4u;
-    let scales = word + code_words(Q8_0, false);
-    let all = groups();
-    var s = none();
-    for (var i = 0u; i < count; i += 8u) {
-        let scale = half_of(scales, i / 32u * 16u + slot);
-        s = with_keys(s, i, codes_in(eight_words(at + 4u * i, 4u), (slot & 3u) * 8u, scale), all);
-    }
-    return s;
-}
-
-// The products of the queries and the key of a position.
-fn products_of(word: u32, slot: u32) -> Sums {
-    let dim = P.shape.dim;
-    var count = dim / 8u * 8u;
-    var s = none();
-    if (P.shape.k_type == F16 && count > 0u) { s = products_of_halves(word, slot, count); }
-    else if (P.shape.k_type == Q8_0) { s = products_of_codes(word, slot, count); }
-    else { count = 0u; }
-    for (var i = count; i < dim; i++) {
-        let key = stored(P.shape.k_type, word, i, slot, false);
-        for (var g = 0u; g < groups(); g++) { s = with_part(s, g, with_one(part_of(s, g), g * members() + i, key)); }
-    }
-    return s;
+fn four_orders(x: vec4<f32>, bits: u32) -> vec4<i32> {
+    return vec4<i32>(order_of(x.x, (bits & 1u) != 0u), order_of(x.y, (bits & 2u) != 0u), order_of(x.z, (bits & 4u) != 0u), order_of(x.w, (bits & 8u) != 0u));
 }
 
 fn score(group: vec3<u32>, j: u32, end: u32, position: u32, product: f32) -> f32 {
@@ -160,68 +33,108 @@ fn score(group: vec3<u32>, j: u32, end: u32, position: u32, product: f32) -> f32
     return score_of(product, end - 1u, position, head);
 }
 
-fn scores_of(group: vec3<u32>, products: Sums, position: u32) -> Sums {
+// The scores of a position for a group.
+fn four_scores(group: vec3<u32>, g: u32, x: vec4<f32>, position: u32) -> vec4<f32> {
+    let end = ENDS[g];
+    return vec4<f32>(score(group, 4u * g, end.x, position, x.x), score(group, 4u * g + 1u, end.y, position, x.y),
+        score(group, 4u * g + 2u, end.z, position, x.z), score(group, 4u * g + 3u, end.w, position, x.w));
+}
+
+// Products become scores; their largest orders of both positions go where `put_tops` reads them. The compiler does not know how often the loop
+// runs: else it would write it out.
+fn scores_of(group: vec3<u32>, products: Sums, seen: Seen, invocation: u32, position: u32) -> Sums {
     var s = products;
-    for (var g = 0u; g < groups(); g++) {
-        let end = ENDS[g];
-        let x = part_of(s, g);
-        s = with_part(s, g, vec4<f32>(score(group, 4u * g, end.x, position, x.x), score(group, 4u * g + 1u, end.y, position, x.y),
-            score(group, 4u * g + 2u, end.z, position, x.z), score(group, 4u * g + 3u, end.w, position, x.w)));
+    for (var g = 0u; g < GROUPS + ZERO; g++) {
+        let x = Two(four_scores(group, g, s.a.a, position), four_scores(group, g, s.a.b, position + 1u));
+        SHARED[place_of(g) + invocation] = max(four_orders(x.a, seen.a >> (4u * g)), four_orders(x.b, seen.b >> (4u * g)));
+        s = turned(s, x);
     }
     return s;
 }
 
-// Weights of scores, by the largest ones in TOP.
-fn weights_of(scores: Sums, seen: u32) -> Sums {
+fn sees_to(end: u32, position: u32) -> bool { return end > 0u && sees(end - 1u, position); }
+
+fn seen_by(g: u32, position: u32) -> u32 {
+    let end = ENDS[g];
+    let low = select(0u, 1u, sees_to(end.x, position)) | select(0u, 2u, sees_to(end.y, position));
+    let high = select(0u, 4u, sees_to(end.z, position)) | select(0u, 8u, sees_to(end.w, position));
+    return (low | high) << (4u * g);
+}
+
+fn seen_bits(position: u32) -> u32 {
+    var bits = seen_by(0u, position);
+    if (GROUPS > 1u) { bits |= seen_by(1u, position); }
+    if (GROUPS > 2u) { bits |= seen_by(2u, position) | seen_by(3u, position); }
+    return bits;
+}
+
+fn largest_of(a: vec4<i32>, b: vec4<i32>, c: vec4<i32>, d: vec4<i32>) -> vec4<i32> { return max(max(a, b), max(c, d)); }
+
+// The largest scores of each group, of the orders in SHARED: four of each in TOPS. All invocations call it.
+fn put_tops(invocation: u32) {
+    workgroupBarrier();
+    if (invocation < 32u * GROUPS) {
+        let at = place_of(invocation / 32u) + invocation % 32u;
+        TOP[invocation] = largest_of(SHARED[at], SHARED[at + 32u], SHARED[at + 64u], SHARED[at + 96u]);
+    }
+    workgroupBarrier();
+    if (invocation < 4u * GROUPS) {
+        let at = 8u * invocation;
+        let low = largest_of(TOP[at], TOP[at + 1u], TOP[at + 2u], TOP[at + 3u]);
+        let high = largest_of(TOP[at + 4u], TOP[at + 5u], TOP[at + 6u], TOP[at + 7u]);
+        TOPS[invocation] = max(low, high);
+    }
+    workgroupBarrier();
+}
+
+fn top_of(g: u32) -> vec4<i32> { return largest_of(TOPS[4u * g], TOPS[4u * g + 1u], TOPS[4u * g + 2u], TOPS[4u * g + 3u]); }
+
+fn four_weights(x: vec4<f32>, peaks: vec4<f32>, bits: u32) -> vec4<f32> {
+    return vec4<f32>(weight_from(x.x, peaks.x, (bits & 1u) != 0u), weight_from(x.y, peaks.y, (bits & 2u) != 0u),
+        weight_from(x.z, peaks.z, (bits & 4u) != 0u), weight_from(x.w, peaks.w, (bits & 8u) != 0u));
+}
+
+fn peaks_of(top: vec4<i32>) -> vec4<f32> { return vec4<f32>(peak_of(top.x), peak_of(top.y), peak_of(top.z), peak_of(top.w)); }
+
+// Weights of scores, by the largest ones.
+fn weights_of(scores: Sums, seen: Seen) -> Sums {
     var s = scores;
-    for (var g = 0u; g < groups(); g++) {
-        let bits = seen >> (4u * g);
-        let top = TOP[16u * g];
-        let x = part_of(s, g);
-        s = with_part(s, g, vec4<f32>(weight_from(x.x, peak_of(top.x), (bits & 1u) != 0u), weight_from(x.y, peak_of(top.y), (bits & 2u) != 0u),
-            weight_from(x.z, peak_of(top.z), (bits & 4u) != 0u), weight_from(x.w, peak_of(top.w), (bits & 8u) != 0u)));
+    for (var g = 0u; g < GROUPS + ZERO; g++) {
+        let peaks = peaks_of(top_of(g));
+        s = turned(s, Two(four_weights(s.a.a, peaks, seen.a >> (4u * g)), four_weights(s.a.b, peaks, seen.b >> (4u * g))));
     }
     return s;
 }
 
-fn put_orders(s: Sums, k: u32, seen: u32) {
-    for (var g = 0u; g < groups(); g++) {
-        let bits = seen >> (4u * g);
-        let x = part_of(s, g);
-        SHARED[place_of(g) + k] = vec4<i32>(order_of(x.x, (bits & 1u) != 0u), order_of(x.y, (bits & 2u) != 0u),
-            order_of(x.z, (bits & 4u) != 0u), order_of(x.w, (bits & 8u) != 0u));
+// Puts the weights of position `k` of those in SHARED.
+fn put_four(g: u32, x: vec4<f32>, k: u32, turn: u32, is_before: bool) {
+    let w = vec4<i32>(bitcast<i32>(x.x), bitcast<i32>(x.y), bitcast<i32>(x.z), bitcast<i32>(x.w));
+    SHARED[place_of(g) + k] = w;
+    if (is_before && (w.x | w.y | w.z | w.w) == 0) { atomicStore(&HOLES[g], turn); }
+}
+
+// Puts those of both positions of an invocation, of which the first is `k` of a chunk.
+fn put_weights(weights: Sums, first: u32, k: u32, turn: u32) {
+    var s = weights;
+    for (var g = 0u; g < GROUPS + ZERO; g++) {
+        let count = count_of(g, first);
+        put_four(g, s.a.a, k % POSITIONS, turn, k < count);
+        put_four(g, s.a.b, k % POSITIONS + 1u, turn, k + 1u < count);
+        s = turned(s, s.a);
     }
 }
 
-fn put_weights(s: Sums, k: u32, turn: u32) {
-    for (var g = 0u; g < groups(); g++) {
-        let x = part_of(s, g);
-        let w = vec4<i32>(bitcast<i32>(x.x), bitcast<i32>(x.y), bitcast<i32>(x.z), bitcast<i32>(x.w));
-        SHARED[place_of(g) + k] = w;
-        if ((w.x | w.y | w.z | w.w) == 0) { atomicStore(&HOLES[(g * positions() + k) / 8u], turn); }
+// The sum of the weights in SHARED, in lane `i` of 16.
+fn with_weights(total: vec4<f32>, g: u32, i: u32) -> vec4<f32> {
+    var sum = total;
+    for (var k = place_of(g) + i; k < place_of(g) + POSITIONS; k += 64u) {
+        let a = shared_floats(k);
+        let b = shared_floats(k + 16u);
+        let c = shared_floats(k + 32u);
+        let d = shared_floats(k + 48u);
+        sum = add_four(add_four(add_four(add_four(sum, a), b), c), d);
     }
-}
-
-// The largest scores of each query, in TOP[16 g]. All invocations call it.
-fn put_tops(s: Sums, seen: u32, invocation: u32) {
-    let g = group_of(invocation);
-    let lane = member_of(invocation);
-    var top = vec4<i32>(LEAST, LEAST, LEAST, LEAST);
-    for (var base = 0u; base < CHUNK; base += positions()) {
-        workgroupBarrier();
-        if (invocation - base < positions()) { put_orders(s, invocation - base, seen); }
-        workgroupBarrier();
-        if (lane < 16u) {
-            for (var k = lane; k < positions(); k += 16u) { top = max(top, SHARED[place_of(g) + k]); }
-        }
-    }
-    if (lane < 16u) { TOP[16u * g + lane] = top; }
-    workgroupBarrier();
-    if (lane == 0u) {
-        for (var i = 1u; i < 16u; i++) { top = max(top, TOP[16u * g + i]); }
-        TOP[16u * g] = top;
-    }
-    workgroupBarrier();
+    return sum;
 }
 
 // Sums of lanes, as a tree.
@@ -232,58 +145,61 @@ fn total_of(at: u32) -> vec4<f32> { return add_four(octet_of(at), octet_of(at + 
 
 fn place_at(k: u32) -> u32 { return atomicLoad(&PLACES[k / 16u]) + P.shape.k_words; }
 
-// The words of 8 positions of a chunk from `k` on that have element `i` in f16, if there is one. Heads have `pairs` of elements.
-fn value_words(k: u32, i: u32, pairs: u32) -> Eight {
+fn are_halves() -> bool { return P.shape.v_type == F16 && P.shape.dim % 2u == 0u; }
+
+// The words of 8 positions of a chunk from `k` on that have element `i` in f16 and the next one, or the last ones.
+fn value_words(k: u32, i: u32) -> Eight {
+    let pairs = P.shape.dim / 2u;
     return eight_words(place_at(k) + k % 16u * pairs + min(i / 2u, pairs - 1u), pairs);
 }
 
+// The values of a position: of the last element there is no next one.
+fn values_of(k: u32, i: u32) -> Pair {
+    let next = min(i + 1u, P.shape.dim - 1u);
+    return Pair(stored(P.shape.v_type, place_at(k), i, k % 16u, true), stored(P.shape.v_type, place_at(k), next, k % 16u, true));
+}
+
 // Sums with what a position gives. Where none of the four queries has a weight, the value can be anything.
-fn with_value(s: vec4<f32>, at: u32, value: f32) -> vec4<f32> {
+fn with_value(s: Two, at: u32, x: Pair) -> Two {
     let w = SHARED[at];
-    return with_one(s, at, number(select(bitcast<u32>(value), 0u, (w.x | w.y | w.z | w.w) == 0)));
+    let is_hole = (w.x | w.y | w.z | w.w) == 0;
+    return with_one(s, at, Pair(number(select(bitcast<u32>(x.a), 0u, is_hole)), number(select(bitcast<u32>(x.b), 0u, is_hole))));
 }
 
-fn with_some_values(s: vec4<f32>, at: u32, x: Floats) -> vec4<f32> {
-    let a = with_value(with_value(with_value(with_value(s, at, x.a), at + 1u, x.b), at + 2u, x.c), at + 3u, x.d);
-    return with_value(with_value(with_value(with_value(a, at + 4u, x.e), at + 5u, x.f), at + 6u, x.g), at + 7u, x.h);
+fn with_some_halves(s: Two, at: u32, w: Eight) -> Two {
+    let t = with_value(with_value(with_value(with_value(s, at, halves(w.a)), at + 1u, halves(w.b)), at + 2u, halves(w.c)), at + 3u, halves(w.d));
+    return with_value(with_value(with_value(with_value(t, at + 4u, halves(w.e)), at + 5u, halves(w.f)), at + 6u, halves(w.g)), at + 7u, halves(w.h));
 }
 
-// The sums of an element, and the words of the next 8 positions if they are known.
-struct Values { sums: vec4<f32>, words: Eight }
-
-fn are_halves() -> bool { return P.shape.v_type == F16 && P.shape.dim % 2u == 0u; }
+// The sums of two elements, and the words of the next 8 positions if they are known.
+struct Values { sums: Two, words: Eight }
 
 // Sums before position `k` of a chunk of `count`.
-fn values_before(sums: vec4<f32>, k: u32, count: u32, i: u32) -> Values {
+fn values_before(sums: Two, k: u32, count: u32, i: u32) -> Values {
     if (!are_halves() || k >= count) { return Values(sums, Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u)); }
-    return Values(sums, value_words(k, i, P.shape.dim / 2u));
+    return Values(sums, value_words(k, i));
 }
 
 // Values with those positions of the first `count` whose weights are in SHARED: from `base` on, in order.
 fn with_values(before: Values, base: u32, count: u32, g: u32, i: u32, turn: u32) -> Values {
-    let end = min(count, base + positions());
+    let end = min(count, base + POSITIONS);
     if (i >= P.shape.dim || end <= base) { return before; }
     let at = place_of(g) - base;
     var v = before;
     if (are_halves()) {
-        let pairs = P.shape.dim / 2u;
-        let holes = g * positions() - base;
+        let whole = select(end / 8u * 8u, 0u, atomicLoad(&HOLES[g]) == turn);
         let last = (count - 1u) / 8u * 8u;
         for (var k = base; k < end; k += 8u) {
-            let next = value_words(min(k + 8u, last), i, pairs);
-            let x = halves_in(v.words, (i & 1u) * 16u);
-            if (atomicLoad(&HOLES[(holes + k) / 8u]) == turn) { v.sums = with_some_values(v.sums, at + k, x); }
-            else { v.sums = with_eight_exact(v.sums, at + k, x); }
+            let next = value_words(min(k + 8u, last), i);
+            if (k < whole) { v.sums = with_halves(v.sums, at + k, v.words); }
+            else { v.sums = with_some_halves(v.sums, at + k, v.words); }
             v.words = next;
         }
         return v;
     }
-    for (var k = base; k < end; k++) { v.sums = with_value(v.sums, at + k, stored(P.shape.v_type, place_at(k), i, k % 16u, true)); }
+    for (var k = base; k < end; k++) { v.sums = with_value(v.sums, at + k, values_of(k, i)); }
     return v;
 }
-
-// Of the queries of a group.
-struct Chunks { a: Chunk, b: Chunk, c: Chunk, d: Chunk }
 
 // How many positions of the chunk there are for a group.
 fn count_of(g: u32, first: u32) -> u32 {
@@ -291,66 +207,100 @@ fn count_of(g: u32, first: u32) -> u32 {
     return min(CHUNK, max(max(max(end.x, end.y), max(end.z, end.w)), first) - first);
 }
 
+// Of the queries of a group.
+struct Chunks { a: Chunk, b: Chunk, c: Chunk, d: Chunk }
+
+fn chunks_of(peaks: vec4<f32>, totals: vec4<f32>, sums: Two) -> Chunks {
+    return Chunks(Chunk(peaks.x, totals.x, sums.a.x, sums.b.x), Chunk(peaks.y, totals.y, sums.a.y, sums.b.y),
+        Chunk(peaks.z, totals.z, sums.a.z, sums.b.z), Chunk(peaks.w, totals.w, sums.a.w, sums.b.w));
+}
+
+fn with_chunks(s: Chunks, next: Chunks) -> Chunks {
+    return Chunks(with_chunk(s.a, next.a), with_chunk(s.b, next.b), with_chunk(s.c, next.c), with_chunk(s.d, next.d));
+}
+
+// Two elements; where heads have more than 256, two more.
+struct Attended { near: Chunks, far: Chunks }
+
+fn has_far() -> bool { return GROUPS == 1u && P.shape.dim > 256u; }
+
 // The chunk that begins at `first`, as the queries of a sequence see it, of whose rows `row` is one. All invocations call it. `turn` grows by 2.
-fn attended(group: vec3<u32>, row: u32, first: u32, invocation: u32, turn: u32) -> Chunks {
-    let g = group_of(invocation);
-    let i = member_of(invocation);
-    let position = first + invocation;
-    let seen = seen_bits(position);
-    var s = none();
-    if (seen != 0u) {
-        let tile = tile_at(row, position, group.y / head_parts());
-        atomicStore(&PLACES[invocation / 16u], tile);
-        s = scores_of(group, products_of(tile, invocation % 16u), position);
+fn attended(group: vec3<u32>, row: u32, first: u32, invocation: u32, turn: u32) -> Attended {
+    let g = invocation / MEMBERS;
+    let i = invocation % MEMBERS;
+    let k = 2u * invocation;
+    let seen = Seen(seen_bits(first + k), seen_bits(first + k + 1u));
+    var s = Sums(no_sums(), no_sums(), no_sums(), no_sums());
+    if ((seen.a | seen.b) != 0u) {
+        let tile = tile_at(row, first + k, group.y / head_parts());
+        atomicStore(&PLACES[k / 16u], tile);
+        s = products_of(tile, k % 16u);
     }
-    put_tops(s, seen, invocation);
+    workgroupBarrier();
+    s = scores_of(group, s, seen, invocation, first + k);
+    put_tops(invocation);
     s = weights_of(s, seen);
+    let peaks = peaks_of(top_of(g));
     let count = count_of(g, first);
-    var total = none().a;
-    var value = values_before(total, 0u, count, i);
-    var other = total;
-    for (var base = 0u; base < CHUNK; base += positions()) {
+    var total = no_sums().a;
+    var near = values_before(no_sums(), 0u, count, 2u * i);
+    var far = no_sums();
+    for (var base = 0u; base < CHUNK; base += POSITIONS) {
+        let now = turn + base / POSITIONS;
         workgroupBarrier();
-        let now = turn + select(0u, 1u, base > 0u);
-        if (invocation - base < positions()) { put_weights(s, invocation - base, now); }
+        if (k / POSITIONS * POSITIONS == base) { put_weights(s, first, k, now); }
         workgroupBarrier();
-        if (i < 16u) {
-            for (var k = i; k < positions(); k += 16u) { total = add_four(total, shared_floats(place_of(g) + k)); }
-        }
-        value = with_values(value, base, count, g, i, now);
-        if (P.shape.dim > 256u) { other = with_values(values_before(other, base, count, i + 256u), base, count, g, i + 256u, now).sums; }
+        if (i < 16u) { total = with_weights(total, g, i); }
+        near = with_values(near, base, count, g, 2u * i, now);
+        if (has_far()) { far = with_values(values_before(far, base, count, 2u * i + 256u), base, count, g, 2u * i + 256u, now).sums; }
     }
     if (i < 16u) { LANES[16u * g + i] = total; }
     workgroupBarrier();
-    let top = TOP[16u * g];
-    let sum = total_of(16u * g);
-    return Chunks(Chunk(peak_of(top.x), sum.x, value.sums.x, other.x), Chunk(peak_of(top.y), sum.y, value.sums.y, other.y),
-        Chunk(peak_of(top.z), sum.z, value.sums.z, other.z), Chunk(peak_of(top.w), sum.w, value.sums.w, other.w));
+    let totals = total_of(16u * g);
+    return Attended(chunks_of(peaks, totals, near.sums), chunks_of(peaks, totals, far));
 }
 
-// Both elements of a query that an invocation has.
+// Elements of a query from `i` on.
 fn put_results(group: vec3<u32>, j: u32, i: u32, sums: Chunk) {
     if (!is_there(group, j)) { return; }
     let row = row_of(group, j);
     let head = head_of(group, j);
     let part = share(head, sums.peak, sums.total);
     put_result(row, head, i, sums.value, part);
-    put_result(row, head, i + 256u, sums.other, part);
+    put_result(row, head, i + 1u, sums.other, part);
 }
 
-@compute @workgroup_size(256)
+fn put_chunks(group: vec3<u32>, g: u32, i: u32, chunks: Chunks) {
+    var s = chunks;
+    for (var j = 4u * g; j < 4u * g + 4u + ZERO; j++) {
+        put_results(group, j, i, s.a);
+        s = Chunks(s.b, s.c, s.d, s.a);
+    }
+}
+
+fn query_element(group: vec3<u32>, j: u32, i: u32) -> i32 {
+    return bitcast<i32>(as_factor(QKV[query_at(row_of(group, j), head_of(group, j)) + i]));
+}
+
+fn put_query(group: vec3<u32>, g: u32, i: u32) {
+    let j = 4u * g;
+    SHARED[g * ELEMENTS + i] =
+        vec4<i32>(query_element(group, j, i), query_element(group, j + 1u, i), query_element(group, j + 2u, i), query_element(group, j + 3u, i));
+}
+
+@compute @workgroup_size(INVOCATIONS)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
     // The last rows see most, so they come first.
     let group = vec3<u32>((B[0] - 1u) / all_rows() - workgroup.x, workgroup.y, 0u);
-    let g = group_of(invocation);
-    let i = member_of(invocation);
-    put_query(group, invocation, 4u * g, i);
-    put_query(group, invocation + 256u, 4u * g, i + 256u);
+    let g = invocation / MEMBERS;
+    let i = 2u * (invocation % MEMBERS);
+    for (var e = i / 2u; e < P.shape.dim; e += MEMBERS) { put_query(group, g, e); }
     if (invocation < 16u) { atomicStore(&PLACES[invocation], 0u); }
-    if (invocation < 64u) { atomicStore(&HOLES[invocation], 0u); }
-    let start = Chunk(number(0xff800000u), number(0u), number(0u), number(0u));
-    var sums = Chunks(start, start, start, start);
+    if (invocation < 4u) { atomicStore(&HOLES[invocation], 0u); }
+    let zero = Chunk(number(0xff800000u), number(0u), number(0u), number(0u));
+    var near = Chunks(zero, zero, zero, zero);
+    var far = near;
     var turn = 1u;
     // Rows of other sequences are computed one after the other.
     for (var lead = 0u; lead < all_rows(); lead++) {
@@ -359,19 +309,18 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
         if (!is_first(group, lead, table)) { continue; }
         let range = range_of(group, table);
         workgroupBarrier();
-        if (invocation < groups()) { put_ends(group, invocation, table); }
+        if (invocation < GROUPS) { put_ends(group, invocation, table); }
         workgroupBarrier();
         for (var first = 0u; first <= range.last; first += CHUNK) {
             if (!can_see(range, first)) { continue; }
             let next = attended(group, row, first, invocation, turn);
-            sums = Chunks(with_chunk(sums.a, next.a), with_chunk(sums.b, next.b), with_chunk(sums.c, next.c), with_chunk(sums.d, next.d));
+            near = with_chunks(near, next.near);
+            if (has_far()) { far = with_chunks(far, next.far); }
             turn += 2u;
         }
     }
-    put_results(group, 4u * g, i, sums.a);
-    put_results(group, 4u * g + 1u, i, sums.b);
-    put_results(group, 4u * g + 2u, i, sums.c);
-    put_results(group, 4u * g + 3u, i, sums.d);
+    put_chunks(group, g, i, near);
+    if (has_far()) { put_chunks(group, g, i + 256u, far); }
 }
 
 fn put_ends(group: vec3<u32>, g: u32, table: u32) {

@@ -1,22 +1,9 @@
-// Which queries a workgroup of attention for many rows has: groups of four. The kernel includes `keys.wgsl`.
+// Which queries a workgroup of attention for many rows has: GROUPS groups of four. The kernel includes `keys.wgsl`.
 
 const QUERIES = 4u;
-const WIDE = 7u; // the word of a batch that says whether a workgroup has more groups than one
-
-// Groups of a workgroup: a power of 2.
-fn group_bits() -> u32 {
-    if (B[WIDE] == 0u || P.shape.dim > 128u) { return 0u; }
-    return select(1u, 2u, P.shape.dim <= 64u);
-}
-fn groups() -> u32 { return 1u << group_bits(); }
-
-// Invocations of a group, which are those of a group's elements.
-fn members() -> u32 { return 256u >> group_bits(); }
-fn group_of(invocation: u32) -> u32 { return invocation >> (8u - group_bits()); }
-fn member_of(invocation: u32) -> u32 { return invocation & (members() - 1u); }
-// Positions whose orders or weights are in SHARED at once; where those of a group begin.
-fn positions() -> u32 { return min(256u, 512u >> group_bits()); }
-fn place_of(g: u32) -> u32 { return select(256u, 512u, groups() == 1u) + g * positions(); }
+const INVOCATIONS = 128u;
+// Invocations of a group: each has two elements of the group's heads, with 256 between them and the next two.
+const MEMBERS = INVOCATIONS / GROUPS;
 
 // Heads of queries that share a head of keys and values; rows of a group, and heads of a row, a power of 2; groups of a head of keys and values.
 fn sharing() -> u32 { return P.shape.heads / P.shape.kv_heads; }
@@ -26,7 +13,7 @@ fn heads_at_once() -> u32 { return 1u << head_bits(); }
 fn head_parts() -> u32 { return (sharing() + heads_at_once() - 1u) >> head_bits(); }
 
 // Rows of a workgroup.
-fn all_rows() -> u32 { return groups() * rows_at_once(); }
+fn all_rows() -> u32 { return GROUPS * rows_at_once(); }
 
 // The row of query `j` and its head; the last ones where there are fewer.
 fn row_of(group: vec3<u32>, j: u32) -> u32 { return min(group.x * all_rows() + (j >> head_bits()), B[0] - 1u); }
@@ -46,8 +33,6 @@ fn end_of(group: vec3<u32>, j: u32, table: u32) -> u32 {
     let row = row_of(group, j);
     return select(0u, position_of(row) + 1u, is_there(group, j) && table_of(row) == table);
 }
-
-fn sees_to(end: u32, position: u32) -> bool { return end > 0u && sees(end - 1u, position); }
 
 // The smallest and the largest position of the rows of a sequence.
 struct Range { least: u32, last: u32 }

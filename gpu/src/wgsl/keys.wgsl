@@ -91,10 +91,9 @@ fn order_of(score: f32, seen: bool) -> i32 { return select(LEAST, order(score), 
 // The largest score. Where nothing is to be seen, or nothing but what is not a number, that shows in the weights.
 fn peak_of(top: i32) -> f32 { return of_order(select(top, -0x7f800000, top == LEAST)); }
 
-// The weight of a position, as it multiplies values.
+// The weight of a position, as it multiplies values. It is computed in any case: that is faster than going two ways.
 fn weight_from(score: f32, peak: f32, seen: bool) -> f32 {
-    if (!seen) { return number(0u); }
     var weight = weight_of(sub(score, peak));
     if (P.shape.v_type == F16) { weight = short(weight); }
-    return weight;
+    return number(select(0u, bitcast<u32>(weight), seen));
 }

@@ -1,11 +1,12 @@
 //!include num.wgsl
 //!include linear.wgsl
 //!include q8.wgsl
-//!include activations.wgsl
 //!include bytes.wgsl
 //!include dot.wgsl
 //!include FORMAT
 //!include LANES
+//!include INPUT
+//!include activations.wgsl
 // Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 or 16 invocations for two outputs, 2048 or 512
 // columns at a time. An invocation has the weights of 32 columns of both outputs, and multiplies them with those of one row after the other. A
 // few of them add the products of each output, in order.
@@ -27,12 +28,12 @@ var<workgroup> MINIMA: array<f32, SLOTS * SPAN>;
 // Of each row all outputs.
 var<workgroup> TOTALS: array<f32, SLOTS * MOST_ROWS>;
 
-// The codes of 16 columns of the blocks from `first` on, by each of 128 invocations.
-fn load(row: u32, first: u32, count: u32, invocation: u32) {
+// The codes of 16 columns of the blocks from `first` on, by each of 2 * SLOT_LANES invocations. The first block has entry `entry` of the table.
+fn load(row: u32, first: u32, count: u32, entry: u32, invocation: u32) {
     let sub = invocation / 2u;
     if (invocation >= 2u * SLOT_LANES || sub >= count * SUBS) { return; }
     let words = first * 8u * SUBS + 4u * invocation;
-    INPUTS[3u * sub + invocation % 2u] = codes_from(row, words, first + sub / SUBS);
+    INPUTS[3u * sub + invocation % 2u] = codes_from(row, words, entry + sub / SUBS);
 }
 
 // What an invocation has of an output: the weights of 32 columns, and the scales of a block.
@@ -174,6 +175,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let w = begin_of(place(group.x, slot, SLOTS));
     let v = begin_of(place(group.x, slot + APART, SLOTS));
     let blocks = P.cols / (32u * SUBS);
+    let window = window_of(rows, blocks);
     if (invocation < SLOTS * MOST_ROWS) { TOTALS[invocation] = number(0u); }
     for (var first = 0u; first < blocks; first += PART) {
         let count = min(PART, blocks - first);
@@ -181,9 +183,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let block = first + min(lane, count - 1u);
         let a = weights_of(w, part, block);
         let b = weights_of(v, part, block);
+        // Weights are under way meanwhile. No invocation reads old entries any more: the last row had a barrier behind its reads.
+        if (is_raw() && first % window == 0u) {
+            fill_table(row, rows, first, window, invocation);
+            workgroupBarrier();
+        }
         for (var r = 0u; r < rows; r++) {
-            load(row + r, first, count, invocation);
-            let step = step_at(row + r, block);
+            let entry = r * window + first % window;
+            load(row + r, first, count, entry, invocation);
+            let step = step_at(row + r, block, entry + block - first);
             workgroupBarrier();
             multiply(slot, lane, count, a, b, step);
             add_products(r, count, invocation);
