@@ -162,9 +162,10 @@ impl Dispatch {
 
     /// The kernel for many rows of few sequences, where it is another one still.
     pub(crate) fn for_wide(&self) -> Option<Kernel> {
-        match (self.kernel, self.shaped) {
-            (Kernel::Attend, Shaped::Attention([.., dim])) => Some(Kernel::AttendMany(AtOnce::most(dim))),
-            _ => None,
+        let Shaped::Attention([.., dim]) = self.shaped else { return None };
+        match AtOnce::most(dim) {
+            AtOnce::Four => None,
+            at_once => Some(Kernel::AttendMany(at_once)),
         }
     }
 }

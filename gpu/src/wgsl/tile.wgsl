@@ -54,7 +54,7 @@ fn put_part(p: Part, part: u32, i: u32, half: u32) {
     WEIGHTS[at] = p.weights;
     INPUTS[at] = p.inputs;
     if (half == 1u) { return; }
-    if (SUBS > 1u) { FACTORS[64u * (part % 2u) + i] = vec4<i32>(p.factors.x, p.factors.y, p.factors.z, 0); }
+    if (SUBS > 1u) { FACTORS[64u * (part % 2u) + i] = vec4<i32>(p.factors.x, p.factors.y, 0, 0); }
     if (part % SUBS != 0u) { return; }
     let block = 64u * (part / SUBS % 2u) + i;
     SCALES[block] = p.scale;
