@@ -28,6 +28,11 @@ impl Ahead {
         Self { from: from.wrapping_add(part * bytes), step: bytes.div_ceil(units.max(1)) }
     }
 
+    /// Nothing.
+    pub(super) fn none() -> Self {
+        Self { from: core::ptr::null(), step: 0 }
+    }
+
     /// What belongs to the units from `first` on.
     pub(super) fn skip(self, first: usize) -> Self {
         Self { from: self.from.wrapping_add(first * self.step), ..self }
@@ -46,6 +51,21 @@ impl Ahead {
                 _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
             };
             at += LINE;
+        }
+    }
+}
+
+/// Fetches a number of lines that the compiler knows. Processors that like the order of memory get them into the first-level
+/// cache, others into the second, as [`Ahead::fetch`].
+#[inline(always)]
+pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder) {
+    let places = (0..bytes).step_by(LINE).map(|at| from.wrapping_add(at).cast::<i8>());
+    #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
+    // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+    unsafe {
+        match order {
+            FetchOrder::Memory => places.for_each(|place| _mm_prefetch::<_MM_HINT_T0>(place)),
+            FetchOrder::Rows => places.for_each(|place| _mm_prefetch::<_MM_HINT_T1>(place)),
         }
     }
 }

@@ -31,7 +31,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(weights: TensorView<'_>, first: usize, panel: &mut [Scaled], ahead: impl Fn(usize) -> Ahead) {
-        let reads = 2 * <matmul::SuperBlocks<L> as matmul::Format>::READS;
+        let reads = 2 * L::BYTES;
         let ahead = ahead(reads * panel.len());
         for (i, scaled) in panel.iter_mut().enumerate() {
             let block = core::slice::from_mut(&mut scaled.block);

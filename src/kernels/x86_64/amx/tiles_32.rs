@@ -31,7 +31,7 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(weights: TensorView<'_>, first: usize, panel: &mut [Panel32], ahead: impl Fn(usize) -> Ahead) {
-        let ahead = ahead(2 * panel.len() * <matmul::Blocks<L, 1> as matmul::Format>::READS);
+        let ahead = ahead(2 * panel.len() * L::BYTES);
         // SAFETY: the caller promises what the called function asks for.
         unsafe { matmul::unpack::<matmul::Blocks<L, 1>>(weights, first, panel.as_chunks_mut().0, ahead, false) };
         if L::OFFSET != 0 {

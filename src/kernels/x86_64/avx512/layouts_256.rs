@@ -2,8 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::panel::{Rows, bits, high_f16, low_f16, raised, values};
-use super::panel_256::{Layout256, Panel256};
+use super::panel::{Sixteen, bits, high_f16, low_f16, raised, values};
+use super::panel_256::{Header, Layout256, set_header, set_sub_mins, set_sub_scales};
 
 pub(in crate::kernels::x86_64) struct Q2K;
 pub(in crate::kernels::x86_64) struct Q3K;
@@ -13,7 +13,8 @@ pub(in crate::kernels::x86_64) struct Q6K;
 pub(in crate::kernels::x86_64) struct Iq4Xs;
 pub(in crate::kernels::x86_64) struct Tq2_0;
 
-impl Layout256 for Q2K {
+// SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
+unsafe impl Layout256 for Q2K {
     type Products = Self;
     const BYTES: usize = 84;
     const SUBS: usize = 16;
@@ -24,29 +25,28 @@ impl Layout256 for Q2K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 84 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 84 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            let scales = rows.dword(80);
-            panel.set_scale(g, low_f16(scales));
-            panel.set_min(g, high_f16(scales));
+            rows.fetch(4);
+            let [.., scales] = rows.header(68);
+            header.scales(low_f16(scales), high_f16(scales));
             for (j, subs) in rows.transposed(0).into_iter().enumerate() {
-                panel.set_sub_scales::<Self>(j, g, bits(subs, 0, 15));
-                panel.set_sub_mins(j, g, bits(subs, 4, 15));
+                set_sub_scales(header, j, bits(subs, 0, 15));
+                set_sub_mins(header, j, bits(subs, 4, 15));
             }
             for p in 0..4 {
-                let first = 32 * (p / 2) + 4 * (p % 2);
-                for (i, codes) in rows.transposed(16 + 16 * p).into_iter().enumerate() {
-                    for j in 0..4 {
-                        panel.set(first + 8 * j + i, g, bits(codes, 2 * j, 3));
-                    }
+                let bytes = rows.transposed(16 + 16 * p);
+                for j in 0..4 {
+                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, bytes.map(|bytes| bits(bytes, 2 * j, 3)));
                 }
             }
         }
     }
 }
 
-impl Layout256 for Q3K {
+// SAFETY: half and q are below 2 and j below 4, so k is at most 32 + 24 + 4.
+unsafe impl Layout256 for Q3K {
     type Products = Self;
     const BYTES: usize = 110;
     const SUBS: usize = 16;
@@ -57,28 +57,27 @@ impl Layout256 for Q3K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 110 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 110 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             // Bytes 96 to 108 and the scale, of a load that ends with the block.
-            let [t0, t1, t2, t3] = rows.transposed(94);
+            rows.fetch(14);
+            let [t0, t1, t2, t3] = rows.header(94);
             let joined = |low, high| _mm512_or_si512(_mm512_srli_epi32::<16>(low), _mm512_slli_epi32::<16>(high));
             let (a, b, high) = (joined(t0, t1), joined(t1, t2), joined(t2, t3));
-            panel.set_scale(g, high_f16(t3));
+            header.scales(high_f16(t3), _mm512_setzero_ps());
             for (j, low) in [bits(a, 0, 15), bits(b, 0, 15), bits(a, 4, 15), bits(b, 4, 15)].into_iter().enumerate() {
                 let six_bits = _mm512_or_si512(low, raised(bits(high, 2 * j, 3), 4));
-                panel.set_sub_scales::<Self>(j, g, _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32)));
+                set_sub_scales(header, j, _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32)));
             }
             for q in 0..2 {
                 let high = rows.transposed(16 * q);
                 for half in 0..2 {
                     let low = rows.transposed(32 + 32 * half + 16 * q);
-                    for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
-                        for j in 0..4 {
-                            let high = raised(bits(high, 4 * half + j, 1), 2);
-                            let codes = _mm512_or_si512(bits(low, 2 * j, 3), high);
-                            panel.set(32 * half + 8 * j + 4 * q + i, g, codes);
-                        }
+                    for j in 0..4 {
+                        let third = |high| raised(bits(high, 4 * half + j, 1), 2);
+                        let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 2 * j, 3), third(high)));
+                        codes(header, 32 * half + 8 * j + 4 * q, both);
                     }
                 }
             }
@@ -86,7 +85,8 @@ impl Layout256 for Q3K {
     }
 }
 
-impl Layout256 for Q4K {
+// SAFETY: p is below 8, so k is at most 48 + 4 + 8.
+unsafe impl Layout256 for Q4K {
     type Products = Self;
     const BYTES: usize = 144;
     const SUBS: usize = 8;
@@ -97,22 +97,22 @@ impl Layout256 for Q4K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 144 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 144 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            panel.set_header::<Self>(rows, g);
+            set_header(rows, header);
             for p in 0..8 {
                 let first = 16 * (p / 2) + 4 * (p % 2);
-                for (i, codes) in rows.transposed(16 + 16 * p).into_iter().enumerate() {
-                    panel.set(first + i, g, bits(codes, 0, 15));
-                    panel.set(first + 8 + i, g, bits(codes, 4, 15));
-                }
+                let bytes = rows.transposed(16 + 16 * p);
+                codes(header, first, bytes.map(|bytes| bits(bytes, 0, 15)));
+                codes(header, first + 8, bytes.map(|bytes| bits(bytes, 4, 15)));
             }
         }
     }
 }
 
-impl Layout256 for Q5K {
+// SAFETY: c is below 4, q and j below 2, so k is at most 48 + 4 + 8.
+unsafe impl Layout256 for Q5K {
     type Products = Self;
     const BYTES: usize = 176;
     const SUBS: usize = 8;
@@ -123,19 +123,18 @@ impl Layout256 for Q5K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 176 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 176 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            panel.set_header::<Self>(rows, g);
+            set_header(rows, header);
             for q in 0..2 {
                 let high = rows.transposed(16 + 16 * q);
                 for c in 0..4 {
                     let low = rows.transposed(48 + 32 * c + 16 * q);
-                    for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
-                        let k = 16 * c + 4 * q + i;
-                        let fifth = |bit| raised(bits(high, bit, 1), 4);
-                        panel.set(k, g, _mm512_or_si512(bits(low, 0, 15), fifth(2 * c)));
-                        panel.set(k + 8, g, _mm512_or_si512(bits(low, 4, 15), fifth(2 * c + 1)));
+                    for j in 0..2 {
+                        let fifth = |high| raised(bits(high, 2 * c + j, 1), 4);
+                        let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 4 * j, 15), fifth(high)));
+                        codes(header, 16 * c + 4 * q + 8 * j, both);
                     }
                 }
             }
@@ -143,7 +142,8 @@ impl Layout256 for Q5K {
     }
 }
 
-impl Layout256 for Q6K {
+// SAFETY: half, q, j and i are below 2, so k is at most 32 + 8 + 4 + 16.
+unsafe impl Layout256 for Q6K {
     type Products = Self;
     const BYTES: usize = 210;
     const SUBS: usize = 16;
@@ -154,24 +154,24 @@ impl Layout256 for Q6K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 210 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 210 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            let [.., last] = rows.transposed(194);
-            panel.set_scale(g, high_f16(last));
+            rows.fetch(2);
+            let [.., last] = rows.header(194);
+            header.scales(high_f16(last), _mm512_setzero_ps());
             for (j, sub_scales) in rows.transposed(192).into_iter().enumerate() {
-                panel.set_sub_scales::<Self>(j, g, sub_scales);
+                set_sub_scales(header, j, sub_scales);
             }
             for half in 0..2 {
                 for q in 0..2 {
                     let high = rows.transposed(128 + 32 * half + 16 * q);
                     for j in 0..2 {
                         let low = rows.transposed(64 * half + 32 * j + 16 * q);
-                        for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
-                            let k = 32 * half + 8 * j + 4 * q + i;
-                            let upper = |shift| raised(bits(high, shift, 3), 4);
-                            panel.set(k, g, _mm512_or_si512(bits(low, 0, 15), upper(2 * j)));
-                            panel.set(k + 16, g, _mm512_or_si512(bits(low, 4, 15), upper(2 * j + 4)));
+                        for i in 0..2 {
+                            let upper = |high| raised(bits(high, 2 * j + 4 * i, 3), 4);
+                            let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 4 * i, 15), upper(high)));
+                            codes(header, 32 * half + 8 * j + 4 * q + 16 * i, both);
                         }
                     }
                 }
@@ -180,7 +180,8 @@ impl Layout256 for Q6K {
     }
 }
 
-impl Layout256 for Iq4Xs {
+// SAFETY: j is below 8, so k is at most 56 + 4.
+unsafe impl Layout256 for Iq4Xs {
     type Products = Self;
     const BYTES: usize = 136;
     const SUBS: usize = 8;
@@ -191,28 +192,27 @@ impl Layout256 for Iq4Xs {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 136 bytes in all rows, which the loads stay within; i < 4 and j < 8, so
-        // k < 64, and there are 16 sub-scales.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 136 bytes in all rows, which the loads stay within; j is below 8, so k is at most 60.
         unsafe {
-            let (header, low) = (rows.dword(0), rows.dword(4));
-            panel.set_scale(g, low_f16(header));
+            rows.fetch(8);
+            let [first, low, ..] = rows.header(0);
+            header.scales(low_f16(first), _mm512_setzero_ps());
             for j in 0..8 {
                 let low = bits(low, 4 * j, 15);
-                let upper = bits(header, 16 + 2 * j, 3);
+                let upper = bits(first, 16 + 2 * j, 3);
                 let six_bits = _mm512_and_si512(_mm512_or_si512(low, raised(upper, 4)), _mm512_set1_epi32(0x3f));
-                let sub_scale = _mm512_sub_epi32(six_bits, _mm512_set1_epi32(32));
-                *panel.sub_scales.get_unchecked_mut(j).get_unchecked_mut(g) = sub_scale;
-                for (i, indices) in rows.transposed(8 + 16 * j).into_iter().enumerate() {
-                    panel.set(8 * j + i, g, values(bits(indices, 0, 15)));
-                    panel.set(8 * j + 4 + i, g, values(bits(indices, 4, 15)));
-                }
+                header.sub_scale(j, _mm512_sub_epi32(six_bits, _mm512_set1_epi32(32)));
+                let indices = rows.transposed(8 + 16 * j);
+                codes(header, 8 * j, indices.map(|indices| values(bits(indices, 0, 15))));
+                codes(header, 8 * j + 4, indices.map(|indices| values(bits(indices, 4, 15))));
             }
         }
     }
 }
 
-impl Layout256 for Tq2_0 {
+// SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
+unsafe impl Layout256 for Tq2_0 {
     type Products = Self;
     const BYTES: usize = 66;
     const SUBS: usize = 8;
@@ -223,21 +223,29 @@ impl Layout256 for Tq2_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        // SAFETY: the caller promises g < 2 and 66 bytes in all rows, which the loads stay within; i < 4, so k < 64.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        // SAFETY: the caller promises 66 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            panel.set_scale(g, high_f16(rows.dword(62)));
+            rows.fetch(2);
+            let [.., last] = rows.header(50);
+            header.scales(high_f16(last), _mm512_setzero_ps());
             for j in 0..2 {
-                panel.set_sub_scales::<Self>(j, g, _mm512_set1_epi8(1));
+                set_sub_scales(header, j, _mm512_set1_epi8(1));
             }
             for p in 0..4 {
-                let first = 32 * (p / 2) + 4 * (p % 2);
-                for (i, codes) in rows.transposed(16 * p).into_iter().enumerate() {
-                    for j in 0..4 {
-                        panel.set(first + 8 * j + i, g, bits(codes, 2 * j, 3));
-                    }
+                let bytes = rows.transposed(16 * p);
+                for j in 0..4 {
+                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, bytes.map(|bytes| bits(bytes, 2 * j, 3)));
                 }
             }
         }
     }
+}
+
+/// Four registers made of two times four.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn both(low: [__m512i; 4], high: [__m512i; 4], join: impl Fn(__m512i, __m512i) -> __m512i) -> [__m512i; 4] {
+    let ([a, b, c, d], [e, f, g, h]) = (low, high);
+    [join(a, e), join(b, f), join(c, g), join(d, h)]
 }

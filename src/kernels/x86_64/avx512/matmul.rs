@@ -2,6 +2,8 @@
 //! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
+use core::cell::Cell;
+
 use super::layouts_256;
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
@@ -100,6 +102,17 @@ pub(in crate::kernels::x86_64) struct Sums {
     pub(in crate::kernels::x86_64) pairs: [[i32; 32]; 8],
 }
 
+impl Sums {
+    /// Takes them from the beginning of the scratch; returns the rest, too. `None` where it is too short.
+    pub(super) fn take(scratch: &mut [f32]) -> Option<(&mut Self, &mut [Line])> {
+        // SAFETY: every bit pattern of `Line`, which is bytes, and of f32 is valid.
+        let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
+        let (sums, rest) = lines.split_at_mut_checked(size_of::<Self>() / size_of::<Line>())?;
+        // SAFETY: every bit pattern of `Sums`, a whole number of lines, is valid.
+        Some((unsafe { sums.align_to_mut::<Self>() }.1.first_mut()?, rest))
+    }
+}
+
 /// A format of weights: how a panel is unpacked, and multiplied.
 ///
 /// # Safety
@@ -113,8 +126,6 @@ pub(in crate::kernels::x86_64) unsafe trait Format {
     const SCALED: usize;
     /// Bytes of a block.
     const BYTES: usize;
-    /// Units of work that it takes to unpack a block of sixteen rows.
-    const READS: usize = Self::BYTES.div_ceil(Rows::READ);
 
     /// Unpacks a block of sixteen rows; `many` is whether there are [`MANY`] inputs for it.
     ///
@@ -150,7 +161,7 @@ unsafe impl<L: Layout32<PARTS>, const PARTS: usize> Format for Blocks<L, PARTS> 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut [Panel32; PARTS], _: bool) {
         // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
-        unsafe { L::unpack(rows, g, panel) }
+        unsafe { panel_32::unpack::<L, PARTS>(rows, g, panel) }
     }
 
     #[inline]
@@ -182,7 +193,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
         // SAFETY: the caller promises what the called functions ask for: BYTES are those of `L`.
         unsafe {
-            L::unpack(rows, g, panel);
+            panel.unpack::<L>(rows, g);
             if many {
                 panel.bound::<L>(g);
             } else {
@@ -266,11 +277,9 @@ fn by_panels<F: Format>(
         return (weights.rows() == 0).then_some(());
     }
     let out = out.get_mut(..rows.checked_mul(OUTPUTS)?)?;
-    // SAFETY: every bit pattern of `Line`, which is bytes, and of f32 is valid.
-    let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
-    let (sums, panel) = lines.split_at_mut_checked(size_of::<Sums>() / size_of::<Line>())?;
-    // SAFETY: every bit pattern of `Sums` is valid, and of `F::Panel` as well. These types are whole numbers of lines.
-    let (sums, panel) = unsafe { (sums.align_to_mut::<Sums>().1.first_mut()?, panel.align_to_mut::<F::Panel>().1) };
+    let (sums, panel) = Sums::take(scratch)?;
+    // SAFETY: every bit pattern of `F::Panel`, a whole number of lines, is valid.
+    let panel = unsafe { panel.align_to_mut::<F::Panel>() }.1;
     let blocks = cols / F::COLS;
     if blocks == 0 {
         out.fill(0.0);
@@ -289,7 +298,7 @@ fn by_panels<F: Format>(
         let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
         let bytes = OUTPUTS * panel.len() * F::BYTES;
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
-        let (reads, products) = (2 * panel.len() * F::READS, Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
+        let (reads, products) = (2 * panel.len() * F::BYTES, Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
         // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
         // for every row, and `row` is below their number.
@@ -338,7 +347,7 @@ pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
         for (row, offset) in (16 * g..).zip(&mut offsets) {
             *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
         }
-        let units = (g * panel.len()..).map(|block| block * F::READS);
+        let units = (g * panel.len()..).map(|block| block * F::BYTES);
         for ((i, panel), unit) in panel.iter_mut().enumerate().zip(units) {
             // SAFETY: the caller promises the blocks of the panel from `first` on, so the block lies in the row;
             // offsets go to rows that there are, in less than 2^31 bytes; g is below 2.
@@ -347,6 +356,7 @@ pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
                     block: weights.bytes().as_ptr().add((first + i) * F::BYTES),
                     offsets,
                     ahead: ahead.skip(unit),
+                    fetched: Cell::new(0),
                 };
                 F::unpack(&rows, g, panel, many);
             }

@@ -44,7 +44,7 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
 }
 
 /// How many codes are summed before the sum is multiplied by the sub-scale.
-const fn group<L: Layout256>(wide: bool) -> usize {
+pub(super) const fn group<L: Layout256>(wide: bool) -> usize {
     if wide && L::WIDE != 0 { L::WIDE } else { L::GROUP }
 }
 
@@ -54,7 +54,7 @@ const fn group<L: Layout256>(wide: bool) -> usize {
 /// As for [`add_products`]; `b` is below 4.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b: usize, sums: &mut Sums) {
+pub(super) unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b: usize, sums: &mut Sums) {
     for (input, (starts, pairs)) in inputs.iter().zip(sums.starts.iter_mut().zip(&mut sums.pairs)) {
         // SAFETY: the caller promises 16 sums and 256 codes of super-block b for each input; i is below 4, `starts` has
         // 256 elements and `pairs` 32.
@@ -221,7 +221,7 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
 /// instructions count.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m512i {
+pub(super) fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m512i {
     // SAFETY: only registers are involved, and this function has the feature AVX-512 VNNI.
     unsafe {
         asm!(

@@ -79,7 +79,12 @@ pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const 
 /// As for [`add_products`]; `row` is below 8.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn prepare<L: Layout32<PARTS>, const PARTS: usize>(input: &Input, blocks: usize, sums: &mut Sums, row: usize) {
+pub(super) unsafe fn prepare<L: Layout32<PARTS>, const PARTS: usize>(
+    input: &Input,
+    blocks: usize,
+    sums: &mut Sums,
+    row: usize,
+) {
     for first in [0, 16] {
         if first >= blocks {
             return;

@@ -1,5 +1,6 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
+mod few;
 mod float;
 pub(super) mod layouts_256;
 pub(super) mod matmul;
@@ -45,10 +46,10 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
-    let done = if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+    let done = if few::supports(weights, inputs) {
+        few::products(weights, inputs, out, scratch)
+    } else if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
         matvec::products(weights, inputs, out)
-    } else if matvec::few::supports(weights.dtype(), weights.cols(), inputs.rows()) {
-        matvec::few::products(weights, inputs, out)
     } else {
         matmul::matmul(weights, inputs, out, scratch)
     };

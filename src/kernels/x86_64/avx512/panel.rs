@@ -1,45 +1,51 @@
 //! Sixteen rows of weights at once: their bytes transposed, so that a lane of 32 bits belongs to a row.
 
 use core::arch::x86_64::*;
+use core::cell::Cell;
 
 use crate::kernels::x86_64::ahead::Ahead;
 use crate::quant::mxfp4::LEAST_EXPONENT;
 
 /// The same block of sixteen rows of weights.
-#[derive(Clone, Copy)]
-pub(in crate::kernels::x86_64) struct Rows {
-    /// The block of row 0.
-    pub(in crate::kernels::x86_64) block: *const u8,
-    /// Bytes from there to the block of each row.
-    pub(in crate::kernels::x86_64) offsets: [u32; 16],
-    /// What is fetched meanwhile: a unit of work is [`Self::READ`] bytes of each row.
-    pub(in crate::kernels::x86_64) ahead: Ahead,
-}
+///
+/// # Safety
+/// The places are those of the blocks, which are promised where something is read.
+pub(in crate::kernels::x86_64) unsafe trait Sixteen {
+    /// Where byte `at` of the block of each row lies.
+    fn places(&self, at: usize) -> [*const u8; 16];
 
-impl Rows {
-    /// Bytes of a row that [`Rows::transposed`] reads.
-    pub(super) const READ: usize = 16;
+    /// Fetches as much as `len` bytes of each row of what is wanted next, in the order of memory.
+    fn fetch(&self, len: usize);
 
-    /// Bytes `at..at + 16` of the blocks: four registers of four bytes of each row.
+    /// Bytes `at..at + 16` of the blocks: four registers of four bytes of each row. Meanwhile as much is fetched.
     ///
     /// # Safety
-    /// These bytes are readable in all rows.
+    /// These bytes are readable in all rows, and the processor has the instructions.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn transposed(&self, at: usize) -> [__m512i; 4] {
-        self.ahead.fetch(at / Self::READ, 1);
-        let mut rows = [_mm512_setzero_si512(); 4];
-        for (i, row) in rows.iter_mut().enumerate() {
-            // SAFETY: the caller promises these bytes in all rows, and 12 + i is below 16.
-            unsafe {
-                *row = _mm512_castsi128_si512(self.load(i, at));
-                *row = _mm512_inserti32x4::<1>(*row, self.load(4 + i, at));
-                *row = _mm512_inserti32x4::<2>(*row, self.load(8 + i, at));
-                *row = _mm512_inserti32x4::<3>(*row, self.load(12 + i, at));
-            }
-        }
+    unsafe fn transposed(&self, at: usize) -> [__m512i; 4] {
+        self.fetch(16);
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { self.header(at) }
+    }
+
+    /// The same where codes among them are read again: nothing is fetched.
+    ///
+    /// # Safety
+    /// As for [`Sixteen::transposed`].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn header(&self, at: usize) -> [__m512i; 4] {
+        let lanes = |[a, b, c, d]: [*const u8; 4]| {
+            // SAFETY: the caller promises these bytes of every row.
+            let [a, b, c, d] = [a, b, c, d].map(|place| unsafe { _mm_loadu_si128(place.cast()) });
+            let lanes = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
+            _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(lanes, c), d)
+        };
+        let [p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15] = self.places(at);
         // 4 by 4 in each lane of 128 bits.
-        let [a, b, c, d] = rows;
+        let (a, b) = (lanes([p0, p4, p8, p12]), lanes([p1, p5, p9, p13]));
+        let (c, d) = (lanes([p2, p6, p10, p14]), lanes([p3, p7, p11, p15]));
         let (ab0, ab1) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (cd0, cd1) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
         [
@@ -49,29 +55,31 @@ impl Rows {
             _mm512_unpackhi_epi64(ab1, cd1),
         ]
     }
+}
 
-    /// Bytes `at..at + 4` of the blocks.
-    ///
-    /// # Safety
-    /// These bytes are readable in all rows, and the offsets are below 2^31.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn dword(&self, at: usize) -> __m512i {
-        // SAFETY: the caller promises these bytes in all rows and offsets below 2^31, so they are lanes without sign;
-        // there are 16 of them.
-        unsafe {
-            let offsets = _mm512_loadu_si512(self.offsets.as_ptr().cast());
-            _mm512_i32gather_epi32::<1>(offsets, self.block.add(at).cast())
-        }
+/// The same block of sixteen rows of weights, wherever they lie.
+pub(in crate::kernels::x86_64) struct Rows {
+    /// The block of row 0.
+    pub(in crate::kernels::x86_64) block: *const u8,
+    /// Bytes from there to the block of each row.
+    pub(in crate::kernels::x86_64) offsets: [u32; 16],
+    /// What is fetched meanwhile: a unit of work is a byte of each row.
+    pub(in crate::kernels::x86_64) ahead: Ahead,
+    /// The units that were fetched.
+    pub(in crate::kernels::x86_64) fetched: Cell<usize>,
+}
+
+// SAFETY: an offset from the block of the first row to each, and one byte more of it for each of `at`.
+unsafe impl Sixteen for Rows {
+    #[inline(always)]
+    fn places(&self, at: usize) -> [*const u8; 16] {
+        self.offsets.map(|offset| self.block.wrapping_add(offset as usize + at))
     }
 
-    /// # Safety
-    /// Bytes `at..at + 16` of the row, below 16, are readable.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn load(&self, row: usize, at: usize) -> __m128i {
-        // SAFETY: the caller promises these bytes of the row, and that the row is below 16, the number of offsets.
-        unsafe { _mm_loadu_si128(self.block.add(*self.offsets.get_unchecked(row) as usize + at).cast()) }
+    #[inline(always)]
+    fn fetch(&self, len: usize) {
+        self.ahead.fetch(self.fetched.get(), len);
+        self.fetched.set(self.fetched.get() + len);
     }
 }
 

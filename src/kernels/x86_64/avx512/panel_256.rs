@@ -1,8 +1,9 @@
 //! Panels of the formats with super-blocks of 256: codes as unsigned bytes, rows in lanes, with their scales.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
-use super::panel::{Rows, bits, high_f16, low_f16};
+use super::panel::{Sixteen, bits, high_f16, low_f16};
 
 /// One super-block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
@@ -24,7 +25,10 @@ pub(in crate::kernels::x86_64) struct Panel256 {
 const MAX_SQUARED: u32 = 32767 * 32767;
 
 /// A format with super-blocks of 256.
-pub(in crate::kernels::x86_64) trait Layout256 {
+///
+/// # Safety
+/// `unpack` calls `codes` with k of at most 60.
+pub(in crate::kernels::x86_64) unsafe trait Layout256 {
     /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
     /// that have the same one.
     type Products: Layout256;
@@ -43,23 +47,50 @@ pub(in crate::kernels::x86_64) trait Layout256 {
     /// Whether there are minima.
     const MIN: bool;
 
-    /// Unpacks a super-block of sixteen rows.
+    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k and codes 4 k to 4 k + 15 of a sub-block, plus
+    /// [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is set before.
     ///
     /// # Safety
-    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256);
+    /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, codes: impl FnMut(&H, usize, [__m512i; 4]));
+}
+
+/// What belongs to the codes of a super-block of sixteen rows. A lane of 32 bits belongs to a row.
+pub(in crate::kernels::x86_64) trait Header {
+    /// Takes sub-scale `j`, an i32.
+    ///
+    /// # Safety
+    /// `j` is below 16, and the processor has the instructions.
+    unsafe fn sub_scale(&mut self, j: usize, sub_scale: __m512i);
+
+    /// Takes sub-minima 2 j and 2 j + 1, two i16.
+    ///
+    /// # Safety
+    /// `j` is below 8, and the processor has the instructions.
+    unsafe fn sub_mins(&mut self, j: usize, sub_mins: __m512i);
+
+    /// Takes the scale, and for formats with minima their scale.
+    fn scales(&mut self, scale: __m512, min: __m512);
 }
 
 impl Panel256 {
-    /// Stores codes 4 k to 4 k + 3.
+    /// Unpacks a super-block of sixteen rows to rows 16 `g` to 16 `g` + 15.
     ///
     /// # Safety
-    /// `k` is below 64 and `g` below 2.
+    /// As for [`Layout256::unpack`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(in crate::kernels::x86_64) unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
-        // SAFETY: the caller promises k < 64 and g < 2, the lengths of the arrays.
-        unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
+    pub(super) unsafe fn unpack<L: Layout256>(&mut self, rows: &impl Sixteen, g: usize) {
+        let Self { codes, sub_scales, sub_mins, scale, min, .. } = self;
+        let mut header = Half { sub_scales, sub_mins, scale, min, g, layout: PhantomData::<L> };
+        let to_panel = |_: &Half<'_, L>, k: usize, registers: [__m512i; 4]| {
+            for (k, register) in (k..).zip(registers) {
+                // SAFETY: k is at most 60, and 63 with what is added: the length of the array is 64.
+                set(unsafe { codes.get_unchecked_mut(k) }, g, register);
+            }
+        };
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { L::unpack(rows, &mut header, to_panel) };
     }
 
     /// Sets the limit, after a super-block of sixteen rows has been unpacked; those with g = 0 come first.
@@ -89,81 +120,94 @@ impl Panel256 {
         let limit = MAX_SQUARED / _mm512_reduce_max_epu32(largest).max(1) / (L::WIDE as u32 / 16);
         self.limit = if g == 0 { limit } else { limit.min(self.limit) };
     }
+}
 
-    /// Stores sub-scales 4 j to 4 j + 3, signed bytes.
-    ///
-    /// # Safety
-    /// `j` is below 4 and `g` below 2.
+/// The headers of rows 16 `g` to 16 `g` + 15 of a panel.
+struct Half<'a, L> {
+    sub_scales: &'a mut [[__m512i; 2]; 16],
+    sub_mins: &'a mut [[__m512i; 2]; 8],
+    scale: &'a mut [__m512; 2],
+    min: &'a mut [__m512; 2],
+    g: usize,
+    layout: PhantomData<L>,
+}
+
+impl<L: Layout256> Header for Half<'_, L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(in crate::kernels::x86_64) unsafe fn set_sub_scales<L: Layout256>(
-        &mut self,
-        j: usize,
-        g: usize,
-        bytes: __m512i,
-    ) {
-        for b in 0..4 {
-            let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
-            let mut sub_scale = _mm512_srai_epi32::<24>(top);
-            if L::GROUP < 32 {
-                sub_scale = _mm512_and_si512(sub_scale, _mm512_set1_epi32(0xffff));
-            }
-            // SAFETY: the caller promises j < 4 and g < 2, and b < 4, so 4 j + b < 16: the lengths of the arrays.
-            unsafe { *self.sub_scales.get_unchecked_mut(4 * j + b).get_unchecked_mut(g) = sub_scale };
-        }
+    unsafe fn sub_scale(&mut self, j: usize, sub_scale: __m512i) {
+        let low = if L::GROUP < 32 { 0xffff } else { -1 };
+        // SAFETY: the caller promises j < 16, the length of the array.
+        let places = unsafe { self.sub_scales.get_unchecked_mut(j) };
+        set(places, self.g, _mm512_and_si512(sub_scale, _mm512_set1_epi32(low)));
     }
 
-    /// Stores sub-minima 4 j to 4 j + 3, unsigned bytes.
-    ///
-    /// # Safety
-    /// `j` is below 4 and `g` below 2.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set_sub_mins(&mut self, j: usize, g: usize, bytes: __m512i) {
-        let lane = _mm512_set4_epi32(0x000c_000c, 0x0008_0008, 0x0004_0004, 0);
-        for (i, picked) in [0x8001_8000_u32, 0x8003_8002].into_iter().enumerate() {
-            let picked = _mm512_or_si512(lane, _mm512_set1_epi32(picked as i32));
-            // SAFETY: the caller promises j < 4 and g < 2, and i < 2, so 2 j + i < 8: the lengths of the arrays.
-            unsafe {
-                *self.sub_mins.get_unchecked_mut(2 * j + i).get_unchecked_mut(g) = _mm512_shuffle_epi8(bytes, picked);
-            }
-        }
+    unsafe fn sub_mins(&mut self, j: usize, sub_mins: __m512i) {
+        // SAFETY: the caller promises j < 8, the length of the array.
+        let places = unsafe { self.sub_mins.get_unchecked_mut(j) };
+        set(places, self.g, sub_mins);
     }
 
-    /// # Safety
-    /// `g` is below 2.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(in crate::kernels::x86_64) unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
-        // SAFETY: the caller promises g < 2, the length of the array.
-        unsafe { *self.scale.get_unchecked_mut(g) = scale }
+    #[inline(always)]
+    fn scales(&mut self, scale: __m512, min: __m512) {
+        set(self.scale, self.g, scale);
+        set(self.min, self.g, min);
     }
+}
 
-    /// # Safety
-    /// `g` is below 2.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set_min(&mut self, g: usize, min: __m512) {
-        // SAFETY: the caller promises g < 2, the length of the array.
-        unsafe { *self.min.get_unchecked_mut(g) = min }
+/// Sets register `g`, of two.
+#[inline(always)]
+pub(super) fn set<T>(places: &mut [T; 2], g: usize, register: T) {
+    if let Some(place) = places.get_mut(g) {
+        *place = register;
     }
+}
 
-    /// The 16-byte header of Q4_K and Q5_K.
-    ///
-    /// # Safety
-    /// `g` is below 2 and 16 bytes are readable in all rows.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn set_header<L: Layout256>(&mut self, rows: &Rows, g: usize) {
-        // SAFETY: the caller promises g < 2 and 16 bytes in all rows; the first argument of the setters is below 2.
-        unsafe {
-            let [header, scales, mins, low] = rows.transposed(0);
-            self.set_scale(g, low_f16(header));
-            self.set_min(g, high_f16(header));
-            self.set_sub_scales::<L>(0, g, bits(scales, 0, 0x3f));
-            self.set_sub_scales::<L>(1, g, _mm512_or_si512(bits(low, 0, 15), bits(scales, 2, 0x30)));
-            self.set_sub_mins(0, g, bits(mins, 0, 0x3f));
-            self.set_sub_mins(1, g, _mm512_or_si512(bits(low, 4, 15), bits(mins, 2, 0x30)));
-        }
+/// Hands sub-scales 4 j to 4 j + 3 on, signed bytes.
+///
+/// # Safety
+/// `j` is below 4, and the processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn set_sub_scales(header: &mut impl Header, j: usize, bytes: __m512i) {
+    for b in 0..4 {
+        let top = _mm512_sll_epi32(bytes, _mm_cvtsi32_si128(24 - 8 * b as i32));
+        // SAFETY: the caller promises j < 4, and b < 4, so 4 j + b < 16.
+        unsafe { header.sub_scale(4 * j + b, _mm512_srai_epi32::<24>(top)) };
+    }
+}
+
+/// Hands sub-minima 4 j to 4 j + 3 on, unsigned bytes.
+///
+/// # Safety
+/// `j` is below 4, and the processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn set_sub_mins(header: &mut impl Header, j: usize, bytes: __m512i) {
+    let lane = _mm512_set4_epi32(0x000c_000c, 0x0008_0008, 0x0004_0004, 0);
+    for (i, picked) in [0x8001_8000_u32, 0x8003_8002].into_iter().enumerate() {
+        let picked = _mm512_or_si512(lane, _mm512_set1_epi32(picked as i32));
+        // SAFETY: the caller promises j < 4, and i < 2, so 2 j + i < 8.
+        unsafe { header.sub_mins(2 * j + i, _mm512_shuffle_epi8(bytes, picked)) };
+    }
+}
+
+/// Unpacks the 16-byte header of Q4_K and Q5_K.
+///
+/// # Safety
+/// 16 bytes are readable in all rows, and the processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn set_header(rows: &impl Sixteen, header: &mut impl Header) {
+    // SAFETY: the caller promises 16 bytes in all rows; the indices of sub-scales and sub-minima are below 2.
+    unsafe {
+        let [first, scales, mins, low] = rows.transposed(0);
+        header.scales(low_f16(first), high_f16(first));
+        set_sub_scales(header, 0, bits(scales, 0, 0x3f));
+        set_sub_scales(header, 1, _mm512_or_si512(bits(low, 0, 15), bits(scales, 2, 0x30)));
+        set_sub_mins(header, 0, bits(mins, 0, 0x3f));
+        set_sub_mins(header, 1, _mm512_or_si512(bits(low, 4, 15), bits(mins, 2, 0x30)));
     }
 }

@@ -2,7 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::panel::{Rows, bits, fp4_values, high_f16, low_f16, powers_of_two, values};
+use super::panel::{Sixteen, bits, fp4_values, high_f16, low_f16, powers_of_two, values};
+use super::panel_256::set;
 
 /// One block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
@@ -15,7 +16,10 @@ pub(in crate::kernels::x86_64) struct Panel32 {
 }
 
 /// A format with blocks of `PARTS` times 32.
-pub(in crate::kernels::x86_64) trait Layout32<const PARTS: usize> {
+///
+/// # Safety
+/// `unpack` calls `codes` with k of at most 8 `PARTS` - 4.
+pub(in crate::kernels::x86_64) unsafe trait Layout32<const PARTS: usize> {
     /// Bytes of a block.
     const BYTES: usize;
     /// What is added to the codes in the panel.
@@ -23,41 +27,34 @@ pub(in crate::kernels::x86_64) trait Layout32<const PARTS: usize> {
     /// Whether elements have a minimum.
     const MIN: bool;
 
-    /// Unpacks a block of sixteen rows.
+    /// Unpacks a block of sixteen rows. Calls `codes` with codes 4 k to 4 k + 15, plus [`Self::OFFSET`], and k, which is at most
+    /// 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale and, where the format has minima, the minimum.
     ///
     /// # Safety
-    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
-    unsafe fn unpack(rows: &Rows, g: usize, parts: &mut [Panel32; PARTS]);
+    /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2];
 }
 
-impl Panel32 {
-    /// Stores codes 4 k to 4 k + 3.
-    ///
-    /// # Safety
-    /// `k` is below 8 and `g` below 2.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set(&mut self, k: usize, g: usize, codes: __m512i) {
-        // SAFETY: the caller promises k < 8 and g < 2, the lengths of the arrays.
-        unsafe { *self.codes.get_unchecked_mut(k).get_unchecked_mut(g) = codes }
-    }
-
-    /// # Safety
-    /// `g` is below 2.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_scale(&mut self, g: usize, scale: __m512) {
-        // SAFETY: the caller promises g < 2, the length of the array.
-        unsafe { *self.scale.get_unchecked_mut(g) = scale }
-    }
-
-    /// # Safety
-    /// `g` is below 2.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn set_min(&mut self, g: usize, min: __m512) {
-        // SAFETY: the caller promises g < 2, the length of the array.
-        unsafe { *self.min.get_unchecked_mut(g) = min }
+/// Unpacks a block of sixteen rows to rows 16 `g` to 16 `g` + 15 of a panel.
+///
+/// # Safety
+/// As for [`Layout32::unpack`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) unsafe fn unpack<L: Layout32<PARTS>, const PARTS: usize>(
+    rows: &impl Sixteen,
+    g: usize,
+    parts: &mut [Panel32; PARTS],
+) {
+    let to_panel = |k: usize, codes: [__m512i; 4]| {
+        let Some(panel) = parts.get_mut(k / 8) else { return };
+        panel.codes.iter_mut().skip(k % 8).zip(codes).for_each(|(places, codes)| set(places, g, codes));
+    };
+    // SAFETY: the caller promises what the called function asks for.
+    let [scale, min] = unsafe { L::unpack(rows, to_panel) };
+    for panel in parts {
+        set(&mut panel.scale, g, scale);
+        set(&mut panel.min, g, min);
     }
 }
 
@@ -71,189 +68,196 @@ pub(in crate::kernels::x86_64) struct Mxfp4;
 pub(in crate::kernels::x86_64) struct Q1_0;
 pub(in crate::kernels::x86_64) struct Q2_0;
 
-impl Layout32<1> for Q8_0 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Q8_0 {
     const BYTES: usize = 34;
     const OFFSET: i16 = 128;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
         let sign = _mm512_set1_epi8(i8::MIN);
-        // SAFETY: the caller promises g < 2 and 34 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+        // SAFETY: the caller promises 34 bytes in all rows, which the loads stay within.
         unsafe {
-            panel.set_scale(g, low_f16(rows.dword(0)));
+            rows.fetch(2);
             for half in 0..2 {
-                for (i, codes) in rows.transposed(2 + 16 * half).into_iter().enumerate() {
-                    panel.set(4 * half + i, g, _mm512_xor_si512(codes, sign));
-                }
+                codes(4 * half, rows.transposed(2 + 16 * half).map(|codes| _mm512_xor_si512(codes, sign)));
             }
+            let [header, ..] = rows.header(0);
+            [low_f16(header), _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<1> for Q4_0 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Q4_0 {
     const BYTES: usize = 18;
     const OFFSET: i16 = 8;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
-            panel.set_scale(g, low_f16(rows.dword(0)));
-            for (i, codes) in rows.transposed(2).into_iter().enumerate() {
-                panel.set(i, g, bits(codes, 0, 15));
-                panel.set(4 + i, g, bits(codes, 4, 15));
-            }
+            rows.fetch(2);
+            let bytes = rows.transposed(2);
+            codes(0, bytes.map(|bytes| bits(bytes, 0, 15)));
+            codes(4, bytes.map(|bytes| bits(bytes, 4, 15)));
+            let [header, ..] = rows.header(0);
+            [low_f16(header), _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<1> for Q4_1 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Q4_1 {
     const BYTES: usize = 20;
     const OFFSET: i16 = 0;
     const MIN: bool = true;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 20 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 20 bytes in all rows, which the loads stay within.
         unsafe {
-            let header = rows.dword(0);
-            panel.set_scale(g, low_f16(header));
-            panel.set_min(g, high_f16(header));
-            for (i, codes) in rows.transposed(4).into_iter().enumerate() {
-                panel.set(i, g, bits(codes, 0, 15));
-                panel.set(4 + i, g, bits(codes, 4, 15));
-            }
+            rows.fetch(4);
+            let bytes = rows.transposed(4);
+            codes(0, bytes.map(|bytes| bits(bytes, 0, 15)));
+            codes(4, bytes.map(|bytes| bits(bytes, 4, 15)));
+            let [header, ..] = rows.header(0);
+            [low_f16(header), high_f16(header)]
         }
     }
 }
 
-impl Layout32<1> for Q5_0 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Q5_0 {
     const BYTES: usize = 22;
     const OFFSET: i16 = 16;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 22 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 22 bytes in all rows, which the loads stay within.
         unsafe {
-            panel.set_scale(g, low_f16(rows.dword(0)));
-            let high = rows.dword(2);
-            for (i, codes) in rows.transposed(6).into_iter().enumerate() {
-                panel.set(i, g, with_fifth_bits(bits(codes, 0, 15), high, i));
-                panel.set(4 + i, g, with_fifth_bits(bits(codes, 4, 15), high, 4 + i));
-            }
+            rows.fetch(6);
+            let [first, second, ..] = rows.header(0);
+            let scale = low_f16(first);
+            let high = _mm512_or_si512(_mm512_srli_epi32::<16>(first), _mm512_slli_epi32::<16>(second));
+            let bytes = rows.transposed(6);
+            codes(0, with_fifth_bits(bytes.map(|bytes| bits(bytes, 0, 15)), high, 0));
+            codes(4, with_fifth_bits(bytes.map(|bytes| bits(bytes, 4, 15)), high, 4));
+            [scale, _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<1> for Q5_1 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Q5_1 {
     const BYTES: usize = 24;
     const OFFSET: i16 = 0;
     const MIN: bool = true;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 24 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 24 bytes in all rows, which the loads stay within.
         unsafe {
-            let header = rows.dword(0);
-            panel.set_scale(g, low_f16(header));
-            panel.set_min(g, high_f16(header));
-            let high = rows.dword(4);
-            for (i, codes) in rows.transposed(8).into_iter().enumerate() {
-                panel.set(i, g, with_fifth_bits(bits(codes, 0, 15), high, i));
-                panel.set(4 + i, g, with_fifth_bits(bits(codes, 4, 15), high, 4 + i));
-            }
+            rows.fetch(8);
+            let [header, high, ..] = rows.header(0);
+            let bytes = rows.transposed(8);
+            codes(0, with_fifth_bits(bytes.map(|bytes| bits(bytes, 0, 15)), high, 0));
+            codes(4, with_fifth_bits(bytes.map(|bytes| bits(bytes, 4, 15)), high, 4));
+            [low_f16(header), high_f16(header)]
         }
     }
 }
 
-impl Layout32<1> for Iq4Nl {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Iq4Nl {
     const BYTES: usize = 18;
     const OFFSET: i16 = 128;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
-            panel.set_scale(g, low_f16(rows.dword(0)));
-            for (i, indices) in rows.transposed(2).into_iter().enumerate() {
-                panel.set(i, g, values(bits(indices, 0, 15)));
-                panel.set(4 + i, g, values(bits(indices, 4, 15)));
-            }
+            rows.fetch(2);
+            let indices = rows.transposed(2);
+            codes(0, indices.map(|indices| values(bits(indices, 0, 15))));
+            codes(4, indices.map(|indices| values(bits(indices, 4, 15))));
+            let [header, ..] = rows.header(0);
+            [low_f16(header), _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<1> for Mxfp4 {
+// SAFETY: the only values of k are 0 and 4, and 8 - 4 is the most.
+unsafe impl Layout32<1> for Mxfp4 {
     const BYTES: usize = 17;
     const OFFSET: i16 = 12;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, [panel]: &mut [Panel32; 1]) {
-        // SAFETY: the caller promises g < 2 and 17 bytes in all rows, which the loads stay within; i < 4, so k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 17 bytes in all rows, which the loads stay within.
         unsafe {
-            panel.set_scale(g, powers_of_two(rows.dword(0)));
-            for (i, indices) in rows.transposed(1).into_iter().enumerate() {
-                panel.set(i, g, fp4_values(bits(indices, 0, 15)));
-                panel.set(4 + i, g, fp4_values(bits(indices, 4, 15)));
-            }
+            rows.fetch(1);
+            let indices = rows.transposed(1);
+            codes(0, indices.map(|indices| fp4_values(bits(indices, 0, 15))));
+            codes(4, indices.map(|indices| fp4_values(bits(indices, 4, 15))));
+            let [header, ..] = rows.header(0);
+            [powers_of_two(header), _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<4> for Q1_0 {
+// SAFETY: there are four parts, so k is at most 24 + 4.
+unsafe impl Layout32<4> for Q1_0 {
     const BYTES: usize = 18;
     const OFFSET: i16 = 1;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, parts: &mut [Panel32; 4]) {
-        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
-            let scale = low_f16(rows.dword(0));
-            for (panel, bits) in parts.iter_mut().zip(rows.transposed(2)) {
-                panel.set_scale(g, scale);
-                for k in 0..8 {
-                    panel.set(k, g, _mm512_maskz_mov_epi8(four_bits(bits, k), _mm512_set1_epi8(2)));
-                }
+            rows.fetch(2);
+            for (part, bits) in rows.transposed(2).into_iter().enumerate() {
+                let code = |k| _mm512_maskz_mov_epi8(four_bits(bits, k), _mm512_set1_epi8(2));
+                codes(8 * part, [0, 1, 2, 3].map(code));
+                codes(8 * part + 4, [4, 5, 6, 7].map(code));
             }
+            let [header, ..] = rows.header(0);
+            [low_f16(header), _mm512_setzero_ps()]
         }
     }
 }
 
-impl Layout32<2> for Q2_0 {
+// SAFETY: there are four registers, so k is at most 12.
+unsafe impl Layout32<2> for Q2_0 {
     const BYTES: usize = 18;
     const OFFSET: i16 = 1;
     const MIN: bool = false;
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, parts: &mut [Panel32; 2]) {
-        // SAFETY: the caller promises g < 2 and 18 bytes in all rows, which the loads stay within; i < 2 and j < 4, so
-        // k < 8.
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+        // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
-            let scale = low_f16(rows.dword(0));
-            let codes = rows.transposed(2);
-            for (panel, codes) in parts.iter_mut().zip(codes.as_chunks::<2>().0) {
-                panel.set_scale(g, scale);
-                for (i, &codes) in codes.iter().enumerate() {
-                    for j in 0..4 {
-                        panel.set(4 * i + j, g, four_codes(codes, j));
-                    }
-                }
+            rows.fetch(2);
+            for (i, bytes) in rows.transposed(2).into_iter().enumerate() {
+                codes(4 * i, [0, 1, 2, 3].map(|j| four_codes(bytes, j)));
             }
+            let [header, ..] = rows.header(0);
+            [low_f16(header), _mm512_setzero_ps()]
         }
     }
 }
@@ -286,10 +290,13 @@ fn four_codes(bytes: __m512i, j: usize) -> __m512i {
     _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d))
 }
 
-/// Codes 4 k to 4 k + 3 with bits 4 k to 4 k + 3 of `high` as their fifth bits.
+/// Codes 4 k to 4 k + 15 with bits 4 k to 4 k + 15 of `high` as their fifth bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn with_fifth_bits(codes: __m512i, high: __m512i, k: usize) -> __m512i {
-    let set = four_bits(high, k);
-    _mm512_mask_add_epi8(codes, set, codes, _mm512_set1_epi8(16))
+fn with_fifth_bits(mut codes: [__m512i; 4], high: __m512i, k: usize) -> [__m512i; 4] {
+    for (k, codes) in (k..).zip(&mut codes) {
+        let set = four_bits(high, k);
+        *codes = _mm512_mask_add_epi8(*codes, set, *codes, _mm512_set1_epi8(16));
+    }
+    codes
 }

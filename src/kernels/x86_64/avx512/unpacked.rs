@@ -2,10 +2,11 @@
 //! them, row by row.
 
 use core::arch::x86_64::*;
+use core::cell::Cell;
 use core::marker::PhantomData;
 
-use super::panel::Rows;
-use super::panel_256::{self, Panel256};
+use super::panel::{Rows, Sixteen};
+use super::panel_256::{self, Header, set_sub_scales};
 use crate::kernels::x86_64::ahead::Ahead;
 use crate::quant::{Layout256, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, tq1_0};
 
@@ -29,7 +30,8 @@ struct Plain {
     scales: [f32; 16],
 }
 
-impl<B, P, const SUBS: usize, const LARGEST: i16> panel_256::Layout256 for Unpacked<B, P, SUBS, LARGEST>
+// SAFETY: p is below 16, so k is at most 60.
+unsafe impl<B, P, const SUBS: usize, const LARGEST: i16> panel_256::Layout256 for Unpacked<B, P, SUBS, LARGEST>
 where
     B: Layout256<SUBS>,
     P: Layout256<SUBS>,
@@ -45,28 +47,28 @@ where
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256) {
-        rows.ahead.fetch(0, Self::BYTES.div_ceil(Rows::READ));
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+        rows.fetch(Self::BYTES);
         // SAFETY: the caller promises a block in all rows.
         let plain = unsafe { plain::<B, SUBS>(rows) };
         let rows_of = |first: *const i8, stride: u32| Rows {
             block: first.cast(),
             offsets: core::array::from_fn(|row| row as u32 * stride),
-            ahead: Ahead::part(first.cast(), 0, 0, 1, 1),
+            ahead: Ahead::none(),
+            fetched: Cell::new(0),
         };
-        let codes = rows_of(plain.codes.as_ptr().cast(), 256);
+        let plain_codes = rows_of(plain.codes.as_ptr().cast(), 256);
         let sub_scales = rows_of(plain.sub_scales.as_ptr().cast(), 16);
-        // SAFETY: the caller promises g < 2. There are sixteen rows of 256 codes and 16 sub-scales, and as many scales; p < 16
-        // and i < 4, so k < 64, and j < SUBS / 4 <= 4.
+        // SAFETY: there are sixteen rows of 256 codes and 16 sub-scales, and as many scales; p < 16, so 4 p is at most 60, and
+        // j < SUBS / 4 <= 4.
         unsafe {
-            panel.set_scale(g, _mm512_loadu_ps(plain.scales.as_ptr()));
+            header.scales(_mm512_loadu_ps(plain.scales.as_ptr()), _mm512_setzero_ps());
             for (j, sub_scales) in sub_scales.transposed(0).into_iter().enumerate().take(SUBS / 4) {
-                panel.set_sub_scales::<Self>(j, g, sub_scales);
+                set_sub_scales(header, j, sub_scales);
             }
             for p in 0..16 {
-                for (i, codes) in codes.transposed(16 * p).into_iter().enumerate() {
-                    panel.set(4 * p + i, g, _mm512_add_epi8(codes, _mm512_set1_epi8(LARGEST as i8)));
-                }
+                let raised = |codes| _mm512_add_epi8(codes, _mm512_set1_epi8(LARGEST as i8));
+                codes(header, 4 * p, plain_codes.transposed(16 * p).map(raised));
             }
         }
     }
@@ -78,12 +80,12 @@ where
 /// All rows have a block of type `B`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn plain<B: Layout256<SUBS>, const SUBS: usize>(rows: &Rows) -> Plain {
+unsafe fn plain<B: Layout256<SUBS>, const SUBS: usize>(rows: &impl Sixteen) -> Plain {
     let mut plain = Plain { codes: [[0; 256]; 16], sub_scales: [[0; 16]; 16], scales: [0.0; 16] };
     let places = plain.codes.iter_mut().zip(&mut plain.sub_scales).zip(&mut plain.scales);
-    for (&offset, ((codes, sub_scales), scale)) in rows.offsets.iter().zip(places) {
+    for (place, ((codes, sub_scales), scale)) in rows.places(0).into_iter().zip(places) {
         // SAFETY: the caller promises a block there; its type has the alignment 1, and any bytes are valid.
-        let block = unsafe { &*rows.block.add(offset as usize).cast::<B>() }.unpack();
+        let block = unsafe { &*place.cast::<B>() }.unpack();
         *codes = block.codes;
         sub_scales.iter_mut().zip(block.sub_scales).for_each(|(to, from)| *to = from);
         *scale = block.scale;

@@ -5,8 +5,7 @@
 
 use core::arch::x86_64::*;
 
-use super::nibbles::iq4_values;
-use super::tile::{Tile, load_64, low_f16, start, sum_in_lanes, term, transpose_lanes};
+use super::tile::{Tile, load_16, load_64, low_f16, start, sum_in_lanes, term, transpose_lanes};
 use crate::quant::QuantizedRow;
 
 #[inline]
@@ -73,4 +72,12 @@ fn scaled(dots: [[__m512i; 4]; 2], header: __m512i, low: __m512i) -> __m512i {
         (low, high) = (_mm512_srli_epi32::<4>(low), _mm512_srli_epi32::<2>(high));
     }
     sum
+}
+
+/// The values of IQ4_NL, plus 128, in each 128-bit lane.
+#[inline]
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn iq4_values() -> __m512i {
+    const VALUES: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
+    _mm512_broadcast_i32x4(load_16::<0, _, _>(&VALUES))
 }

@@ -7,8 +7,8 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, fours, halves, high_f16, load_16, load_32, load_64, low_f16, part, set_lanes, start, store_lanes,
-    sum_in_lanes, sum_lanes, term,
+    Tile, halves, high_f16, load_16, load_32, load_64, low_f16, set_lanes, start, store_lanes, sum_in_lanes, sum_lanes,
+    term,
 };
 use crate::quant::QuantizedRow;
 
@@ -23,58 +23,6 @@ pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
         unsafe {
             let dots = dots::<210, 32, 3>(tile, b, codes, |block, _| unpack(block));
             acc = _mm512_add_ps(acc, term(dots, high_f16(tile.gather::<206>(b)), dx));
-        }
-    }
-    acc
-}
-
-/// As [`q6_k`], with `N` rows of activations.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn few_q6_k<const N: usize>(tile: &Tile<'_, 210>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
-    let zero = _mm512_setzero_si512();
-    let unpack = six_bits();
-    let mut acc = [_mm512_setzero_ps(); N];
-    for b in 0..tile.blocks() {
-        let mut inputs = [[zero; 4]; N];
-        let mut starts = [[zero; 4]; N];
-        for ((inputs, starts), x) in inputs.iter_mut().zip(&mut starts).zip(x) {
-            // SAFETY: `tiles` has compared the number of codes with that of the blocks, and b is below that.
-            let codes: &[i8; 256] = unsafe { part(x.codes, 256 * b) };
-            *inputs = [
-                load_64::<0, _, _>(codes),
-                load_64::<64, _, _>(codes),
-                load_64::<128, _, _>(codes),
-                load_64::<192, _, _>(codes),
-            ];
-            for (start, x) in starts.iter_mut().zip(inputs) {
-                *start = self::start(32, *x);
-            }
-        }
-        let mut quads = [[zero; N]; 4];
-        for (g, quads) in quads.iter_mut().enumerate() {
-            let mut rows = [[zero; N]; 4];
-            for (i, rows) in rows.iter_mut().enumerate() {
-                // SAFETY: 4 g + i < 16, and b < tile.blocks().
-                let block = unsafe { tile.block::<3>(4 * g + i, b) };
-                let ([c_0, c_1, c_2, c_3], [scales_0, scales_8]) = unpack(block);
-                for ((row, [x_0, x_1, x_2, x_3]), [s_0, s_1, s_2, s_3]) in rows.iter_mut().zip(&inputs).zip(&starts) {
-                    let (d_0, d_1) = (_mm512_dpbusd_epi32(*s_0, c_0, *x_0), _mm512_dpbusd_epi32(*s_1, c_1, *x_1));
-                    let (d_2, d_3) = (_mm512_dpbusd_epi32(*s_2, c_2, *x_2), _mm512_dpbusd_epi32(*s_3, c_3, *x_3));
-                    let dots = _mm512_dpwssd_epi32(zero, _mm512_packs_epi32(d_0, d_1), scales_0);
-                    *row = _mm512_dpwssd_epi32(dots, _mm512_packs_epi32(d_2, d_3), scales_8);
-                }
-            }
-            for (quad, rows) in quads.iter_mut().zip(fours(&rows)) {
-                *quad = sum_in_lanes(rows);
-            }
-        }
-        // SAFETY: b is below tile.blocks(), where the loop ends.
-        let scale = high_f16(unsafe { tile.gather::<206>(b) });
-        for ((acc, quads), x) in acc.iter_mut().zip(fours(&quads)).zip(x) {
-            // SAFETY: `tiles` has compared the number of scales with that of the blocks, and b is below that.
-            let dx = unsafe { *x.scales.get_unchecked(b) };
-            *acc = _mm512_add_ps(*acc, term(sum_lanes(quads), scale, dx));
         }
     }
     acc

@@ -6,8 +6,7 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, fours, halves, high_f16, load_32, load_64, low_f16, part, set_lanes, store_lanes, sum_in_lanes, sum_lanes,
-    term,
+    Tile, halves, high_f16, load_32, load_64, low_f16, set_lanes, store_lanes, sum_in_lanes, sum_lanes, term,
 };
 use crate::quant::QuantizedRow;
 
@@ -21,18 +20,6 @@ pub(super) fn q4_k(tile: &Tile<'_, 144>, x: QuantizedRow<'_>) -> __m512 {
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn q5_k(tile: &Tile<'_, 176>, x: QuantizedRow<'_>) -> __m512 {
     dots::<176, 3>(tile, x, |block| five_bits(block))
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn few_q4_k<const N: usize>(tile: &Tile<'_, 144>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
-    few_dots::<144, 2, N>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn few_q5_k<const N: usize>(tile: &Tile<'_, 176>, x: &[QuantizedRow<'_>; N]) -> [__m512; N] {
-    few_dots::<176, 3, N>(tile, x, |block| five_bits(block))
 }
 
 /// The codes of Q5_K in the order of [`four_bits`].
@@ -110,73 +97,6 @@ fn dots<const BYTES: usize, const LINES: usize>(
         acc = _mm512_sub_ps(acc, term(min_dots(subs, sums), high_f16(header), dx));
     }
     acc
-}
-
-/// As [`dots`], with `N` rows of activations.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn few_dots<const BYTES: usize, const LINES: usize, const N: usize>(
-    tile: &Tile<'_, BYTES>,
-    x: &[QuantizedRow<'_>; N],
-    unpack: impl Fn(&[u8; BYTES]) -> [__m512i; 4],
-) -> [__m512; N] {
-    let zero = _mm512_setzero_si512();
-    let (words_01, words_45) = (scale_words(0), scale_words(4));
-    let mut acc = [_mm512_setzero_ps(); N];
-    for b in 0..tile.blocks() {
-        // SAFETY: b is below tile.blocks(), where the loop ends.
-        let headers = unsafe { tile.headers::<0, 0>(b) };
-        let subs = headers_to_subs(headers);
-        let scales = store_lanes(subs);
-        let mut codes = [[zero; 4]; N];
-        for (codes, x) in codes.iter_mut().zip(x) {
-            // SAFETY: `tiles` has compared the number of codes with that of the blocks.
-            *codes = in_pairs(unsafe { part(x.codes, 256 * b) });
-        }
-        let mut quads = [[zero; N]; 4];
-        for (g, quads) in quads.iter_mut().enumerate() {
-            let mut rows = [[zero; N]; 4];
-            for (i, rows) in rows.iter_mut().enumerate() {
-                // SAFETY: 4 g + i < 16, and b < tile.blocks().
-                let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
-                let [a, b, c, d] = unpack(block);
-                // SAFETY: 4 i + g < 16, the number of rows in `scales`.
-                let scales = _mm512_set1_epi64(unsafe { scales.get_unchecked(4 * i + g)[0] } as i64);
-                let scales = [_mm512_shuffle_epi8(scales, words_01), _mm512_shuffle_epi8(scales, words_45)];
-                for (row, x) in rows.iter_mut().zip(&codes) {
-                    let first =
-                        _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x[0]), _mm512_dpbusd_epi32(zero, b, x[1]));
-                    let second =
-                        _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x[2]), _mm512_dpbusd_epi32(zero, d, x[3]));
-                    *row = _mm512_dpwssd_epi32(_mm512_dpwssd_epi32(zero, first, scales[0]), second, scales[1]);
-                }
-            }
-            for (quad, rows) in quads.iter_mut().zip(fours(&rows)) {
-                *quad = sum_in_lanes(rows);
-            }
-        }
-        let header = first_dwords(headers);
-        let (scale, min) = (low_f16(header), high_f16(header));
-        for ((acc, quads), x) in acc.iter_mut().zip(fours(&quads)).zip(x) {
-            // SAFETY: `tiles` has compared the numbers of scales and of sums with that of the blocks.
-            let (dx, sums) = unsafe { (*x.scales.get_unchecked(b), part(x.sums, 16 * b)) };
-            *acc = _mm512_add_ps(*acc, term(sum_lanes(quads), scale, dx));
-            *acc = _mm512_sub_ps(*acc, term(min_dots(subs, sums), min, dx));
-        }
-    }
-    acc
-}
-
-/// Codes of activations in the order of [`four_bits`].
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn in_pairs(codes: &[i8; 256]) -> [__m512i; 4] {
-    [
-        halves(load_32::<0, _, _>(codes), load_32::<64, _, _>(codes)),
-        halves(load_32::<32, _, _>(codes), load_32::<96, _, _>(codes)),
-        halves(load_32::<128, _, _>(codes), load_32::<192, _, _>(codes)),
-        halves(load_32::<160, _, _>(codes), load_32::<224, _, _>(codes)),
-    ]
 }
 
 /// Which bytes make the words of the sub-scales `from` to `from + 3` that belong to packed sums.

@@ -7,14 +7,12 @@
 //! computed, as many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the
 //! order that the processor likes.
 
-pub(super) mod few;
 mod iq3_s;
 mod iq4_xs;
 mod k16;
 mod k32;
 mod lanes;
-mod nibbles;
-mod pairs;
+mod q8_0;
 mod tile;
 
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
@@ -27,12 +25,8 @@ use tile::{ROWS, Tile};
 
 /// Whether [`products`] does rows of this width, where it has a kernel for the type.
 pub(super) fn supports(dtype: Dtype, cols: usize) -> bool {
-    let enough = match dtype {
-        Dtype::Q4_0 | Dtype::Q4_1 | Dtype::IQ4_NL => cols >= 32 * nibbles::BLOCKS,
-        _ => true,
-    };
     // The distance of the first and the last row of a tile is an i32 of a gathering load.
-    enough && dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
+    dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
 }
 
 /// See [`Level::products`](crate::kernels::Level::products); there is one row of integers, and [`supports`] is true.
@@ -43,17 +37,12 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     };
     let out = out.first_chunk_mut::<OUTPUTS>().ok_or(Refused::Sizes)?;
     let done = by_dtype!(weights.dtype(), {
-        Q4_0 => tiles::<18, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::q4_0(tile, x)),
-        Q4_1 => tiles::<20, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::q4_1(tile, x)),
-        Q5_0 => tiles::<22, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q5_0(tile, x)),
-        Q5_1 => tiles::<24, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q5_1(tile, x)),
-        Q8_0 => tiles::<34, 32, 2>(weights, inputs, x, out, |tile, x| pairs::q8_0(tile, x)),
+        Q8_0 => tiles::<34, 32, 2>(weights, inputs, x, out, |tile, x| q8_0::q8_0(tile, x)),
         Q2_K => tiles::<84, 256, 1>(weights, inputs, x, out, |tile, x| k16::q2_k(tile, x)),
         Q3_K => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| k16::q3_k(tile, x)),
         Q4_K => tiles::<144, 256, 1>(weights, inputs, x, out, |tile, x| k32::q4_k(tile, x)),
         Q5_K => tiles::<176, 256, 1>(weights, inputs, x, out, |tile, x| k32::q5_k(tile, x)),
         Q6_K => tiles::<210, 256, 1>(weights, inputs, x, out, |tile, x| k16::q6_k(tile, x)),
-        IQ4_NL => tiles::<18, 32, 4>(weights, inputs, x, out, |tile, x| nibbles::iq4_nl(tile, x)),
         IQ4_XS => tiles::<136, 256, 1>(weights, inputs, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
         Q1_0 => tiles::<18, 128, 4>(weights, inputs, x, out, |tile, x| lanes::q1_0(tile, x)),
         Q2_0 => tiles::<18, 64, 4>(weights, inputs, x, out, |tile, x| lanes::q2_0(tile, x)),
@@ -80,7 +69,7 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
         let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
-        let tile = Tile::new::<TOGETHER, 1>(weights, first, next, order)?;
+        let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
         let blocks = tile.blocks();
         // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
         let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };

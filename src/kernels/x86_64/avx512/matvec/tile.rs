@@ -30,11 +30,10 @@ pub(super) struct Tile<'a, const BYTES: usize> {
 impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
     /// are too long for offsets of 31 bits. Row `next` of the weights, or beyond them, is the first that is wanted after
-    /// these. The kernel takes `TOGETHER` blocks of a row at once, and `N` rows of activations: so each kernel has this function inlined,
-    /// and a tile is not copied. That is worth 7 % of Q6_K's speed from the cache.
+    /// these. The kernel takes `TOGETHER` blocks of a row at once.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn new<const TOGETHER: usize, const N: usize>(
+    pub(super) fn new<const TOGETHER: usize>(
         weights: TensorView<'a>,
         first: usize,
         next: usize,
@@ -127,16 +126,6 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         }
         headers
     }
-}
-
-/// `LEN` elements from `start` on.
-///
-/// # Safety
-/// There are so many.
-#[inline(always)]
-pub(super) unsafe fn part<T, const LEN: usize>(of: &[T], start: usize) -> &[T; LEN] {
-    // SAFETY: the caller promises LEN elements from there on.
-    unsafe { &*of.as_ptr().add(start).cast() }
 }
 
 /// The 64 bytes from byte `AT` on.
@@ -248,17 +237,6 @@ pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
     let lanes = |a, b| _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
     let (ab, cd) = (lanes(a, b), lanes(c, d));
     [_mm512_shuffle_i32x4::<0x88>(ab, cd), _mm512_shuffle_i32x4::<0xdd>(ab, cd)]
-}
-
-/// Four times `N` registers as `N` times four.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn fours<const N: usize>([a, b, c, d]: &[[__m512i; N]; 4]) -> [[__m512i; 4]; N] {
-    let mut fours = [[_mm512_setzero_si512(); 4]; N];
-    for ((((four, a), b), c), d) in fours.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-        *four = [*a, *b, *c, *d];
-    }
-    fours
 }
 
 /// The four lanes of each register added.

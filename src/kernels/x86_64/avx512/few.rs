@@ -1,0 +1,384 @@
+//! One to eight rows of activations: a block of sixteen rows of weights is transposed in registers, so that a lane belongs to
+//! a row, and multiplied with all rows of activations at once. Nothing is unpacked to memory. Meanwhile the next sixteen
+//! rows are fetched.
+
+use core::arch::asm;
+use core::arch::x86_64::*;
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use super::matmul::{Batch, Blocks, Format, Input, Sums, SuperBlocks};
+use super::matmul_256::{add_scaled, group};
+use super::panel::Sixteen;
+use super::panel_32::Layout32;
+use super::panel_256::{Header, Layout256};
+use super::{layouts_256, matmul_32, matmul_256, panel_32};
+use crate::kernels::fetch::FetchOrder;
+use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
+use crate::kernels::x86_64::ahead::fetch_lines;
+use crate::quant::by_dtype;
+use crate::tensor::{Dtype, TensorView};
+
+/// Rows of weights that are multiplied together.
+const ROWS: usize = 16;
+/// Rows of activations that they are multiplied with at most.
+const MOST: usize = 8;
+
+/// Whether [`products`] has a kernel for these weights and so many rows of activations. With more rows, panels are faster; with one
+/// row, the kernels of other formats in `matvec` are.
+pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
+    use Dtype::*;
+    let least = match weights.dtype() {
+        Q4_0 | Q4_1 | Q5_0 | Q5_1 | IQ4_NL => 1,
+        Q8_0 | Q4_K | Q5_K | Q6_K => 2,
+        _ => return false,
+    };
+    (least..=MOST).contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
+}
+
+/// See [`Level::products`](crate::kernels::Level::products); [`supports`] is true.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), Refused> {
+    let done = by_dtype!(weights.dtype(), {
+        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>>(weights, inputs, out, scratch),
+        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>>(weights, inputs, out, scratch),
+        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>>(weights, inputs, out, scratch),
+        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>>(weights, inputs, out, scratch),
+        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>>(weights, inputs, out, scratch),
+        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>>(weights, inputs, out, scratch),
+        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>>(weights, inputs, out, scratch),
+        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
+        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
+        _ => return Err(Refused::NoKernel),
+    });
+    done.ok_or(Refused::Sizes)
+}
+
+/// All rows of weights, sixteen at a time.
+#[inline(never)] // a function of its own for each format
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn tiles<F: Few>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+    // Everything that the pointers below rely on.
+    let (rows, cols, count) = (weights.rows(), weights.cols(), inputs.rows());
+    let blocks = cols / F::COLS;
+    let row_bytes = blocks * F::BYTES;
+    let fits = rows <= OUTPUTS
+        && rows.is_multiple_of(ROWS)
+        && weights.dtype().block_bytes() == F::BYTES
+        && weights.dtype().block_len() == F::COLS
+        && weights.bytes().len() == rows * row_bytes
+        && i32::try_from(weights.bytes().len()).is_ok()
+        && inputs.cols() == cols;
+    if !fits {
+        return None;
+    }
+    let out = out.get_mut(..count.checked_mul(OUTPUTS)?)?;
+    let (sums, _) = Sums::take(scratch)?;
+    let batch = Batch::new(inputs, blocks, F::COLS)?;
+    // SAFETY: the row is below their number; where there is no block, nothing is read.
+    let each: [Input; MOST] = core::array::from_fn(|row| unsafe { batch.row(row.min(count - 1), 0, F::SCALED) });
+    let all = weights.bytes().as_ptr();
+    for first in (0..rows).step_by(ROWS) {
+        #[cfg(test)]
+        if count > 1 {
+            crate::kernels::x86_64::counted::unpacked(ROWS * blocks);
+            crate::kernels::x86_64::counted::multiplied(count * ROWS * blocks);
+        }
+        let next = if first + ROWS < rows { first + ROWS } else { inputs.next() };
+        let rows = Neighbours {
+            block: all.wrapping_add(first * row_bytes),
+            row_bytes,
+            next: Cell::new(all.wrapping_add(next.wrapping_mul(row_bytes))),
+            order: inputs.order(),
+        };
+        // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above; `Batch::new` has
+        // compared the parts of the inputs with them; `out` has 32 elements for each input, and `first` is at most 16.
+        unsafe {
+            let out = out.as_mut_ptr().add(first);
+            match count {
+                // Super-blocks have no use for it.
+                1 if F::SCALED == 32 => F::multiply::<1>(rows, blocks, each.first_chunk()?, sums, out),
+                2 => F::multiply::<2>(rows, blocks, each.first_chunk()?, sums, out),
+                3 => F::multiply::<3>(rows, blocks, each.first_chunk()?, sums, out),
+                4 => F::multiply::<4>(rows, blocks, each.first_chunk()?, sums, out),
+                5 => F::multiply::<5>(rows, blocks, each.first_chunk()?, sums, out),
+                6 => F::multiply::<6>(rows, blocks, each.first_chunk()?, sums, out),
+                7 => F::multiply::<7>(rows, blocks, each.first_chunk()?, sums, out),
+                MOST => F::multiply::<MOST>(rows, blocks, &each, sums, out),
+                _ => return None,
+            }
+        }
+    }
+    Some(())
+}
+
+/// A block of sixteen rows of weights, of which each lies right after the one before.
+struct Neighbours {
+    /// The block of the first row.
+    block: *const u8,
+    /// Bytes from there to the block of the next row.
+    row_bytes: usize,
+    /// What is fetched next.
+    next: Cell<*const u8>,
+    order: FetchOrder,
+}
+
+// SAFETY: row r lies r times `row_bytes` after the first one: 4 (r / 4) + r % 4 is r.
+unsafe impl Sixteen for Neighbours {
+    #[inline(always)]
+    fn places(&self, at: usize) -> [*const u8; ROWS] {
+        let mut row_bytes = self.row_bytes;
+        // SAFETY: nothing happens. The compiler must not know that the addresses of all blocks of a row differ from those of the
+        // first row by the same number: it would keep all of these numbers in memory instead of adding.
+        unsafe { asm!("/* {} */", inout(reg) row_bytes, options(nomem, nostack, preserves_flags)) };
+        let first = self.block.wrapping_add(at);
+        core::array::from_fn(|row| first.wrapping_add(row / 4 * (4 * row_bytes)).wrapping_add(row % 4 * row_bytes))
+    }
+
+    #[inline(always)]
+    fn fetch(&self, len: usize) {
+        fetch_lines(self.next.get(), ROWS * len, self.order);
+        self.next.set(self.next.get().wrapping_add(ROWS * len));
+    }
+}
+
+/// A format of weights that has such kernels.
+trait Few: Format {
+    /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of activations
+    /// belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.
+    ///
+    /// # Safety
+    /// Every row of weights and every input has so many blocks, N is at most 8, `out` has sixteen elements for each input, and
+    /// the processor has the instructions.
+    unsafe fn multiply<const N: usize>(
+        rows: Neighbours,
+        blocks: usize,
+        inputs: &[Input; N],
+        sums: &mut Sums,
+        out: *mut f32,
+    );
+}
+
+impl<L: Layout32<1>> Few for Blocks<L, 1> {
+    #[inline(never)] // so that what a call does before it is there once
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn multiply<const N: usize>(
+        mut rows: Neighbours,
+        blocks: usize,
+        inputs: &[Input; N],
+        sums: &mut Sums,
+        out: *mut f32,
+    ) {
+        /// Blocks for which there are sums at a time.
+        const PREPARED: usize = 32;
+        let mut acc = [_mm512_setzero_ps(); N];
+        for first in (0..blocks).step_by(PREPARED) {
+            let prepared = PREPARED.min(blocks - first);
+            // SAFETY: the caller promises the blocks up to `first + prepared` in all rows and inputs, codes and scales of which are
+            // read; there are sums and starts of 8 inputs for 32 blocks.
+            unsafe {
+                prepare_32::<L>(inputs, first..first + prepared, sums);
+                for b in 0..prepared {
+                    let mut isums = [_mm512_setzero_si512(); N];
+                    if L::OFFSET != 0 {
+                        for (isum, starts) in isums.iter_mut().zip(&sums.starts) {
+                            *isum = _mm512_set1_epi32(*starts.get_unchecked(b));
+                        }
+                    }
+                    let at = 32 * (first + b);
+                    let [scale, min] = L::unpack(&rows, |k, codes| add_dots(&mut isums, inputs, at + 4 * k, codes));
+                    for ((acc, isum), (input, totals)) in acc.iter_mut().zip(isums).zip(inputs.iter().zip(&sums.pairs))
+                    {
+                        let dx = _mm512_set1_ps(*input.scales.add(first + b));
+                        let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(scale, dx));
+                        *acc = _mm512_add_ps(*acc, product);
+                        if L::MIN {
+                            let total = _mm512_set1_ps(f32::from_bits(*totals.get_unchecked(b) as u32));
+                            *acc = _mm512_add_ps(*acc, _mm512_mul_ps(total, _mm512_mul_ps(min, dx)));
+                        }
+                    }
+                    rows.block = rows.block.wrapping_add(L::BYTES);
+                }
+            }
+        }
+        // SAFETY: the caller promises room for the inputs.
+        unsafe { store(acc, out) };
+    }
+}
+
+impl<L: Layout256> Few for SuperBlocks<L> {
+    #[inline(never)] // so that what a call does before it is there once
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn multiply<const N: usize>(
+        mut rows: Neighbours,
+        blocks: usize,
+        inputs: &[Input; N],
+        sums: &mut Sums,
+        out: *mut f32,
+    ) {
+        let mut acc = [_mm512_setzero_ps(); N];
+        let mut header = Registers::<L>::new();
+        for b in 0..blocks {
+            // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are read; k is at most
+            // 60, so there are the sub-scale and the start of sixteen codes.
+            unsafe {
+                prepare_256::<L>(inputs, b, sums);
+                let mut isums = [_mm512_setzero_si512(); N];
+                L::unpack(&rows, &mut header, |header, k, codes| {
+                    let mut parts = [_mm512_setzero_si512(); N];
+                    if L::OFFSET != 0 {
+                        for (part, starts) in parts.iter_mut().zip(&sums.starts) {
+                            *part = _mm512_set1_epi32(*starts.get_unchecked(k / 4));
+                        }
+                    }
+                    add_dots(&mut parts, inputs, 256 * b + 4 * k, codes);
+                    let sub_scale = *header.sub_scales.get_unchecked(k / (64 / L::SUBS));
+                    for (isum, part) in isums.iter_mut().zip(parts) {
+                        *isum = add_sub_scaled::<L>(*isum, part, sub_scale);
+                    }
+                });
+                for ((acc, isum), (input, pairs)) in acc.iter_mut().zip(isums).zip(inputs.iter().zip(&sums.pairs)) {
+                    let dx = _mm512_set1_ps(*input.scales.add(b));
+                    let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(header.scale, dx));
+                    *acc = _mm512_add_ps(*acc, product);
+                    if L::MIN {
+                        let mut msum = _mm512_setzero_si512();
+                        for (sub_mins, pair) in header.sub_mins.iter().zip(pairs).take(L::SUBS / 2) {
+                            msum = add_scaled(msum, *sub_mins, _mm512_set1_epi32(*pair));
+                        }
+                        let product = _mm512_mul_ps(_mm512_cvtepi32_ps(msum), _mm512_mul_ps(header.min, dx));
+                        *acc = _mm512_sub_ps(*acc, product);
+                    }
+                }
+            }
+            rows.block = rows.block.wrapping_add(L::BYTES);
+        }
+        // SAFETY: the caller promises room for the inputs.
+        unsafe { store(acc, out) };
+    }
+}
+
+/// Adds the products of codes with the codes of the inputs from `at` on, sixteen of each.
+///
+/// # Safety
+/// Every input has these codes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn add_dots<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N], at: usize, codes: [__m512i; 4]) {
+    for (i, codes) in codes.into_iter().enumerate() {
+        for (sum, input) in sums.iter_mut().zip(inputs) {
+            // SAFETY: the caller promises the codes from `at` to `at + 15`, and i is below 4.
+            let x = unsafe { input.codes.add(at + 4 * i).cast::<i32>().read_unaligned() };
+            *sum = _mm512_dpbusd_epi32(*sum, codes, _mm512_set1_epi32(x));
+        }
+    }
+}
+
+/// Adds the sum of sixteen codes times their sub-scale. Where such a sum fits 16 bits that is one instruction.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+fn add_sub_scaled<L: Layout256>(sum: __m512i, part: __m512i, sub_scale: __m512i) -> __m512i {
+    if L::GROUP == 16 {
+        add_scaled(sum, part, sub_scale)
+    } else {
+        _mm512_add_epi32(sum, _mm512_mullo_epi32(part, sub_scale))
+    }
+}
+
+/// The sums over the activations of some blocks, at most 32, that are needed.
+///
+/// # Safety
+/// Every input has the blocks, and there are at most 8.
+#[inline(never)] // once for all numbers of rows
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn prepare_32<L: Layout32<1>>(inputs: &[Input], blocks: Range<usize>, sums: &mut Sums) {
+    for (row, input) in inputs.iter().enumerate() {
+        // SAFETY: the caller promises the blocks of at most 8 inputs, of which each has two sums.
+        unsafe {
+            let input = Input { sums: input.sums.add(2 * blocks.start), ..*input };
+            matmul_32::prepare::<L, 1>(&input, blocks.len(), sums, row);
+        }
+    }
+}
+
+/// The sums over the activations of super-block b that are needed: where sums of sixteen codes start, and pairs for the minima.
+///
+/// # Safety
+/// Every input has the super-block, and there are at most 8.
+#[inline(never)] // once for all numbers of rows
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn prepare_256<L: Layout256>(inputs: &[Input], b: usize, sums: &mut Sums) {
+    const { assert!(L::OFFSET == 0 || group::<L>(true) == 16 || group::<L>(false) == 16) };
+    // SAFETY: the caller promises what the called functions ask for.
+    unsafe {
+        if group::<L>(true) == 16 {
+            matmul_256::prepare::<L, true>(inputs, b, sums);
+        } else {
+            matmul_256::prepare::<L, false>(inputs, b, sums);
+        }
+    }
+}
+
+/// Stores sixteen products with each row of activations.
+///
+/// # Safety
+/// There is room for them, [`OUTPUTS`] elements from one row to the next.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn store<const N: usize>(acc: [__m512; N], out: *mut f32) {
+    for (row, acc) in acc.into_iter().enumerate() {
+        // SAFETY: the caller promises sixteen elements there.
+        unsafe { _mm512_storeu_ps(out.add(OUTPUTS * row), acc) };
+    }
+}
+
+/// The header of a super-block of sixteen rows.
+struct Registers<L> {
+    /// With groups of 16 an i16 and a zero above, else i32.
+    sub_scales: [__m512i; 16],
+    sub_mins: [__m512i; 8],
+    scale: __m512,
+    min: __m512,
+    layout: PhantomData<L>,
+}
+
+impl<L> Registers<L> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    fn new() -> Self {
+        Self {
+            sub_scales: [_mm512_setzero_si512(); 16],
+            sub_mins: [_mm512_setzero_si512(); 8],
+            scale: _mm512_setzero_ps(),
+            min: _mm512_setzero_ps(),
+            layout: PhantomData,
+        }
+    }
+}
+
+impl<L: Layout256> Header for Registers<L> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn sub_scale(&mut self, j: usize, sub_scale: __m512i) {
+        let low = if L::GROUP == 16 { 0xffff } else { -1 };
+        // SAFETY: the caller promises j < 16, the length of the array.
+        unsafe { *self.sub_scales.get_unchecked_mut(j) = _mm512_and_si512(sub_scale, _mm512_set1_epi32(low)) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn sub_mins(&mut self, j: usize, sub_mins: __m512i) {
+        // SAFETY: the caller promises j < 8, the length of the array.
+        unsafe { *self.sub_mins.get_unchecked_mut(j) = sub_mins };
+    }
+
+    #[inline(always)]
+    fn scales(&mut self, scale: __m512, min: __m512) {
+        (self.scale, self.min) = (scale, min);
+    }
+}
