@@ -19,22 +19,52 @@ struct Columns<const WIDE: usize> {
     index: [usize; WIDE],
     of: [*const u8; WIDE],
     /// Tiles that are read after those of the run.
-    after: [*const u8; WIDE],
+    after: Lines<WIDE>,
     /// The next tiles of the run.
-    next: [*const u8; WIDE],
+    next: Lines<WIDE>,
+}
+
+/// The lines of `WIDE` tiles, one tile after the other: a memory likes that better than a line of each in turn.
+struct Lines<const WIDE: usize> {
+    of: [*const u8; WIDE],
+    /// Bytes of a tile.
+    bytes: usize,
+    tile: usize,
+    at: usize,
+}
+
+impl<const WIDE: usize> Lines<WIDE> {
+    /// Of tiles of so many bytes.
+    #[inline(always)]
+    fn new(bytes: usize) -> Self {
+        Self { of: [core::ptr::null(); WIDE], bytes, tile: 0, at: 0 }
+    }
+
+    /// The next line; after the last one those of the last tile again.
+    #[inline(always)]
+    fn next(&mut self) -> *const u8 {
+        let line = self.of[self.tile].wrapping_add(self.at);
+        self.at += LINE;
+        if self.at >= self.bytes {
+            self.at = 0;
+            self.tile = (self.tile + 1).min(WIDE - 1);
+        }
+        line
+    }
 }
 
 impl<const WIDE: usize> Columns<WIDE> {
-    /// From tile `tile` of a run on. Past the last tile it is that tile again, with the same scores.
+    /// From tile `tile` of a run on, `pitch` bytes for each of `head_dim` columns. Past the last tile it is that tile again, with the
+    /// same scores.
     #[inline(always)]
-    fn at(k: &Run<'_>, tile: usize) -> Self {
-        let null = [core::ptr::null(); WIDE];
-        let mut columns = Self { index: [0; WIDE], of: null, after: null, next: null };
+    fn at(k: &Run<'_>, tile: usize, head_dim: usize, pitch: usize) -> Self {
+        let (after, next) = (Lines::new(head_dim * k.after_step()), Lines::new(head_dim * pitch));
+        let mut columns = Self { index: [0; WIDE], of: [core::ptr::null(); WIDE], after, next };
         for t in 0..WIDE {
             columns.index[t] = (tile + t).min(k.count() - 1);
             columns.of[t] = k.tile(columns.index[t]);
-            columns.after[t] = k.after(columns.index[t]);
-            columns.next[t] = k.tile(tile + WIDE + t);
+            columns.after.of[t] = k.after(columns.index[t]);
+            columns.next.of[t] = k.tile(tile + WIDE + t);
         }
         columns
     }
@@ -112,7 +142,7 @@ impl<V: Lanes> Pack<'_, V> {
         let (queries, scale) = (queries.as_ptr(), V::splat(proof, scale));
         let mut tile = 0;
         while tile < k.count() {
-            let Columns { index, of, after, next } = Columns::<WIDE>::at(k, tile);
+            let Columns { index, of, mut after, mut next } = Columns::<WIDE>::at(k, tile, head_dim, T::PITCH);
             let mut sums = [[V::splat(proof, 0.0); N]; WIDE];
             let mut start = 0;
             while start < head_dim {
@@ -136,11 +166,10 @@ impl<V: Lanes> Pack<'_, V> {
                             unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
                         }
                         if T::PREFETCHED && (dim * T::PITCH).is_multiple_of(LINE) {
-                            V::prefetch(next[t].wrapping_add(dim * T::PITCH));
+                            V::prefetch(next.next());
                         }
-                        let ahead = dim * k.after_step();
-                        if T::PREFETCHED && ahead.is_multiple_of(LINE) {
-                            V::prefetch(after[t].wrapping_add(ahead));
+                        if T::PREFETCHED && (dim * k.after_step()).is_multiple_of(LINE) {
+                            V::prefetch(after.next());
                         }
                     }
                     for n in 0..N {

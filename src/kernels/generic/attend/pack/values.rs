@@ -77,6 +77,9 @@ impl<V: Lanes> Pack<'_, V> {
         let out = out.as_mut_ptr();
         // Bytes that are asked for with 16 elements of a row.
         let ahead = v.after_step().checked_div(padded / LANES).filter(|_| T::PREFETCHED).unwrap_or(0);
+        let (ahead_of_tile, after_bytes) = (WIDE * ahead * TILE_TOKENS, (v.after_step() * TILE_TOKENS).max(1));
+        // Bytes that were asked for.
+        let mut asked = 0;
         let mut first = 0;
         while first < padded {
             let mut starts = [0; WIDE];
@@ -87,7 +90,8 @@ impl<V: Lanes> Pack<'_, V> {
             // SAFETY: `out` is the slice above, [N][padded], and starts + 16 <= padded.
             let mut sums = unsafe { begin_sums::<V, N, WIDE>(proof, v.offset() > 0, out, padded, &starts) };
             for tile in 0..v.count() {
-                let after = v.after(tile).wrapping_add(first / LANES * ahead);
+                let after = v.after(asked / after_bytes).wrapping_add(asked % after_bytes);
+                asked += ahead_of_tile;
                 let rows_of = v.tile(tile);
                 let weights = weights.wrapping_add(tile * TILE_TOKENS);
                 // SAFETY: tiles are as large as V tiles of `T`, as compared above, which have the scales of all blocks
@@ -95,7 +99,7 @@ impl<V: Lanes> Pack<'_, V> {
                 let scales_of = unsafe { scales_of_row::<V, T, WIDE>(proof, rows_of, codes, &starts) };
                 for position in 0..(v.positions() - tile * TILE_TOKENS).min(TILE_TOKENS) {
                     for line in (0..WIDE * ahead).step_by(LINE) {
-                        V::prefetch_later(after.wrapping_add(position * v.after_step() + line));
+                        V::prefetch_later(after.wrapping_add(position * WIDE * ahead + line));
                     }
                     let mut rows = [V::splat(proof, 0.0); WIDE];
                     for w in 0..WIDE {
