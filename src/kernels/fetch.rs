@@ -2,7 +2,9 @@
 
 /// The order in which the weights that are needed next are fetched into the caches. It changes the speed and no bits.
 ///
-/// Kernels read several rows of weights at once, the same block of each, and fetch what comes after these rows.
+/// Kernels read several rows of weights at once, the same block of each, and fetch what comes after these rows. Some kernels of
+/// `avx512` always fetch it as it lies in memory. There the order says into which cache: `Memory` into the first, `Rows` into the
+/// second.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
