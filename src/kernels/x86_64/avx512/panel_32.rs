@@ -98,13 +98,11 @@ unsafe impl Layout32<1> for Q4_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
-            let bytes = rows.transposed(2);
-            codes(0, bytes.map(|bytes| bits(bytes, 0, 15)));
-            codes(4, bytes.map(|bytes| bits(bytes, 4, 15)));
+            nibbles(rows, 2, |code| code, codes);
             let [header, ..] = rows.header(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
@@ -119,13 +117,11 @@ unsafe impl Layout32<1> for Q4_1 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
         // SAFETY: the caller promises 20 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(4);
-            let bytes = rows.transposed(4);
-            codes(0, bytes.map(|bytes| bits(bytes, 0, 15)));
-            codes(4, bytes.map(|bytes| bits(bytes, 4, 15)));
+            nibbles(rows, 4, |code| code, codes);
             let [header, ..] = rows.header(0);
             [low_f16(header), high_f16(header)]
         }
@@ -184,13 +180,11 @@ unsafe impl Layout32<1> for Iq4Nl {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
-            let indices = rows.transposed(2);
-            codes(0, indices.map(|indices| values(bits(indices, 0, 15))));
-            codes(4, indices.map(|indices| values(bits(indices, 4, 15))));
+            nibbles(rows, 2, |indices| values(indices), codes);
             let [header, ..] = rows.header(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
@@ -205,13 +199,11 @@ unsafe impl Layout32<1> for Mxfp4 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
         // SAFETY: the caller promises 17 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(1);
-            let indices = rows.transposed(1);
-            codes(0, indices.map(|indices| fp4_values(bits(indices, 0, 15))));
-            codes(4, indices.map(|indices| fp4_values(bits(indices, 4, 15))));
+            nibbles(rows, 1, |indices| fp4_values(indices), codes);
             let [header, ..] = rows.header(0);
             [powers_of_two(header), _mm512_setzero_ps()]
         }
@@ -260,6 +252,24 @@ unsafe impl Layout32<2> for Q2_0 {
             [low_f16(header), _mm512_setzero_ps()]
         }
     }
+}
+
+/// Calls `codes` with the codes of 32 nibbles from byte `at` on: of the low ones first.
+///
+/// # Safety
+/// 16 bytes from there on are readable in all rows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn nibbles(
+    rows: &impl Sixteen,
+    at: usize,
+    code: impl Fn(__m512i) -> __m512i,
+    mut codes: impl FnMut(usize, [__m512i; 4]),
+) {
+    // SAFETY: the caller promises these bytes.
+    let bytes = unsafe { rows.transposed(at) };
+    codes(0, bytes.map(|bytes| code(bits(bytes, 0, 15))));
+    codes(4, bytes.map(|bytes| code(bits(bytes, 4, 15))));
 }
 
 /// Byte `j` of each lane, in all four bytes of the lane.
