@@ -4,7 +4,7 @@
 ///
 /// Kernels read several rows of weights at once, the same block of each, and fetch what comes after these rows. Some kernels of
 /// `avx512` always fetch it as it lies in memory. There the order says into which cache: `Memory` into the first, `Rows` into the
-/// second.
+/// second. One row of activations takes such a kernel with Q4_K and Q5_K in the order `Memory` only.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]

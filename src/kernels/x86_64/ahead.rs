@@ -4,8 +4,8 @@ use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
 use core::ops::Range;
 
-use crate::kernels::OUTPUTS;
 use crate::kernels::fetch::FetchOrder;
+use crate::kernels::generic::{Inputs, OUTPUTS};
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -51,6 +51,45 @@ impl Ahead {
                 _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
             };
             at += LINE;
+        }
+    }
+}
+
+/// The rows of weights that are wanted after those which a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Coming {
+    /// Where the first of them begins.
+    pub(super) first: *const u8,
+    /// Whether they lie right after the others.
+    follow: bool,
+}
+
+impl Coming {
+    /// What comes after the first `done` of `rows` rows from `weights` on: the others, and after the last one the rows that the
+    /// inputs name.
+    #[inline(always)]
+    pub(super) fn after(done: usize, [rows, row_bytes]: [usize; 2], weights: *const u8, inputs: &Inputs<'_>) -> Self {
+        let row = if done < rows { done } else { inputs.next() };
+        Self { first: weights.wrapping_add(row.wrapping_mul(row_bytes)), follow: row == done }
+    }
+
+    /// Returns where the fetches in the order of memory go on: `lead` bytes behind the beginning. What lies before was fetched
+    /// with the rows before, if these rows follow them, and is fetched now if not.
+    ///
+    /// Kernels read several rows at once, each from its first block on. Without a lead the first blocks of the last rows are
+    /// fetched right before they are read.
+    #[inline(always)]
+    pub(super) fn with_lead(self, lead: usize, order: FetchOrder) -> *const u8 {
+        if lead > 0 && !self.follow {
+            self.fetch_first(lead, order);
+        }
+        self.first.wrapping_add(lead)
+    }
+
+    #[inline(never)] // rarely called
+    fn fetch_first(self, bytes: usize, order: FetchOrder) {
+        for at in (0..bytes).step_by(LINE) {
+            fetch_lines(self.first.wrapping_add(at), LINE, order);
         }
     }
 }
@@ -110,17 +149,21 @@ pub(super) struct NextRows {
 }
 
 impl NextRows {
-    /// `rows` rows of `row_bytes` from `first` on. The kernel takes `together` blocks of `block_bytes` of a row at once.
+    /// `rows` rows of `row_bytes`. The kernel takes `together` blocks of `block_bytes` of a row at once. `lead` is that of
+    /// [`Coming::with_lead`].
     #[inline(always)]
     pub(super) fn new(
-        first: *const u8,
+        coming: Coming,
+        lead: usize,
         order: FetchOrder,
         [rows, row_bytes]: [usize; 2],
         [together, block_bytes]: [usize; 2],
     ) -> Self {
         match order {
-            FetchOrder::Rows => Self { first, apart: row_bytes, step: block_bytes },
-            FetchOrder::Memory => Self { first, apart: together * block_bytes, step: rows * block_bytes },
+            FetchOrder::Rows => Self { first: coming.first, apart: row_bytes, step: block_bytes },
+            FetchOrder::Memory => {
+                Self { first: coming.with_lead(lead, order), apart: together * block_bytes, step: rows * block_bytes }
+            }
         }
     }
 

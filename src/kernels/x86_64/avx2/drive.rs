@@ -10,12 +10,15 @@ use super::panel::{CHUNK, GROUP, pack_32, pack_256};
 use super::row::Row;
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
-use crate::kernels::x86_64::ahead::{Ahead, NextRows};
+use crate::kernels::x86_64::ahead::{Ahead, Coming, NextRows};
 use crate::quant::ActivationRow;
 use crate::tensor::TensorView;
 
 /// f32 elements of scratch: two groups, aligned to a register.
 pub(super) const SCRATCH: usize = (2 * GROUP + 32) / 4;
+
+/// Bytes: see [`Coming::with_lead`].
+const LEAD: usize = 4096;
 
 /// A call of `products` with its sizes checked. Lives as long as what it points to.
 pub(in crate::kernels::x86_64) struct Job<'a> {
@@ -68,18 +71,17 @@ impl<'a> Job<'a> {
         [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]
     }
 
-    /// Where the row begins that is wanted after `count` rows from `first` on.
+    /// What is wanted after `count` rows from `first` on.
     #[inline(always)]
-    fn next(&self, first: usize, count: usize) -> *const u8 {
-        let row = if first + count < self.rows { first + count } else { self.inputs.next() };
-        self.weights.wrapping_add(row.wrapping_mul(self.row_bytes))
+    fn coming(&self, first: usize, count: usize) -> Coming {
+        Coming::after(first + count, [self.rows, self.row_bytes], self.weights, self.inputs)
     }
 
     /// The rows that are wanted after eight rows from `first` on.
     #[inline(always)]
     fn next_rows<K: Kernels>(&self, first: usize) -> NextRows {
-        let (next, order) = (self.next(first, 8), self.inputs.order());
-        NextRows::new(next, order, [8, self.row_bytes], [K::TOGETHER, bytes::<K>(1)])
+        let (coming, order) = (self.coming(first, 8), self.inputs.order());
+        NextRows::new(coming, LEAD, order, [8, self.row_bytes], [K::TOGETHER, bytes::<K>(1)])
     }
 
     /// A row of activations; `None` past the last one.
@@ -278,7 +280,7 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
                 let rows = rows.map(|row| row.wrapping_add(bytes::<K>(col / K::LEN)));
                 // As much of the next rows.
-                let from = job.next(first, 16).wrapping_add(16 * bytes::<K>(col / K::LEN));
+                let from = job.coming(first, 16).first.wrapping_add(16 * bytes::<K>(col / K::LEN));
                 let ahead = Ahead::part(from, 16 * bytes::<K>(blocks), g, 2, Ahead::UNITS * blocks);
                 // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
                 // eight rows.

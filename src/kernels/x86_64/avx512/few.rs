@@ -16,7 +16,7 @@ use super::panel_256::{Header, Layout256};
 use super::{layouts_256, matmul_32, matmul_256, panel_32};
 use crate::kernels::fetch::FetchOrder;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
-use crate::kernels::x86_64::ahead::fetch_lines;
+use crate::kernels::x86_64::ahead::{Coming, fetch_lines};
 use crate::quant::by_dtype;
 use crate::tensor::{Dtype, TensorView};
 
@@ -25,12 +25,16 @@ const ROWS: usize = 16;
 /// Rows of activations that they are multiplied with at most.
 const MOST: usize = 8;
 
+/// Bytes: see [`Coming::with_lead`]. 2048 to 8192 are as good, nothing is up to a quarter slower.
+const LEAD: usize = 4096;
+
 /// Whether [`products`] has a kernel for these weights and so many rows of activations. With more rows, panels are faster; with one
-/// row, the kernels of other formats in `matvec` are.
+/// row, the kernels of other formats in `matvec` are, and those of Q4_K and Q5_K where they fetch in the order of rows.
 pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     use Dtype::*;
     let least = match weights.dtype() {
         Q4_0 | Q4_1 | Q5_0 | Q5_1 | IQ4_NL => 1,
+        Q4_K | Q5_K if inputs.order() == FetchOrder::Memory => 1,
         Q8_0 | Q4_K | Q5_K | Q6_K => 2,
         _ => return false,
     };
@@ -46,24 +50,29 @@ pub(super) fn products(
     scratch: &mut [f32],
 ) -> Result<(), Refused> {
     let done = by_dtype!(weights.dtype(), {
-        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>>(weights, inputs, out, scratch),
-        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>>(weights, inputs, out, scratch),
-        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>>(weights, inputs, out, scratch),
-        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>>(weights, inputs, out, scratch),
-        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>>(weights, inputs, out, scratch),
-        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>>(weights, inputs, out, scratch),
-        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>>(weights, inputs, out, scratch),
-        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
-        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
+        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>, 2>(weights, inputs, out, scratch),
+        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>, 1>(weights, inputs, out, scratch),
+        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>, 1>(weights, inputs, out, scratch),
+        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, 1>(weights, inputs, out, scratch),
+        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, 1>(weights, inputs, out, scratch),
+        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, 1>(weights, inputs, out, scratch),
+        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, 1>(weights, inputs, out, scratch),
+        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, 1>(weights, inputs, out, scratch),
+        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, 2>(weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows of weights, sixteen at a time.
+/// All rows of weights, sixteen at a time, with `LEAST` rows of activations or more.
 #[inline(never)] // a function of its own for each format
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiles<F: Few>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], scratch: &mut [f32]) -> Option<()> {
+fn tiles<F: Few, const LEAST: usize>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
     // Everything that the pointers below rely on.
     let (rows, cols, count) = (weights.rows(), weights.cols(), inputs.rows());
     let blocks = cols / F::COLS;
@@ -90,11 +99,11 @@ fn tiles<F: Few>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], 
             crate::kernels::x86_64::counted::unpacked(ROWS * blocks);
             crate::kernels::x86_64::counted::multiplied(count * ROWS * blocks);
         }
-        let next = if first + ROWS < rows { first + ROWS } else { inputs.next() };
+        let coming = Coming::after(first + ROWS, [rows, row_bytes], all, inputs);
         let rows = Neighbours {
             block: all.wrapping_add(first * row_bytes),
             row_bytes,
-            next: Cell::new(all.wrapping_add(next.wrapping_mul(row_bytes))),
+            next: Cell::new(coming.with_lead(LEAD, inputs.order())),
             order: inputs.order(),
         };
         // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above; `Batch::new` has
@@ -102,8 +111,7 @@ fn tiles<F: Few>(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32], 
         unsafe {
             let out = out.as_mut_ptr().add(first);
             match count {
-                // Super-blocks have no use for it.
-                1 if F::SCALED == 32 => F::multiply::<1>(rows, blocks, each.first_chunk()?, sums, out),
+                1 if LEAST == 1 => F::multiply::<1>(rows, blocks, each.first_chunk()?, sums, out),
                 2 => F::multiply::<2>(rows, blocks, each.first_chunk()?, sums, out),
                 3 => F::multiply::<3>(rows, blocks, each.first_chunk()?, sums, out),
                 4 => F::multiply::<4>(rows, blocks, each.first_chunk()?, sums, out),
@@ -192,7 +200,15 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
                         }
                     }
                     let at = 32 * (first + b);
-                    let [scale, min] = L::unpack(&rows, |k, codes| add_dots(&mut isums, inputs, at + 4 * k, codes));
+                    // One row alone waits for itself: each addition takes four cycles, so its sum is two sums.
+                    let mut others = [_mm512_setzero_si512(); N];
+                    let [scale, min] = L::unpack(&rows, |k, codes| {
+                        let sums = if N == 1 && k >= 4 { &mut others } else { &mut isums };
+                        add_dots(sums, inputs, at + 4 * k, codes);
+                    });
+                    if N == 1 {
+                        isums.iter_mut().zip(others).for_each(|(isum, other)| *isum = _mm512_add_epi32(*isum, other));
+                    }
                     for ((acc, isum), (input, totals)) in acc.iter_mut().zip(isums).zip(inputs.iter().zip(&sums.pairs))
                     {
                         let dx = _mm512_set1_ps(*input.scales.add(first + b));

@@ -29,7 +29,7 @@ unsafe impl Layout256 for Q2K {
         // SAFETY: the caller promises 84 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(4);
-            let [.., scales] = rows.header(68);
+            let scales = rows.word(80);
             header.scales(low_f16(scales), high_f16(scales));
             for (j, subs) in rows.transposed(0).into_iter().enumerate() {
                 set_sub_scales(header, j, bits(subs, 0, 15));
@@ -158,7 +158,7 @@ unsafe impl Layout256 for Q6K {
         // SAFETY: the caller promises 210 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(2);
-            let [.., last] = rows.header(194);
+            let last = rows.word(206);
             header.scales(high_f16(last), _mm512_setzero_ps());
             for (j, sub_scales) in rows.transposed(192).into_iter().enumerate() {
                 set_sub_scales(header, j, sub_scales);
@@ -227,7 +227,7 @@ unsafe impl Layout256 for Tq2_0 {
         // SAFETY: the caller promises 66 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(2);
-            let [.., last] = rows.header(50);
+            let last = rows.word(62);
             header.scales(high_f16(last), _mm512_setzero_ps());
             for j in 0..2 {
                 set_sub_scales(header, j, _mm512_set1_epi8(1));

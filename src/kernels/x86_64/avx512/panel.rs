@@ -55,6 +55,22 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
             _mm512_unpackhi_epi64(ab1, cd1),
         ]
     }
+
+    /// Bytes `at..at + 4` of the blocks: a register of four bytes of each row. Nothing is fetched.
+    ///
+    /// # Safety
+    /// As for [`Sixteen::transposed`].
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn word(&self, at: usize) -> __m512i {
+        // SAFETY: the caller promises these bytes of every row.
+        let word = |place: *const u8| unsafe { place.cast::<i32>().read_unaligned() };
+        let four = |[a, b, c, d]: [*const u8; 4]| _mm_setr_epi32(word(a), word(b), word(c), word(d));
+        let [p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15] = self.places(at);
+        let words = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(four([p0, p1, p2, p3])), four([p4, p5, p6, p7]));
+        let words = _mm512_inserti32x4::<2>(words, four([p8, p9, p10, p11]));
+        _mm512_inserti32x4::<3>(words, four([p12, p13, p14, p15]))
+    }
 }
 
 /// The same block of sixteen rows of weights, wherever they lie.

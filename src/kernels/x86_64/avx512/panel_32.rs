@@ -84,7 +84,7 @@ unsafe impl Layout32<1> for Q8_0 {
             for half in 0..2 {
                 codes(4 * half, rows.transposed(2 + 16 * half).map(|codes| _mm512_xor_si512(codes, sign)));
             }
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
     }
@@ -103,7 +103,7 @@ unsafe impl Layout32<1> for Q4_0 {
         unsafe {
             rows.fetch(2);
             nibbles(rows, 2, |code| code, codes);
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
     }
@@ -122,7 +122,7 @@ unsafe impl Layout32<1> for Q4_1 {
         unsafe {
             rows.fetch(4);
             nibbles(rows, 4, |code| code, codes);
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), high_f16(header)]
         }
     }
@@ -185,7 +185,7 @@ unsafe impl Layout32<1> for Iq4Nl {
         unsafe {
             rows.fetch(2);
             nibbles(rows, 2, |indices| values(indices), codes);
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
     }
@@ -204,7 +204,7 @@ unsafe impl Layout32<1> for Mxfp4 {
         unsafe {
             rows.fetch(1);
             nibbles(rows, 1, |indices| fp4_values(indices), codes);
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [powers_of_two(header), _mm512_setzero_ps()]
         }
     }
@@ -227,7 +227,7 @@ unsafe impl Layout32<4> for Q1_0 {
                 codes(8 * part, [0, 1, 2, 3].map(code));
                 codes(8 * part + 4, [4, 5, 6, 7].map(code));
             }
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
     }
@@ -248,7 +248,7 @@ unsafe impl Layout32<2> for Q2_0 {
             for (i, bytes) in rows.transposed(2).into_iter().enumerate() {
                 codes(4 * i, [0, 1, 2, 3].map(|j| four_codes(bytes, j)));
             }
-            let [header, ..] = rows.header(0);
+            let header = rows.word(0);
             [low_f16(header), _mm512_setzero_ps()]
         }
     }

@@ -67,9 +67,10 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
 ) -> Option<()> {
     // Four blocks of a row are little more than a line: by rows, each line would be fetched about twice.
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
+    // See `Coming::with_lead`. Super-blocks are so long that a lead gains nothing.
+    let lead = const { if LEN < 256 { 2048 } else { 0 } };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
-        let next = if first + ROWS < weights.rows() { first + ROWS } else { inputs.next() };
-        let tile = Tile::new::<TOGETHER>(weights, first, next, order)?;
+        let tile = Tile::new::<TOGETHER>(weights, first, inputs, (lead, order))?;
         let blocks = tile.blocks();
         // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
         let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };

@@ -4,7 +4,8 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use crate::kernels::fetch::FetchOrder;
-use crate::kernels::x86_64::ahead::NextRows;
+use crate::kernels::generic::Inputs;
+use crate::kernels::x86_64::ahead::{Coming, NextRows};
 use crate::tensor::TensorView;
 
 /// Rows of weights that are done at once.
@@ -29,15 +30,15 @@ pub(super) struct Tile<'a, const BYTES: usize> {
 
 impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
-    /// are too long for offsets of 31 bits. Row `next` of the weights, or beyond them, is the first that is wanted after
-    /// these. The kernel takes `TOGETHER` blocks of a row at once.
+    /// are too long for offsets of 31 bits. The inputs say what is wanted after the weights. The kernel takes `TOGETHER` blocks of a
+    /// row at once.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn new<const TOGETHER: usize>(
         weights: TensorView<'a>,
         first: usize,
-        next: usize,
-        order: FetchOrder,
+        inputs: &Inputs<'_>,
+        (lead, order): (usize, FetchOrder),
     ) -> Option<Self> {
         let row_bytes = weights.dtype().row_bytes(weights.cols())?;
         let blocks = row_bytes / const { BYTES };
@@ -46,8 +47,8 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         if blocks * BYTES != row_bytes || row_bytes > i32::MAX as usize / ROWS || rows.len() != (last + 1) * row_bytes {
             return None;
         }
-        let next = weights.bytes().as_ptr().wrapping_add(next.wrapping_mul(row_bytes));
-        let next = NextRows::new(next, order, [ROWS, row_bytes], [TOGETHER, BYTES]);
+        let coming = Coming::after(first + ROWS, [weights.rows(), row_bytes], weights.bytes().as_ptr(), inputs);
+        let next = NextRows::new(coming, lead, order, [ROWS, row_bytes], [TOGETHER, BYTES]);
         let mut offsets = [0; ROWS];
         let mut indices = [0_i32; ROWS];
         for (r, (offset, index)) in offsets.iter_mut().zip(&mut indices).enumerate() {
