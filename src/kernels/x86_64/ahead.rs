@@ -186,3 +186,24 @@ impl NextRows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quant::Form;
+
+    #[test]
+    fn only_rows_right_behind_the_others_follow() {
+        let words = [0; 4];
+        let inputs = Inputs::new(Form::F32, 1, 4, &words, 4).unwrap();
+        let weights = core::ptr::without_provenance::<u8>(4096);
+        let coming = |done, next| {
+            let coming = Coming::after(done, [32, 10], weights, &inputs.then_rows_at(next));
+            (coming.first.addr() - 4096, coming.follow)
+        };
+        assert_eq!(coming(16, 96), (160, true));
+        assert_eq!(coming(32, 32), (320, true));
+        assert_eq!(coming(32, 96), (960, false));
+        assert_eq!(coming(48, 32), (320, false));
+    }
+}

@@ -67,7 +67,7 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
 ) -> Option<()> {
     // Four blocks of a row are little more than a line: by rows, each line would be fetched about twice.
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
-    // See `Coming::with_lead`. Super-blocks are so long that a lead gains nothing.
+    // See `Coming::with_lead`. Of super-blocks, those of the last row are read long after those of the first.
     let lead = const { if LEN < 256 { 2048 } else { 0 } };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
         let tile = Tile::new::<TOGETHER>(weights, first, inputs, (lead, order))?;
