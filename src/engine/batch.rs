@@ -6,7 +6,7 @@ use super::step::{Phase, Queue};
 use super::{Engine, EngineError, Parts};
 use crate::cache::Then;
 use crate::metrics::Pass;
-use crate::num::is_finite;
+use crate::num::all_finite;
 use crate::ops::{Batch, Row, Run};
 use crate::par::Watch;
 use crate::program::Cursor;
@@ -155,7 +155,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         let layer = self.model.config().layers;
         for place in self.batch_logits..self.batch_finished {
             let hidden = self.parts.forward.hidden(place).ok_or(EngineError::Internal(site!()))?;
-            if !hidden.iter().all(|&x| is_finite(x)) {
+            if !all_finite(hidden) {
                 return Err(EngineError::NonFinite { layer });
             }
         }

@@ -216,6 +216,12 @@ pub fn is_finite(x: f32) -> bool {
     x.to_bits() & 0x7fff_ffff < 0x7f80_0000
 }
 
+/// Returns whether all elements are neither infinite nor NaN. It looks at all of them, several at a time.
+pub fn all_finite(x: &[f32]) -> bool {
+    // The top bit is set where the exponent is the largest.
+    x.iter().fold(0, |any, x| any | ((x.to_bits() & 0x7fff_ffff) + 0x0080_0000)) >> 31 == 0
+}
+
 /// Returns the sum of 16 lanes by the fixed tree: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
 #[inline]
 pub fn tree16(lanes: [f32; 16]) -> f32 {
@@ -276,6 +282,20 @@ mod tests {
         assert_eq!(exp(1e9), f32::INFINITY);
         assert!(exp(f32::NAN).is_nan());
         assert_eq!(silu(-1e4), -0.0);
+    }
+
+    #[test]
+    fn one_of_many_that_is_not_finite_is_found() {
+        let finite = [0.0, -0.0, f32::MAX, f32::MIN, f32::MIN_POSITIVE, f32::from_bits(1)];
+        let many: [f32; 101] = core::array::from_fn(|i| finite[i % finite.len()]);
+        assert!(all_finite(&many) && all_finite(&[]));
+        for other in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001)] {
+            for place in 0..many.len() {
+                let mut many = many;
+                many[place] = other;
+                assert!(!all_finite(&many), "{other} at {place}");
+            }
+        }
     }
 
     #[test]

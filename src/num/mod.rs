@@ -54,7 +54,7 @@ pub use hash::Xxh64;
 pub(crate) use math::WEIGHT_MIN;
 pub(crate) use math::{SETTLED_MIN, SHORT_SPLIT, settled_of, softmax, weight};
 pub use math::{
-    exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle, short, sigmoid,
-    silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,
+    all_finite, exp, gelu_erf, gelu_tanh, is_finite, limited, limited_silu, round_half_even, round_to_i8, settle,
+    short, sigmoid, silu, softplus, sqrt, squared_relu, sum_lanes, tanh, tree16,
 };
 pub use xielu::{Xielu, xielu};

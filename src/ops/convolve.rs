@@ -8,7 +8,7 @@ use crate::device::{ConvolutionView, OpView};
 use crate::error::Fault;
 use crate::kernels::Convolution;
 use crate::mem::row_of;
-use crate::num::{is_finite, settled_of};
+use crate::num::{all_finite, settled_of};
 use crate::weights::Role;
 
 /// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not foresee
@@ -152,5 +152,5 @@ fn kernel<'s>(
 
 /// Whether what enters a state, and what comes out of it, is finite.
 pub(super) fn check_finite(x: &[f32]) -> Result<(), Fault> {
-    if x.iter().all(|&x| is_finite(x)) { Ok(()) } else { Err(Fault::NonFinite) }
+    if all_finite(x) { Ok(()) } else { Err(Fault::NonFinite) }
 }

@@ -4,7 +4,7 @@ use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Wor
 use crate::device::{HeadView, OpView};
 use crate::error::Fault;
 use crate::kernels::Combine;
-use crate::num::{is_finite, settle};
+use crate::num::{all_finite, settle};
 use crate::weights::Role;
 
 /// The output matrix, or the embedding where it serves as such; scaled and capped as the model does so.
@@ -40,7 +40,7 @@ impl Operation for Head {
                 if head.soft_cap > 0.0 {
                     level.soft_cap(head.soft_cap, logits);
                 }
-                if logits.iter().all(|&logit| is_finite(logit)) { Ok(()) } else { Err(Fault::NonFinite) }
+                if all_finite(logits) { Ok(()) } else { Err(Fault::NonFinite) }
             })
         })
     }

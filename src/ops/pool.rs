@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::mem::Matrix;
 use crate::nn::{InputForms, InputRows};
-use crate::num::{gelu_erf, is_finite, settle, softmax, tanh};
+use crate::num::{all_finite, gelu_erf, is_finite, settle, softmax, tanh};
 use crate::weights::{ClassifierForm, Pooler, Pooling, Role};
 
 /// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
@@ -117,7 +117,7 @@ impl Buffers<'_> {
         if pooling == Pooling::Rank && probabilities {
             softmax(out);
         }
-        if out.iter().all(|&x| is_finite(x)) { Ok(()) } else { Err(Fault::NonFinite) }
+        if all_finite(out) { Ok(()) } else { Err(Fault::NonFinite) }
     }
 }
 
