@@ -16,7 +16,7 @@ use super::panel_256::{Header, Layout256};
 use super::{layouts_256, matmul_32, matmul_256, panel_32};
 use crate::kernels::fetch::FetchOrder;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
-use crate::kernels::x86_64::ahead::{Coming, fetch_lines};
+use crate::kernels::x86_64::ahead::{Coming, fetch_lines, fetch_rows};
 use crate::quant::by_dtype;
 use crate::tensor::{Dtype, TensorView};
 
@@ -24,9 +24,6 @@ use crate::tensor::{Dtype, TensorView};
 const ROWS: usize = 16;
 /// Rows of activations that they are multiplied with at most.
 const MOST: usize = 8;
-
-/// Bytes: see [`Coming::with_lead`]. 2048 to 8192 are about as good; without a lead two rows of Q4_K take a fifth longer.
-const LEAD: usize = 4096;
 
 /// Whether [`products`] has a kernel for these weights and so many rows of activations. With more rows, panels are faster; with one
 /// row, the kernels of other formats in `matvec` are, and those of Q4_K and Q5_K where they fetch in the order of rows.
@@ -90,8 +87,11 @@ fn tiles<F: Few, const LEAST: usize>(
     let out = out.get_mut(..count.checked_mul(OUTPUTS)?)?;
     let (sums, _) = Sums::take(scratch)?;
     let batch = Batch::new(inputs, blocks, F::COLS)?;
-    // SAFETY: the row is below their number; where there is no block, nothing is read.
-    let each: [Input; MOST] = core::array::from_fn(|row| unsafe { batch.row(row.min(count - 1), 0, F::SCALED) });
+    // SAFETY: `Batch::new` has compared the parts of the rows with so many blocks of `SCALED` columns.
+    let each = unsafe { rows_of(&batch, count, F::SCALED) };
+    if count > 1 {
+        fetch_rows(inputs.destination(), 0..count);
+    }
     let all = weights.bytes().as_ptr();
     for first in (0..rows).step_by(ROWS) {
         #[cfg(test)]
@@ -103,8 +103,9 @@ fn tiles<F: Few, const LEAST: usize>(
         let rows = Neighbours {
             block: all.wrapping_add(first * row_bytes),
             row_bytes,
-            next: Cell::new(coming.with_lead(LEAD, inputs.order())),
+            next: Cell::new(coming.with_lead(F::LEAD, inputs.order())),
             order: inputs.order(),
+            far: false,
         };
         // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above; `Batch::new` has
         // compared the parts of the inputs with them; `out` has 32 elements for each input, and `first` is at most 16.
@@ -126,6 +127,16 @@ fn tiles<F: Few, const LEAST: usize>(
     Some(())
 }
 
+/// The rows of activations, of blocks of `cols` columns. Past the last one, the last one again.
+///
+/// # Safety
+/// There are so many rows, at least one.
+#[inline(never)] // once for all formats
+unsafe fn rows_of(batch: &Batch, count: usize, cols: usize) -> [Input; MOST] {
+    // SAFETY: the row is below their number, which the caller promises; where there is no block, nothing is read.
+    core::array::from_fn(|row| unsafe { batch.row(row.min(count - 1), 0, cols) })
+}
+
 /// A block of sixteen rows of weights, of which each lies right after the one before.
 struct Neighbours {
     /// The block of the first row.
@@ -135,6 +146,8 @@ struct Neighbours {
     /// What is fetched next.
     next: Cell<*const u8>,
     order: FetchOrder,
+    /// Whether more is fetched to the second-level cache.
+    far: bool,
 }
 
 // SAFETY: row r lies r times `row_bytes` after the first one: 4 (r / 4) + r % 4 is r.
@@ -151,13 +164,19 @@ unsafe impl Sixteen for Neighbours {
 
     #[inline(always)]
     fn fetch(&self, len: usize) {
-        fetch_lines(self.next.get(), ROWS * len, self.order);
+        fetch_lines(self.next.get(), ROWS * len, self.order, self.far);
         self.next.set(self.next.get().wrapping_add(ROWS * len));
     }
 }
 
 /// A format of weights that has such kernels.
 trait Few: Format {
+    /// Bytes: see [`Coming::with_lead`].
+    const LEAD: usize;
+    /// Whether up to four rows of activations wait for the weights, so that it pays to fetch more of them to the second-level
+    /// cache.
+    const FAR: bool;
+
     /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of activations
     /// belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.
     ///
@@ -174,6 +193,9 @@ trait Few: Format {
 }
 
 impl<L: Layout32<1>> Few for Blocks<L, 1> {
+    const LEAD: usize = 4096;
+    const FAR: bool = L::BYTES > 32; // Q8_0
+
     #[inline(never)] // so that what a call does before it is there once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply<const N: usize>(
@@ -183,6 +205,7 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
         sums: &mut Sums,
         out: *mut f32,
     ) {
+        rows.far = Self::FAR && N <= 4;
         /// Blocks for which there are sums at a time.
         const PREPARED: usize = 32;
         let mut acc = [_mm512_setzero_ps(); N];
@@ -229,6 +252,9 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
 }
 
 impl<L: Layout256> Few for SuperBlocks<L> {
+    const LEAD: usize = 2048;
+    const FAR: bool = true;
+
     #[inline(never)] // so that what a call does before it is there once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply<const N: usize>(
@@ -238,11 +264,13 @@ impl<L: Layout256> Few for SuperBlocks<L> {
         sums: &mut Sums,
         out: *mut f32,
     ) {
+        rows.far = Self::FAR && N <= 4;
+        const { assert!(L::OFFSET == 0 || size_of::<L::Codes>() == size_of::<[__m512i; 4]>()) };
         let mut acc = [_mm512_setzero_ps(); N];
         let mut header = Registers::<L>::new();
         for b in 0..blocks {
-            // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are read; k is at most
-            // 60, so there are the sub-scale and the start of sixteen codes.
+            // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are read; codes 4 k
+            // and those after it, as many as are unpacked, are among 256, so there are their sub-scale, and the start of sixteen.
             unsafe {
                 prepare_256::<L>(inputs, b, sums);
                 let mut isums = [_mm512_setzero_si512(); N];
@@ -253,10 +281,22 @@ impl<L: Layout256> Few for SuperBlocks<L> {
                             *part = _mm512_set1_epi32(*starts.get_unchecked(k / 4));
                         }
                     }
-                    add_dots(&mut parts, inputs, 256 * b + 4 * k, codes);
+                    let at = 256 * b + 4 * k;
+                    if let [first, second] = codes.as_ref() {
+                        // In two parts where the first has time to leave before the second.
+                        let (now, later) = const { if N > 2 { (8, 8) } else { (16, 0) } };
+                        rows.fetch(now);
+                        add_chains(&mut parts, inputs, at, *first);
+                        rows.fetch(later);
+                        add_chains(&mut parts, inputs, at + 16, *second);
+                    } else {
+                        for (i, &codes) in codes.as_ref().iter().enumerate() {
+                            add_dots(&mut parts, inputs, at + 16 * i, codes);
+                        }
+                    }
                     let sub_scale = *header.sub_scales.get_unchecked(k / (64 / L::SUBS));
                     for (isum, part) in isums.iter_mut().zip(parts) {
-                        *isum = add_sub_scaled::<L>(*isum, part, sub_scale);
+                        *isum = _mm512_add_epi32(*isum, _mm512_mullo_epi32(part, sub_scale));
                     }
                 });
                 for ((acc, isum), (input, pairs)) in acc.iter_mut().zip(isums).zip(inputs.iter().zip(&sums.pairs)) {
@@ -296,14 +336,34 @@ unsafe fn add_dots<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N],
     }
 }
 
-/// Adds the sum of sixteen codes times their sub-scale. Where such a sum fits 16 bits that is one instruction.
+/// The same in the order that is written: where 32 codes have one sum, the compiler would load the activations first, and keep
+/// them in memory.
+///
+/// # Safety
+/// As for [`add_dots`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn add_sub_scaled<L: Layout256>(sum: __m512i, part: __m512i, sub_scale: __m512i) -> __m512i {
-    if L::GROUP == 16 {
-        add_scaled(sum, part, sub_scale)
-    } else {
-        _mm512_add_epi32(sum, _mm512_mullo_epi32(part, sub_scale))
+unsafe fn add_chains<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N], at: usize, codes: [__m512i; 4]) {
+    let [a, b, c, d] = codes;
+    for (sum, input) in sums.iter_mut().zip(inputs) {
+        // SAFETY: the caller promises the codes from `at` to `at + 15`, which are all that is read; this function has the feature
+        // AVX-512 VNNI.
+        unsafe {
+            asm!(
+                "vpdpbusd {sum}, {a}, dword ptr [{x} + {at}]{{1to16}}",
+                "vpdpbusd {sum}, {b}, dword ptr [{x} + {at} + 4]{{1to16}}",
+                "vpdpbusd {sum}, {c}, dword ptr [{x} + {at} + 8]{{1to16}}",
+                "vpdpbusd {sum}, {d}, dword ptr [{x} + {at} + 12]{{1to16}}",
+                sum = inout(zmm_reg) *sum,
+                a = in(zmm_reg) a,
+                b = in(zmm_reg) b,
+                c = in(zmm_reg) c,
+                d = in(zmm_reg) d,
+                x = in(reg) input.codes,
+                at = in(reg) at,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
     }
 }
 
@@ -356,7 +416,6 @@ unsafe fn store<const N: usize>(acc: [__m512; N], out: *mut f32) {
 
 /// The header of a super-block of sixteen rows.
 struct Registers<L> {
-    /// With groups of 16 an i16 and a zero above, else i32.
     sub_scales: [__m512i; 16],
     sub_mins: [__m512i; 8],
     scale: __m512,
@@ -381,9 +440,8 @@ impl<L: Layout256> Header for Registers<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn sub_scale(&mut self, j: usize, sub_scale: __m512i) {
-        let low = if L::GROUP == 16 { 0xffff } else { -1 };
         // SAFETY: the caller promises j < 16, the length of the array.
-        unsafe { *self.sub_scales.get_unchecked_mut(j) = _mm512_and_si512(sub_scale, _mm512_set1_epi32(low)) };
+        unsafe { *self.sub_scales.get_unchecked_mut(j) = sub_scale };
     }
 
     #[inline]

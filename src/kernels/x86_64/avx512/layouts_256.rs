@@ -16,6 +16,7 @@ pub(in crate::kernels::x86_64) struct Tq2_0;
 // SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
 unsafe impl Layout256 for Q2K {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 84;
     const SUBS: usize = 16;
     const OFFSET: i16 = 0;
@@ -25,7 +26,7 @@ unsafe impl Layout256 for Q2K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 84 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(4);
@@ -38,7 +39,7 @@ unsafe impl Layout256 for Q2K {
             for p in 0..4 {
                 let bytes = rows.transposed(16 + 16 * p);
                 for j in 0..4 {
-                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, bytes.map(|bytes| bits(bytes, 2 * j, 3)));
+                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, [bytes.map(|bytes| bits(bytes, 2 * j, 3))]);
                 }
             }
         }
@@ -48,6 +49,7 @@ unsafe impl Layout256 for Q2K {
 // SAFETY: half and q are below 2 and j below 4, so k is at most 32 + 24 + 4.
 unsafe impl Layout256 for Q3K {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 110;
     const SUBS: usize = 16;
     const OFFSET: i16 = 4;
@@ -57,7 +59,7 @@ unsafe impl Layout256 for Q3K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 110 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             // Bytes 96 to 108 and the scale, of a load that ends with the block.
@@ -77,7 +79,7 @@ unsafe impl Layout256 for Q3K {
                     for j in 0..4 {
                         let third = |high| raised(bits(high, 4 * half + j, 1), 2);
                         let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 2 * j, 3), third(high)));
-                        codes(header, 32 * half + 8 * j + 4 * q, both);
+                        codes(header, 32 * half + 8 * j + 4 * q, [both]);
                     }
                 }
             }
@@ -85,9 +87,10 @@ unsafe impl Layout256 for Q3K {
     }
 }
 
-// SAFETY: p is below 8, so k is at most 48 + 4 + 8.
+// SAFETY: p is below 4 and j below 2, so k is at most 48 + 8.
 unsafe impl Layout256 for Q4K {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 2];
     const BYTES: usize = 144;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -97,23 +100,24 @@ unsafe impl Layout256 for Q4K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
-        // SAFETY: the caller promises 144 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
+        // SAFETY: the caller promises 144 bytes in all rows, which the loads stay within; k is at most 56.
         unsafe {
             set_header(rows, header);
-            for p in 0..8 {
-                let first = 16 * (p / 2) + 4 * (p % 2);
-                let bytes = rows.transposed(16 + 16 * p);
-                codes(header, first, bytes.map(|bytes| bits(bytes, 0, 15)));
-                codes(header, first + 8, bytes.map(|bytes| bits(bytes, 4, 15)));
+            for p in 0..4 {
+                let bytes = rows.two_transposed(16 + 32 * p);
+                for j in 0..2 {
+                    codes(header, 16 * p + 8 * j, bytes.map(|half| half.map(|bytes| bits(bytes, 4 * j, 15))));
+                }
             }
         }
     }
 }
 
-// SAFETY: c is below 4, q and j below 2, so k is at most 48 + 4 + 8.
+// SAFETY: c is below 4 and j below 2, so k is at most 48 + 8.
 unsafe impl Layout256 for Q5K {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 2];
     const BYTES: usize = 176;
     const SUBS: usize = 8;
     const OFFSET: i16 = 0;
@@ -123,19 +127,19 @@ unsafe impl Layout256 for Q5K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
-        // SAFETY: the caller promises 176 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
+        // SAFETY: the caller promises 176 bytes in all rows, which the loads stay within; k is at most 56.
         unsafe {
             set_header(rows, header);
-            for q in 0..2 {
-                let high = rows.transposed(16 + 16 * q);
-                for c in 0..4 {
-                    let low = rows.transposed(48 + 32 * c + 16 * q);
-                    for j in 0..2 {
-                        let fifth = |high| raised(bits(high, 2 * c + j, 1), 4);
-                        let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 4 * j, 15), fifth(high)));
-                        codes(header, 16 * c + 4 * q + 8 * j, both);
-                    }
+            rows.fetch(32);
+            let high = rows.two_transposed(16);
+            for c in 0..4 {
+                let low = rows.two_transposed(48 + 32 * c);
+                for j in 0..2 {
+                    let fifth = |high| raised(bits(high, 2 * c + j, 1), 4);
+                    let join = |low, high| _mm512_or_si512(bits(low, 4 * j, 15), fifth(high));
+                    let ([low_0, low_1], [high_0, high_1]) = (low, high);
+                    codes(header, 16 * c + 8 * j, [both(low_0, high_0, join), both(low_1, high_1, join)]);
                 }
             }
         }
@@ -145,6 +149,7 @@ unsafe impl Layout256 for Q5K {
 // SAFETY: half, q, j and i are below 2, so k is at most 32 + 8 + 4 + 16.
 unsafe impl Layout256 for Q6K {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 210;
     const SUBS: usize = 16;
     const OFFSET: i16 = 32;
@@ -154,7 +159,7 @@ unsafe impl Layout256 for Q6K {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 210 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(2);
@@ -171,7 +176,7 @@ unsafe impl Layout256 for Q6K {
                         for i in 0..2 {
                             let upper = |high| raised(bits(high, 2 * j + 4 * i, 3), 4);
                             let both = both(low, high, |low, high| _mm512_or_si512(bits(low, 4 * i, 15), upper(high)));
-                            codes(header, 32 * half + 8 * j + 4 * q + 16 * i, both);
+                            codes(header, 32 * half + 8 * j + 4 * q + 16 * i, [both]);
                         }
                     }
                 }
@@ -183,6 +188,7 @@ unsafe impl Layout256 for Q6K {
 // SAFETY: j is below 8, so k is at most 56 + 4.
 unsafe impl Layout256 for Iq4Xs {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 136;
     const SUBS: usize = 8;
     const OFFSET: i16 = 128;
@@ -192,7 +198,7 @@ unsafe impl Layout256 for Iq4Xs {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 136 bytes in all rows, which the loads stay within; j is below 8, so k is at most 60.
         unsafe {
             rows.fetch(8);
@@ -204,8 +210,8 @@ unsafe impl Layout256 for Iq4Xs {
                 let six_bits = _mm512_and_si512(_mm512_or_si512(low, raised(upper, 4)), _mm512_set1_epi32(0x3f));
                 header.sub_scale(j, _mm512_sub_epi32(six_bits, _mm512_set1_epi32(32)));
                 let indices = rows.transposed(8 + 16 * j);
-                codes(header, 8 * j, indices.map(|indices| values(bits(indices, 0, 15))));
-                codes(header, 8 * j + 4, indices.map(|indices| values(bits(indices, 4, 15))));
+                codes(header, 8 * j, [indices.map(|indices| values(bits(indices, 0, 15)))]);
+                codes(header, 8 * j + 4, [indices.map(|indices| values(bits(indices, 4, 15)))]);
             }
         }
     }
@@ -214,6 +220,7 @@ unsafe impl Layout256 for Iq4Xs {
 // SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
 unsafe impl Layout256 for Tq2_0 {
     type Products = Self;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 66;
     const SUBS: usize = 8;
     const OFFSET: i16 = 1;
@@ -223,7 +230,7 @@ unsafe impl Layout256 for Tq2_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 66 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
             rows.fetch(2);
@@ -235,7 +242,7 @@ unsafe impl Layout256 for Tq2_0 {
             for p in 0..4 {
                 let bytes = rows.transposed(16 * p);
                 for j in 0..4 {
-                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, bytes.map(|bytes| bits(bytes, 2 * j, 3)));
+                    codes(header, 32 * (p / 2) + 4 * (p % 2) + 8 * j, [bytes.map(|bytes| bits(bytes, 2 * j, 3))]);
                 }
             }
         }

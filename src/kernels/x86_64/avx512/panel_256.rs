@@ -27,11 +27,13 @@ const MAX_SQUARED: u32 = 32767 * 32767;
 /// A format with super-blocks of 256.
 ///
 /// # Safety
-/// `unpack` calls `codes` with k of at most 60.
+/// `unpack` calls `codes` with k of at most 60, or 56 where [`Layout256::Codes`] are eight registers.
 pub(in crate::kernels::x86_64) unsafe trait Layout256 {
     /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
     /// that have the same one.
     type Products: Layout256;
+    /// Registers that are unpacked together: four of sixteen codes, or twice as many of a sub-block of 32.
+    type Codes: AsRef<[[__m512i; 4]]>;
     /// Bytes of a super-block.
     const BYTES: usize;
     /// Sub-scales of a super-block, 8 or 16.
@@ -47,12 +49,13 @@ pub(in crate::kernels::x86_64) unsafe trait Layout256 {
     /// Whether there are minima.
     const MIN: bool;
 
-    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k and codes 4 k to 4 k + 15 of a sub-block, plus
-    /// [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is set before.
+    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k, and codes 4 k and those after it, of a sub-block,
+    /// plus [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is set before. Where there
+    /// are eight registers, `codes` fetches 16 bytes of each row; the rest is fetched here.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, codes: impl FnMut(&H, usize, [__m512i; 4]));
+    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, codes: impl FnMut(&H, usize, Self::Codes));
 }
 
 /// What belongs to the codes of a super-block of sixteen rows. A lane of 32 bits belongs to a row.
@@ -83,9 +86,14 @@ impl Panel256 {
     pub(super) unsafe fn unpack<L: Layout256>(&mut self, rows: &impl Sixteen, g: usize) {
         let Self { codes, sub_scales, sub_mins, scale, min, .. } = self;
         let mut header = Half { sub_scales, sub_mins, scale, min, g, layout: PhantomData::<L> };
-        let to_panel = |_: &Half<'_, L>, k: usize, registers: [__m512i; 4]| {
-            for (k, register) in (k..).zip(registers) {
-                // SAFETY: k is at most 60, and 63 with what is added: the length of the array is 64.
+        let to_panel = |_: &Half<'_, L>, k: usize, registers: L::Codes| {
+            let registers = registers.as_ref().as_flattened();
+            if registers.len() == 8 {
+                rows.fetch(16);
+            }
+            for (k, &register) in (k..).zip(registers) {
+                // SAFETY: k is at most 60 with four registers and 56 with eight, so 63 with what is added: the length of the
+                // array is 64.
                 set(unsafe { codes.get_unchecked_mut(k) }, g, register);
             }
         };

@@ -37,6 +37,7 @@ where
     P: Layout256<SUBS>,
 {
     type Products = Unpacked<P, P, SUBS, LARGEST>;
+    type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = size_of::<B>();
     const SUBS: usize = SUBS;
     const OFFSET: i16 = LARGEST;
@@ -47,7 +48,11 @@ where
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, [__m512i; 4])) {
+    unsafe fn unpack<H: Header>(
+        rows: &impl Sixteen,
+        header: &mut H,
+        mut codes: impl FnMut(&H, usize, [[__m512i; 4]; 1]),
+    ) {
         rows.fetch(Self::BYTES);
         // SAFETY: the caller promises a block in all rows.
         let plain = unsafe { plain::<B, SUBS>(rows) };
@@ -68,7 +73,7 @@ where
             }
             for p in 0..16 {
                 let raised = |codes| _mm512_add_epi8(codes, _mm512_set1_epi8(LARGEST as i8));
-                codes(header, 4 * p, plain_codes.transposed(16 * p).map(raised));
+                codes(header, 4 * p, [plain_codes.transposed(16 * p).map(raised)]);
             }
         }
     }
