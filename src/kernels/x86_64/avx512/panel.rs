@@ -118,10 +118,10 @@ unsafe impl Sixteen for Rows {
     }
 }
 
-/// Four times four words of each lane of 128 bits, transposed.
+/// The four by four words of 32 bits in each lane of 128 bits, transposed.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn by_fours([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+pub(super) fn by_fours([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab0, ab1) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (cd0, cd1) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
     [

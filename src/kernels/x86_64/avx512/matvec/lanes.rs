@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::tile::{Tile, high_f16, load_32, low_f16, term};
-use crate::kernels::x86_64::avx512::panel::{bits, fp4_values, powers_of_two};
+use crate::kernels::x86_64::avx512::panel::{bits, by_fours, fp4_values, powers_of_two};
 use crate::quant::QuantizedRow;
 
 #[inline]
@@ -129,9 +129,9 @@ unsafe fn columns<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b
     // SAFETY: the caller promises b < tile.blocks().
     unsafe {
         if BYTES > 32 || b.is_multiple_of(4) {
-            transposed(tile.headers::<AT, 1>(b))
+            by_fours(tile.headers::<AT, 1>(b))
         } else {
-            transposed(tile.headers::<AT, 0>(b))
+            by_fours(tile.headers::<AT, 0>(b))
         }
     }
 }
@@ -144,21 +144,7 @@ unsafe fn columns<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn columns_again<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b: usize) -> [__m512i; 4] {
     // SAFETY: the caller promises b < tile.blocks().
-    transposed(unsafe { tile.headers::<AT, 0>(b) })
-}
-
-/// The dwords of each 128-bit lane transposed: those of [`Tile::headers`] become lanes of rows.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn transposed([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    let (ab_low, ab_high) = (_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-    let (cd_low, cd_high) = (_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
-    [
-        _mm512_unpacklo_epi64(ab_low, cd_low),
-        _mm512_unpackhi_epi64(ab_low, cd_low),
-        _mm512_unpacklo_epi64(ab_high, cd_high),
-        _mm512_unpackhi_epi64(ab_high, cd_high),
-    ]
+    by_fours(unsafe { tile.headers::<AT, 0>(b) })
 }
 
 /// Dword j is the codes j, j + 8, j + 16 and j + 24.
