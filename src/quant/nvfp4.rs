@@ -22,13 +22,13 @@ pub(crate) struct Block {
 impl Parts<16, 4> for Block {
     #[inline(always)]
     fn parts(&self) -> [BlockOf<16>; 4] {
-        let [a, b, c, d] = self.scales;
-        let part = |scale, bytes: &[u8; 8]| {
-            let nibbles: [u8; 16] = bytemuck::must_cast([each(bytes, |byte| byte & 15), each(bytes, |byte| byte >> 4)]);
-            BlockOf { scale: half_e4m3(scale), min: None, codes: each(&nibbles, twice) }
-        };
-        let [e, f, g, h] = &self.codes;
-        [part(a, e), part(b, f), part(c, g), part(d, h)]
+        // All codes at once: compilers make vectors of that.
+        let bytes: [u8; 32] = bytemuck::must_cast(self.codes);
+        let [a, b, c, d]: [[i8; 8]; 4] = bytemuck::must_cast(each(&bytes, |byte| twice(byte & 15)));
+        let [e, f, g, h]: [[i8; 8]; 4] = bytemuck::must_cast(each(&bytes, |byte| twice(byte >> 4)));
+        let [i, j, k, l] = self.scales;
+        let part = |scale, codes| BlockOf { scale: half_e4m3(scale), min: None, codes: bytemuck::must_cast(codes) };
+        [part(i, [a, e]), part(j, [b, f]), part(k, [c, g]), part(l, [d, h])]
     }
 }
 

@@ -25,15 +25,27 @@ pub(crate) struct Block {
 impl Layout256<8> for Block {
     #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
-        let first = each(&[1, 3, 9, 27, 81], |power| each(&self.first, |byte| digit(byte, power)));
-        let second = each(&[1, 3, 9, 27, 81], |power| each(&self.second, |byte| digit(byte, power)));
-        let third = each(&[1, 3, 9, 27], |power| each(&self.third, |byte| digit(byte, power)));
         let mut codes = [0; 256];
-        let digits = first.as_flattened().iter().chain(second.as_flattened()).chain(third.as_flattened());
-        codes.iter_mut().zip(digits).for_each(|(code, &digit)| *code = digit);
+        // 16 at a time: of single digits, one after the other, compilers make no vectors.
+        let mut places = codes.as_chunks_mut::<16>().0.iter_mut();
+        let mut put = |digits: [i8; 16]| places.next().map_or((), |place| *place = digits);
+        for power in POWERS {
+            for bytes in self.first.as_chunks::<16>().0 {
+                put(each(bytes, |byte| digit(byte, power)));
+            }
+        }
+        for power in POWERS {
+            put(each(&self.second, |byte| digit(byte, power)));
+        }
+        let [a, b, c, d, _] = POWERS;
+        let third = [a, b, c, d].map(|power| each(&self.third, |byte| digit(byte, power)));
+        put(bytemuck::must_cast(third));
         SuperBlock { scale: f16(self.scale), sub_scales: [1; 8], mins: None, codes }
     }
 }
+
+/// What makes digit n of a byte the first one.
+const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
 /// The digit that multiplication by a power of three makes the first, less 1.
 #[inline(always)]

@@ -110,13 +110,18 @@ impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
         let Some(codes) = panel.codes.get_mut(row) else { return };
-        let places = codes.as_chunks_mut::<LEN>().0.iter_mut().zip(&mut panel.scales).zip(&mut panel.mins);
-        for (block, ((codes, scales), mins)) in blocks.iter().flat_map(B::parts).zip(places) {
-            *codes = block.codes;
-            panel.has_mins = block.min.is_some();
-            if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
-                *scale = block.scale;
-                *min = block.min.unwrap_or_default();
+        let codes = codes.as_chunks_mut::<LEN>().0.as_chunks_mut::<PARTS>().0.iter_mut();
+        let (scales, mins) = (panel.scales.as_chunks_mut::<PARTS>().0, panel.mins.as_chunks_mut::<PARTS>().0);
+        let places = codes.zip(scales.iter_mut().zip(mins));
+        for (block, (codes, (scales, mins))) in blocks.iter().zip(places) {
+            let parts = codes.iter_mut().zip(scales).zip(mins);
+            for (part, ((codes, scales), mins)) in block.parts().into_iter().zip(parts) {
+                *codes = part.codes;
+                panel.has_mins = part.min.is_some();
+                if let (Some(scale), Some(min)) = (scales.get_mut(row), mins.get_mut(row)) {
+                    *scale = part.scale;
+                    *min = part.min.unwrap_or_default();
+                }
             }
         }
     }
