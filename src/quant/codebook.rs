@@ -43,6 +43,23 @@ pub(super) fn even_signs(index: u32) -> u8 {
     (index | (index.count_ones() & 1) << 7) as u8
 }
 
+/// Eight times 7 bits in bytes, from two times 28 in the lower ends of halves.
+#[inline(always)]
+pub(crate) fn sevens(halves: u64) -> u64 {
+    let fourteens = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    fourteens & 0x007f_007f_007f_007f | (fourteens & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+/// As [`even_signs`], of eight indices in bytes.
+#[inline(always)]
+pub(crate) fn eight_even_signs(indices: u64) -> u64 {
+    // The lowest bit of each byte becomes that of the number of its bits; what comes from the next byte stays above.
+    let fours = indices ^ indices >> 4;
+    let twos = fours ^ fours >> 2;
+    let odd = (twos ^ twos >> 1) & 0x0101_0101_0101_0101;
+    indices | odd << 7
+}
+
 /// The sub-scales that two nibbles stand for, the low one first: odd numbers from 1 to 31.
 #[inline(always)]
 pub(super) fn odd_scales(nibbles: u8) -> [i8; 2] {
@@ -81,6 +98,18 @@ mod tests {
             assert_eq!(signed_2(entry, signs), want);
             let want: [i8; 8] = core::array::from_fn(|i| sign(i, [1, 15, 62, 4, 127, 7, 9, 1][i]));
             assert_eq!(signed_3(0x043e_0f01, 0x0109_077f, signs), want);
+        }
+    }
+
+    #[test]
+    fn eight_signs_at_once_are_those_of_each() {
+        for index in 0..1 << 14 {
+            // Other indices beside them, that show what enters from the next byte.
+            let indices = [index & 127, index >> 7, 0x55, 127, 0, index & 127, 1, index >> 7];
+            let halves = |[a, b, c, d]: [u32; 4]| u64::from(a | b << 7 | c << 14 | d << 21 | 0xf000_0000);
+            let [a, b, c, d, e, f, g, h] = indices;
+            let found = eight_even_signs(sevens(halves([a, b, c, d]) | halves([e, f, g, h]) << 32));
+            assert_eq!(found.to_le_bytes(), indices.map(even_signs));
         }
     }
 

@@ -2,22 +2,28 @@
 //!
 //! The numbers belong to the format. They are those of llama.cpp (`ggml/src/ggml-common.h`, Copyright (c) 2023-2026 The
 //! ggml authors, MIT licence), packed anew: 3 bits per value, the first
-//! value lowest. The compiler unpacks them, because kernels gather entries of 4 bytes.
+//! value lowest. Some kernels take them as they are; for others the compiler unpacks them.
 
-/// The first value in the lowest byte: 4, 12, 20, 28, 36, 44, 52 or 62.
-pub(super) static IQ3_XXS: [u32; 256] = unpacked(&PACKED_XXS, [4, 12, 20, 28, 36, 44, 52, 62]);
+/// What 3 bits of IQ3_XXS stand for.
+pub(crate) const IQ3_XXS_VALUES: [u8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
 
-/// The first value in the lowest byte: an odd number from 1 to 15.
-pub(crate) static IQ3_S: [u32; 512] = unpacked(&PACKED_S, [1, 3, 5, 7, 9, 11, 13, 15]);
+/// What 3 bits of IQ3_S stand for.
+pub(crate) const IQ3_S_VALUES: [u8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
+
+/// The first value in the lowest byte.
+pub(crate) static IQ3_XXS: [u32; 256] = unpacked(&PACKED_IQ3_XXS, IQ3_XXS_VALUES);
+
+/// The first value in the lowest byte.
+pub(crate) static IQ3_S: [u32; 512] = unpacked(&PACKED_IQ3_S, IQ3_S_VALUES);
 
 #[allow(clippy::indexing_slicing)] // The compiler calls it, and no one else.
-const fn unpacked<const N: usize>(packed: &[u16; N], values: [u32; 8]) -> [u32; N] {
+const fn unpacked<const N: usize>(packed: &[u16; N], values: [u8; 8]) -> [u32; N] {
     let mut entries = [0; N];
     let mut i = 0;
     while i < N {
         let mut k = 0;
         while k < 4 {
-            entries[i] |= values[(packed[i] >> (3 * k) & 7) as usize] << (8 * k);
+            entries[i] |= (values[(packed[i] >> (3 * k) & 7) as usize] as u32) << (8 * k);
             k += 1;
         }
         i += 1;
@@ -26,7 +32,7 @@ const fn unpacked<const N: usize>(packed: &[u16; N], values: [u32; 8]) -> [u32; 
 }
 
 #[rustfmt::skip]
-const PACKED_XXS: [u16; 256] = [
+pub(crate) static PACKED_IQ3_XXS: [u16; 256] = [
     0x000, 0x002, 0x004, 0x009, 0x00b, 0x00f, 0x010, 0x012, 0x019, 0x022, 0x03b, 0x03d, 0x041, 0x043, 0x048, 0x04a,
     0x051, 0x055, 0x058, 0x05a, 0x061, 0x06c, 0x078, 0x080, 0x082, 0x084, 0x089, 0x090, 0x092, 0x099, 0x09b, 0x09f,
     0x0a9, 0x0af, 0x0bd, 0x0c1, 0x0c7, 0x0c8, 0x0ca, 0x0d5, 0x0f8, 0x10b, 0x11f, 0x124, 0x12f, 0x13b, 0x13d, 0x141,
@@ -46,7 +52,7 @@ const PACKED_XXS: [u16; 256] = [
 ];
 
 #[rustfmt::skip]
-const PACKED_S: [u16; 512] = [
+pub(crate) static PACKED_IQ3_S: [u16; 512] = [
     0x000, 0x001, 0x002, 0x005, 0x007, 0x008, 0x009, 0x00a, 0x00c, 0x00e, 0x010, 0x011, 0x015, 0x01b, 0x020, 0x022,
     0x025, 0x027, 0x029, 0x02b, 0x030, 0x032, 0x039, 0x03c, 0x03f, 0x040, 0x041, 0x042, 0x044, 0x048, 0x049, 0x04d,
     0x050, 0x053, 0x057, 0x059, 0x05d, 0x064, 0x071, 0x075, 0x07a, 0x080, 0x081, 0x085, 0x087, 0x088, 0x08b, 0x08e,

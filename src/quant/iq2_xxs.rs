@@ -10,7 +10,7 @@
 use bytemuck::AnyBitPattern;
 
 use super::block::{Layout256, SuperBlock, each, f16};
-use super::codebook::{entry, even_signs, signed_2};
+use super::codebook::{eight_even_signs, entry, sevens, signed_2};
 use super::grid_2::IQ2_XXS;
 
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -24,9 +24,10 @@ impl Layout256<8> for Block {
     #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
         let codes = each(&self.subs, |[indices, signs]| {
-            let (signs, mut codes) = (u32::from_le_bytes(signs), [[0; 8]; 4]);
-            for ((codes, &index), shift) in codes.iter_mut().zip(&indices).zip([0, 7, 14, 21]) {
-                *codes = signed_2(entry(&IQ2_XXS, u16::from(index)), even_signs(signs >> shift));
+            let signs = eight_even_signs(sevens(u32::from_le_bytes(signs).into())).to_le_bytes();
+            let mut codes = [[0; 8]; 4];
+            for ((codes, &index), signs) in codes.iter_mut().zip(&indices).zip(signs) {
+                *codes = signed_2(entry(&IQ2_XXS, u16::from(index)), signs);
             }
             codes
         });

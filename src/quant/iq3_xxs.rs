@@ -11,7 +11,7 @@
 use bytemuck::AnyBitPattern;
 
 use super::block::{Layout256, SuperBlock, each, f16};
-use super::codebook::{entry, even_signs, signed_3};
+use super::codebook::{eight_even_signs, entry, sevens, signed_3};
 use super::grid_3::IQ3_XXS;
 
 #[derive(Clone, Copy, AnyBitPattern)]
@@ -27,10 +27,10 @@ impl Layout256<8> for Block {
     fn unpack(&self) -> SuperBlock<8> {
         let mut codes = [[[0; 8]; 4]; 8];
         for ((codes, indices), signs) in codes.iter_mut().zip(&self.indices).zip(&self.subs) {
-            let signs = u32::from_le_bytes(*signs);
-            for ((codes, indices), shift) in codes.iter_mut().zip(indices).zip([0, 7, 14, 21]) {
+            let signs = eight_even_signs(sevens(u32::from_le_bytes(*signs).into())).to_le_bytes();
+            for ((codes, indices), signs) in codes.iter_mut().zip(indices).zip(signs) {
                 let [first, second] = indices.map(|index| entry(&IQ3_XXS, u16::from(index)));
-                *codes = signed_3(first, second, even_signs(signs >> shift));
+                *codes = signed_3(first, second, signs);
             }
         }
         SuperBlock {

@@ -78,14 +78,18 @@ pub(crate) mod tq2_0;
 
 pub use activation::{ActivationRow, Form, QuantizeError, QuantizedRow, quantize_row, row_words};
 #[cfg(any(
-    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
 pub(crate) use block::{Layout256, Parts};
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use grid_3::IQ3_S;
+pub(crate) use {
+    codebook::{eight_even_signs, sevens},
+    grid_1::IQ1,
+    grid_2::{IQ2_S, IQ2_XS, IQ2_XXS},
+    grid_3::{IQ3_S, IQ3_S_VALUES, IQ3_XXS, IQ3_XXS_VALUES, PACKED_IQ3_S, PACKED_IQ3_XXS},
+};
 
 #[allow(unused_imports)] // Machines without levels besides plain Rust have no tables of kernels.
 pub(crate) use dtype::by_dtype;

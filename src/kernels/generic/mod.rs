@@ -2,9 +2,9 @@
 //! registers. Nothing here contracts or reorders, so the bits are the same.
 
 mod attend;
-// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles.
+// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles. On x86-64 these have kernels
+// of their own for all blocks.
 #[cfg(any(
-    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -27,7 +27,6 @@ mod level_products;
 mod norm;
 mod products;
 #[cfg(any(
-    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -40,7 +39,6 @@ pub(super) use attend::{attend, attend_scratch};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(super) use blocks::{COLS, Row};
 #[cfg(any(
-    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]
@@ -73,7 +71,6 @@ pub(super) use norm::{norm, norm_in_place};
 pub use products::{Inputs, OUTPUTS};
 pub(super) use products::{Refused, products};
 #[cfg(any(
-    target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
 ))]

@@ -45,11 +45,17 @@ fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
     COUNTS.with(Cell::take)
 }
 
+/// Some of each kind of kernel.
+const DTYPES: [Dtype; 9] = {
+    use Dtype::*;
+    [Q8_0, Q4_0, Q5_1, Q4_K, Q6_K, MXFP4, IQ2_XXS, IQ3_S, TQ1_0]
+};
+
 #[test]
 fn no_batch_takes_more_work_per_row_than_a_smaller_one() {
     Level::allow_amx();
     for level in Level::available().filter(|level| *level != Level::SCALAR) {
-        for dtype in [Dtype::Q8_0, Dtype::Q4_0, Dtype::Q5_1, Dtype::Q4_K, Dtype::Q6_K] {
+        for dtype in DTYPES {
             for cols in [256, 2304] {
                 let blocks = OUTPUTS * cols / dtype.block_len();
                 assert_eq!(

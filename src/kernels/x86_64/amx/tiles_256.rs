@@ -37,7 +37,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
             let block = core::slice::from_mut(&mut scaled.block);
             // SAFETY: the caller promises this block of the rows, and the instructions.
             unsafe {
-                matmul::unpack::<matmul::SuperBlocks<L>>(weights, first + i, block, ahead.skip(reads * i), false);
+                matmul::unpack::<matmul::SuperBlocks<L>>((), weights, first + i, block, ahead.skip(reads * i), false);
                 scaled.scale::<L>();
             }
         }

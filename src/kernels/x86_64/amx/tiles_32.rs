@@ -33,7 +33,7 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
     unsafe fn unpack(weights: TensorView<'_>, first: usize, panel: &mut [Panel32], ahead: impl Fn(usize) -> Ahead) {
         let ahead = ahead(2 * panel.len() * L::BYTES);
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { matmul::unpack::<matmul::Blocks<L, 1>>(weights, first, panel.as_chunks_mut().0, ahead, false) };
+        unsafe { matmul::unpack::<matmul::Blocks<L, 1>>((), weights, first, panel.as_chunks_mut().0, ahead, false) };
         if L::OFFSET != 0 {
             // Tiles multiply signed bytes with signed ones.
             let offset = _mm512_set1_epi8(L::OFFSET as i8);

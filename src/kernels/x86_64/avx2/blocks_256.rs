@@ -3,8 +3,8 @@
 
 use core::arch::x86_64::*;
 
-use super::codes::{is_set, nibbles, values};
-use crate::quant::IQ3_S;
+use super::codes::{nibbles, values};
+use super::lanes::halves;
 
 /// A format with super-blocks of 256.
 pub(in crate::kernels::x86_64) trait Blocks256 {
@@ -34,6 +34,16 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     /// # Safety
     /// As [`Blocks256::codes`].
     unsafe fn subs(block: *const u8) -> Subs;
+
+    /// The scales of eight rows.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C; each points to a super-block.
+    #[inline(always)]
+    unsafe fn scales(block: &[*const u8; 8]) -> __m256 {
+        // SAFETY: the caller promises F16C and the super-blocks, which have a scale at `SCALE`.
+        unsafe { halves(block, Self::SCALE) }
+    }
 }
 
 /// What belongs to 16 elements each, as i16: those of elements 32 j to 32 j + 15 in lane j of the lower half,
@@ -50,7 +60,6 @@ pub(in crate::kernels::x86_64) struct Q5K;
 pub(in crate::kernels::x86_64) struct Q6K;
 pub(in crate::kernels::x86_64) struct Iq4Xs;
 pub(in crate::kernels::x86_64) struct Tq2_0;
-pub(in crate::kernels::x86_64) struct Iq3S;
 
 impl Blocks256 for Q2K {
     const BYTES: usize = 84;
@@ -222,45 +231,6 @@ impl Blocks256 for Tq2_0 {
     unsafe fn subs(_: *const u8) -> Subs {
         // SAFETY: the caller promises AVX2, and these only make registers.
         unsafe { Subs { scales: _mm256_set1_epi16(1), mins: _mm256_setzero_si256() } }
-    }
-}
-
-impl Blocks256 for Iq3S {
-    const BYTES: usize = 110;
-    const BITS: u32 = 8;
-    const SUB: usize = 32;
-    const SCALE: usize = 0;
-
-    #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 2..66, 66..74 and 74..106 are read. An index
-        // is below 512, the number of entries of the codebook.
-        unsafe {
-            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(block.add(2 + 8 * j).cast()));
-            // Bit i of the byte becomes bit 8 of lane i.
-            let high = _mm256_set1_epi32(i32::from(*block.add(66 + j)));
-            let high = _mm256_sllv_epi32(high, _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1));
-            let indices = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(256)));
-            // Single loads: an emulator of the cross runs gets a gather wrong, and processors are hardly faster with it.
-            let mut places = [0_u32; 8];
-            _mm256_storeu_si256(places.as_mut_ptr().cast(), indices);
-            let codes = places.map(|index| *IQ3_S.as_ptr().add(index as usize));
-            let codes = _mm256_loadu_si256(codes.as_ptr().cast());
-            let negative = is_set(block.add(74 + 4 * j));
-            _mm256_sub_epi8(_mm256_xor_si256(codes, negative), negative)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2 and the super-block; its bytes 106..110 are read.
-        unsafe {
-            let bytes = _mm_cvtsi32_si128(block.add(106).cast::<i32>().read_unaligned());
-            let nibbles = _mm_unpacklo_epi8(bytes, _mm_srli_epi16::<4>(bytes));
-            let nibbles = _mm_cvtepu8_epi16(_mm_and_si128(nibbles, _mm_set1_epi8(15)));
-            let odd = _mm_add_epi16(_mm_add_epi16(nibbles, nibbles), _mm_set1_epi16(1));
-            Subs { scales: _mm256_broadcastsi128_si256(odd), mins: _mm256_setzero_si256() }
-        }
     }
 }
 

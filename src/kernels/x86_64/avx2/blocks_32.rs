@@ -22,6 +22,8 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     const OFFSET: i16 = 0;
     /// Whether an f16 minimum follows the scale.
     const MIN: bool = false;
+    /// Scales of a part, a byte each: 1 for any other, 2 without minima and for codes with a sign.
+    const SCALES: usize = 1;
     /// Whether two blocks at a time are faster than one.
     const TWO: bool = true;
     /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the codes are
@@ -40,7 +42,7 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     /// As [`Blocks32::codes`], for two parts, of which the first has an even number.
     unsafe fn two(part: *const u8) -> [__m256i; 2];
 
-    /// The scales whose first two bytes these are.
+    /// The scales whose first two bytes these are; of two the first one.
     ///
     /// # Safety
     /// The processor has AVX2 and F16C.
@@ -57,7 +59,7 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         row.wrapping_add(index / Self::PARTS * Self::BYTES + index % Self::PARTS * Self::PART_BYTES)
     }
 
-    /// The block of part `index` of a row.
+    /// The block of part `index` of a row, or where the scales of the part are.
     #[inline(always)]
     fn block(row: *const u8, index: usize) -> *const u8 {
         row.wrapping_add(index / Self::PARTS * Self::BYTES)
@@ -71,6 +73,7 @@ pub(in crate::kernels::x86_64) struct Q5_0;
 pub(in crate::kernels::x86_64) struct Q5_1;
 pub(in crate::kernels::x86_64) struct Iq4Nl;
 pub(in crate::kernels::x86_64) struct Mxfp4;
+pub(in crate::kernels::x86_64) struct Nvfp4;
 pub(in crate::kernels::x86_64) struct Q1_0;
 pub(in crate::kernels::x86_64) struct Q2_0;
 
@@ -223,6 +226,55 @@ impl Blocks32 for Mxfp4 {
             let is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(LEAST_EXPONENT.into()), exponents);
             _mm256_castsi256_ps(_mm256_andnot_si256(is_tiny, powers))
         }
+    }
+}
+
+impl Blocks32 for Nvfp4 {
+    const BYTES: usize = 36;
+    const PARTS: usize = 2;
+    const PART_BYTES: usize = 16;
+    const BITS: u32 = 8;
+    const SCALES: usize = 2;
+    const TWO: bool = false;
+
+    #[inline(always)]
+    unsafe fn codes(part: *const u8) -> __m256i {
+        // SAFETY: the caller promises AVX2 and the part, whose 16 bytes of codes are four bytes behind `part`.
+        unsafe {
+            let (bytes, mask) = (_mm_loadu_si128(part.add(4).cast()), _mm_set1_epi8(15));
+            // 8 bytes for 16 codes: the low nibbles, then the high ones.
+            let (low, high) = (_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16::<4>(bytes), mask));
+            fp4_values(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)))
+        }
+    }
+
+    /// There is no use for it.
+    #[inline(always)]
+    unsafe fn two(part: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller promises AVX2 and two parts.
+        unsafe { [Self::codes(part), Self::codes(part.add(Self::PART_BYTES))] }
+    }
+
+    /// Half the E4M3 number in the lower byte of each, without its sign. A NaN without sign is 0.
+    #[inline(always)]
+    unsafe fn scales(bits: __m128i) -> __m256 {
+        // SAFETY: the caller promises AVX2, and these only compute on registers.
+        unsafe {
+            let bytes = _mm256_and_si256(_mm256_cvtepu16_epi32(bits), _mm256_set1_epi32(0xff));
+            let numbers = _mm256_and_si256(bytes, _mm256_set1_epi32(0x7f));
+            // (1 + m / 8) * 2^(e - 8), and m * 2^-10 where the exponent is 0.
+            let normal = _mm256_add_epi32(_mm256_slli_epi32::<20>(numbers), _mm256_set1_epi32(119 << 23));
+            let small = _mm256_mul_ps(_mm256_cvtepi32_ps(numbers), _mm256_set1_ps(f32::from_bits(117 << 23)));
+            let is_small = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(8), numbers));
+            let halves = _mm256_blendv_ps(_mm256_castsi256_ps(normal), small, is_small);
+            _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(bytes, _mm256_set1_epi32(0x7f))), halves)
+        }
+    }
+
+    /// A block begins with the scales of both parts, two bytes each.
+    #[inline(always)]
+    fn block(row: *const u8, index: usize) -> *const u8 {
+        row.wrapping_add(index / Self::PARTS * Self::BYTES + index % Self::PARTS * 2)
     }
 }
 

@@ -117,10 +117,17 @@ pub(super) unsafe fn fifth_bits_of_two(bits: *const u8, distance: usize) -> [__m
 #[inline(always)]
 pub(super) unsafe fn is_set(bits: *const u8) -> __m256i {
     // SAFETY: the caller promises AVX2 and four bytes to read.
-    unsafe {
-        let bits = _mm256_set1_epi32(bits.cast::<i32>().read_unaligned());
-        all_bits(bits, _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES))
-    }
+    unsafe { is_set_of(bits.cast::<u32>().read_unaligned()) }
+}
+
+/// The same of bits in a number.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn is_set_of(bits: u32) -> __m256i {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
+    unsafe { all_bits(_mm256_set1_epi32(bits.cast_signed()), _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES)) }
 }
 
 /// As [`is_set`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.

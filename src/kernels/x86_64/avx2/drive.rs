@@ -4,9 +4,10 @@ use core::marker::PhantomData;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
+use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
-use super::matvec::{eight_32, eight_256};
-use super::panel::{CHUNK, GROUP, pack_32, pack_256};
+use super::matvec::{eight_32, eight_256, eight_by_row};
+use super::panel::{BLOCK_256, CHUNK, GROUP, pack_32, pack_256};
 use super::row::Row;
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
@@ -79,9 +80,9 @@ impl<'a> Job<'a> {
 
     /// The rows that are wanted after eight rows from `first` on.
     #[inline(always)]
-    fn next_rows<K: Kernels>(&self, first: usize) -> NextRows {
+    fn next_rows<K: Kernels>(&self, how: K::How, first: usize) -> NextRows {
         let (coming, order) = (self.coming(first, 8), self.inputs.order());
-        NextRows::new(coming, LEAD, order, [8, self.row_bytes], [K::TOGETHER, bytes::<K>(1)])
+        NextRows::new(coming, LEAD, order, [8, self.row_bytes], [K::TOGETHER, K::bytes(how, 1)])
     }
 
     /// A row of activations; `None` past the last one.
@@ -131,18 +132,22 @@ impl Row {
 trait Kernels {
     /// The level.
     type Isa: Isa;
+    /// What is only known of the format when the kernels run.
+    type How: Copy;
     /// Columns of a block, or of a part of one: for which there is one scale of the activations.
     const LEN: usize;
-    /// Blocks or parts, and the bytes that they have in a row.
-    const PARTS: [usize; 2];
     /// Blocks of a row that [`Kernels::eight`] takes at once.
     const TOGETHER: usize;
     /// The most rows of activations that [`Kernels::eight`] is used for.
     const FEW: usize;
 
+    /// The bytes of so many blocks or parts, as far as they can be told apart. A chunk of columns is whole blocks.
+    fn bytes(how: Self::How, blocks: usize) -> usize;
+
     /// # Safety
     /// The rows have `blocks` blocks, and so has each of `x`; each of `out` has eight elements.
     unsafe fn eight<const N: usize>(
+        how: Self::How,
         isa: Self::Isa,
         rows: [*const u8; 8],
         next: NextRows,
@@ -152,16 +157,10 @@ trait Kernels {
     );
     /// # Safety
     /// The rows have so many blocks; the panel has room for them.
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
+    unsafe fn pack(how: Self::How, isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
     /// # Safety
     /// `panel` has two groups of `blocks` blocks, and the rows have so many; the outputs are 16 elements each.
     unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
-}
-
-/// The bytes of so many blocks or parts, as far as they can be told apart. A chunk of columns is whole blocks.
-const fn bytes<K: Kernels>(blocks: usize) -> usize {
-    let [parts, bytes] = K::PARTS;
-    blocks * bytes / parts
 }
 
 /// The kernels of a level and a format with blocks of 32.
@@ -172,13 +171,19 @@ struct Of256<F>(PhantomData<F>);
 
 impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     type Isa = I;
+    type How = ();
     const LEN: usize = 32;
-    const PARTS: [usize; 2] = [F::PARTS, F::BYTES];
     const TOGETHER: usize = if F::TWO { 2 } else { 1 };
     const FEW: usize = F::FEW;
 
     #[inline(always)]
+    fn bytes(_: (), blocks: usize) -> usize {
+        blocks * F::BYTES / F::PARTS
+    }
+
+    #[inline(always)]
     unsafe fn eight<const N: usize>(
+        (): (),
         isa: Self::Isa,
         rows: [*const u8; 8],
         next: NextRows,
@@ -191,7 +196,7 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     }
 
     #[inline(always)]
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
+    unsafe fn pack((): (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { pack_32::<I, F>(isa, rows, ahead, blocks, panel) }
     }
@@ -205,13 +210,19 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
 
 impl<F: Blocks256> Kernels for Of256<F> {
     type Isa = Avx2;
+    type How = ();
     const LEN: usize = 256;
-    const PARTS: [usize; 2] = [1, F::BYTES];
     const TOGETHER: usize = 1;
     const FEW: usize = F::FEW;
 
     #[inline(always)]
+    fn bytes(_: (), blocks: usize) -> usize {
+        blocks * F::BYTES
+    }
+
+    #[inline(always)]
     unsafe fn eight<const N: usize>(
+        (): (),
         isa: Self::Isa,
         rows: [*const u8; 8],
         next: NextRows,
@@ -224,7 +235,7 @@ impl<F: Blocks256> Kernels for Of256<F> {
     }
 
     #[inline(always)]
-    unsafe fn pack(isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
+    unsafe fn pack((): (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { pack_256::<F>(isa, rows, ahead, blocks, panel) }
     }
@@ -236,6 +247,63 @@ impl<F: Blocks256> Kernels for Of256<F> {
     }
 }
 
+/// The kernels of all formats that are unpacked row by row.
+struct OfRows;
+
+impl Kernels for OfRows {
+    type Isa = Avx2;
+    /// What unpacks a super-block, and its bytes.
+    type How = (Unpack, usize);
+    const LEN: usize = 256;
+    const TOGETHER: usize = 1;
+    const FEW: usize = Plain::FEW;
+
+    #[inline(always)]
+    fn bytes((_, bytes): Self::How, blocks: usize) -> usize {
+        blocks * bytes
+    }
+
+    #[inline(always)]
+    unsafe fn eight<const N: usize>(
+        how: Self::How,
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        next: NextRows,
+        blocks: usize,
+        x: [Row; N],
+        out: [*mut f32; N],
+    ) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { eight_by_row::<N>(isa, how, rows, next, blocks, x, out) }
+    }
+
+    #[inline(always)]
+    unsafe fn pack(
+        (unpack, bytes): Self::How,
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        ahead: Ahead,
+        blocks: usize,
+        panel: *mut u8,
+    ) {
+        let mut plain = Eight::new();
+        for b in 0..blocks {
+            let block = rows.map(|row| row.wrapping_add(b * bytes));
+            // SAFETY: the caller promises so many blocks of the rows and of the panel; what was unpacked is one of eight rows.
+            unsafe {
+                let block = plain.unpack(unpack, block, |_| ());
+                pack_256::<Plain>(isa, block, ahead.skip(Ahead::UNITS * b), 1, panel.add(b * BLOCK_256));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { sweep_256::<Plain, T>(isa, panel, blocks, x, out) }
+    }
+}
+
 /// Products with a format of blocks of 32.
 ///
 /// # Safety
@@ -243,7 +311,7 @@ impl<F: Blocks256> Kernels for Of256<F> {
 #[inline(always)]
 pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I, job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { products::<Of32<I, F>>(isa, job) }
+    unsafe { products::<Of32<I, F>>((), isa, job) }
 }
 
 /// Products with a format of super-blocks of 256.
@@ -253,20 +321,30 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I
 #[inline(always)]
 pub(in crate::kernels::x86_64) unsafe fn products_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { products::<Of256<F>>(isa, job) }
+    unsafe { products::<Of256<F>>((), isa, job) }
+}
+
+/// Products with a format that is unpacked row by row: what unpacks a super-block, and its bytes.
+///
+/// # Safety
+/// The weights are of that format.
+#[inline(always)]
+pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usize)) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of the format.
+    unsafe { products::<OfRows>(how, isa, job) }
 }
 
 /// # Safety
 /// The weights are of the format of the kernels.
 #[inline(always)]
-unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
+unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     // SAFETY: as this function; the number is that of the rows.
     unsafe {
         match job.inputs.rows() {
-            1 => return few::<K, 1>(isa, job),
-            2 if const { K::FEW >= 2 } => return few::<K, 2>(isa, job),
-            3 if const { K::FEW >= 3 } => return few::<K, 3>(isa, job),
-            4 if const { K::FEW >= 4 } => return few::<K, 4>(isa, job),
+            1 => return few::<K, 1>(how, isa, job),
+            2 if const { K::FEW >= 2 } => return few::<K, 2>(how, isa, job),
+            3 if const { K::FEW >= 3 } => return few::<K, 3>(how, isa, job),
+            4 if const { K::FEW >= 4 } => return few::<K, 4>(how, isa, job),
             _ => (),
         }
     }
@@ -278,13 +356,13 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
                 #[cfg(test)]
                 crate::kernels::x86_64::counted::unpacked(8 * blocks);
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
-                let rows = rows.map(|row| row.wrapping_add(bytes::<K>(col / K::LEN)));
+                let rows = rows.map(|row| row.wrapping_add(K::bytes(how, col / K::LEN)));
                 // As much of the next rows.
-                let from = job.coming(first, 16).first.wrapping_add(16 * bytes::<K>(col / K::LEN));
-                let ahead = Ahead::part(from, 16 * bytes::<K>(blocks), g, 2, Ahead::UNITS * blocks);
+                let from = job.coming(first, 16).first.wrapping_add(16 * K::bytes(how, col / K::LEN));
+                let ahead = Ahead::part(from, 16 * K::bytes(how, blocks), g, 2, Ahead::UNITS * blocks);
                 // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
                 // eight rows.
-                unsafe { K::pack(isa, rows, ahead, blocks, job.panel.add(g * GROUP)) };
+                unsafe { K::pack(how, isa, rows, ahead, blocks, job.panel.add(g * GROUP)) };
             }
             // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
             // OUTPUTS.
@@ -299,12 +377,12 @@ unsafe fn products<K: Kernels>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
 /// # Safety
 /// As [`products`]; there are `N` rows of activations.
 #[inline(always)]
-unsafe fn few<K: Kernels, const N: usize>(isa: K::Isa, job: &Job<'_>) -> Option<()> {
+unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     for first in (0..job.rows).step_by(8) {
         let (x, out) = job.tile::<N>(0, first)?;
         // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
         // caller's format, and so has each of x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
-        unsafe { K::eight::<N>(isa, job.eight(first), job.next_rows::<K>(first), job.cols / K::LEN, x, out) };
+        unsafe { K::eight::<N>(how, isa, job.eight(first), job.next_rows::<K>(how, first), job.cols / K::LEN, x, out) };
         #[cfg(test)]
         if N > 1 {
             crate::kernels::x86_64::counted::unpacked(8 * job.cols / K::LEN);

@@ -14,6 +14,7 @@ use core::mem::MaybeUninit;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
+use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
 use super::lanes::{halves, sums, sums_of_halves};
 use super::row::Row;
@@ -40,6 +41,7 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
     x: [Row; N],
     out: [*mut f32; N],
 ) {
+    const { assert!(F::SCALES == 1 || F::SCALES == 2 && !I::VNNI && !F::TWO && !F::MIN && F::OFFSET == 0) };
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b is
     // below that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. r is the number
     // of one of eight rows.
@@ -82,7 +84,11 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
                     }
                 }
                 for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
-                    *acc = add_32::<I, F>(isa, *acc, sums(dots), x, b, scales.add(b - first));
+                    if F::SCALES == 2 {
+                        *acc = add_halves::<F>(*acc, sums_of_halves(dots), x, b, scales.add(b - first));
+                    } else {
+                        *acc = add_32::<I, F>(isa, *acc, sums(dots), x, b, scales.add(b - first));
+                    }
                 }
                 b += 1;
             }
@@ -158,6 +164,30 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
     }
 }
 
+/// Continues the chains of eight outputs by block `b`, whose halves have a scale each; `isums` are the products of the halves.
+///
+/// # Safety
+/// The processor has AVX2 and F16C; `x` has block `b`; `scales` can be read.
+#[inline(always)]
+unsafe fn add_halves<F: Blocks32>(
+    acc: __m256,
+    isums: [__m256i; 2],
+    x: Row,
+    b: usize,
+    scales: *const BlockScales,
+) -> __m256 {
+    // SAFETY: the caller promises the instructions, block b of x, which has a scale, and the scales of eight rows.
+    unsafe {
+        let (dx, bits) = (_mm256_set1_ps(*x.scales.add(b)), _mm_loadu_si128(scales.cast()));
+        let mut acc = acc;
+        for (isum, bits) in isums.into_iter().zip([bits, _mm_srli_epi16::<8>(bits)]) {
+            let scale = _mm256_mul_ps(F::scales(bits), dx);
+            acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+        }
+        acc
+    }
+}
+
 /// What is taken off the codes of a level as u8: with `vpdpbusd` codes with sign become u8 by adding 128.
 pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
     if F::BITS == 8 && I::VNNI { 128 } else { F::OFFSET }
@@ -212,33 +242,84 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     out: [*mut f32; N],
 ) {
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in each of x, and
-    // b is below that. n is the number of one of N rows.
+    // b is below that; each of `out` has eight elements.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
         let places = next.places::<8>();
         for b in 0..blocks {
-            let codes = x.map(|x| x.codes.add(b * 256));
-            let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
             let block = rows.map(|row| row.add(b * F::BYTES));
-            let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
-            for (((dots, mins), &block), place) in dots.iter_mut().zip(&mut mins).zip(&block).zip(places) {
-                next.fetch(place, b, F::BYTES.div_ceil(64));
-                (*dots, *mins) = dot_256::<F, N>(isa, block, codes, x_sums);
-            }
-            for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
-                let dx = _mm256_set1_ps(*x.scales.add(b));
-                let scale = _mm256_mul_ps(halves(&block, F::SCALE), dx);
-                let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
-                *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-                if let Some(min) = F::MIN {
-                    let min = _mm256_mul_ps(halves(&block, min), dx);
-                    let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
-                    *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
-                }
-            }
+            let mut places = places.into_iter();
+            let fetch = || places.next().map_or((), |place| next.fetch(place, b, F::BYTES.div_ceil(64)));
+            add_256::<F, N>(isa, block, x, b, &mut accs, fetch);
         }
         for (out, acc) in out.into_iter().zip(accs) {
             _mm256_storeu_ps(out, acc);
+        }
+    }
+}
+
+/// As [`eight_256`], with a format that is unpacked row by row, of which a super-block has so many bytes.
+///
+/// # Safety
+/// As [`eight_32`]; `unpack` is that of the format.
+#[inline(always)]
+pub(super) unsafe fn eight_by_row<const N: usize>(
+    isa: Avx2,
+    (unpack, bytes): (Unpack, usize),
+    rows: [*const u8; 8],
+    next: NextRows,
+    blocks: usize,
+    x: [Row; N],
+    out: [*mut f32; N],
+) {
+    // SAFETY: as in `eight_256`; what was unpacked are super-blocks of eight rows.
+    unsafe {
+        let mut accs = [_mm256_setzero_ps(); N];
+        let (places, mut plain) = (next.places::<8>(), Eight::new());
+        for b in 0..blocks {
+            let block = rows.map(|row| row.add(b * bytes));
+            let block = plain.unpack(unpack, block, |r| next.fetch(*places.get_unchecked(r), b, 2));
+            add_256::<Plain, N>(isa, block, x, b, &mut accs, || ());
+        }
+        for (out, acc) in out.into_iter().zip(accs) {
+            _mm256_storeu_ps(out, acc);
+        }
+    }
+}
+
+/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called before each of eight rows.
+///
+/// # Safety
+/// Each of `block` points to a super-block, and each of `x` has super-block b.
+#[inline(always)]
+unsafe fn add_256<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    block: [*const u8; 8],
+    x: [Row; N],
+    b: usize,
+    accs: &mut [__m256; N],
+    mut fetch: impl FnMut(),
+) {
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is the number of
+    // one of N rows.
+    unsafe {
+        let codes = x.map(|x| x.codes.add(b * 256));
+        let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
+        let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
+        for ((dots, mins), &block) in dots.iter_mut().zip(&mut mins).zip(&block) {
+            fetch();
+            (*dots, *mins) = dot_256::<F, N>(isa, block, codes, x_sums);
+        }
+        for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
+            let dx = _mm256_set1_ps(*x.scales.add(b));
+            let scale = _mm256_mul_ps(F::scales(&block), dx);
+            let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
+            *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+            if let Some(min) = F::MIN {
+                let min = _mm256_mul_ps(halves(&block, min), dx);
+                let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
+                *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
+            }
         }
     }
 }

@@ -3,11 +3,12 @@
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`). So are up to four rows, as
 //! many as the format says. For more of them the weights are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK)
 //! columns at a time, and all rows of activations swept over them (`sweep`). A format says where its codes and scales are
-//! (`blocks_32`, `blocks_256`). Formats that do not are unpacked by the plain code (`quads`). The levels differ in one
+//! (`blocks_32`, `blocks_256`), or unpacks its super-blocks (`by_row`). The levels differ in one
 //! instruction (`isa`), for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;
+mod by_row;
 mod codes;
 mod drive;
 mod float;
@@ -15,7 +16,6 @@ mod isa;
 mod lanes;
 mod matvec;
 mod panel;
-pub(super) mod quads;
 mod row;
 mod sweep;
 pub(super) mod ymm;
@@ -28,13 +28,14 @@ use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
-use drive::products_256;
 pub(super) use drive::{Job, products_32};
+use drive::{products_256, products_by_row};
 pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
-pub(super) use blocks_32::{Blocks32, Iq4Nl, Mxfp4, Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
-pub(super) use blocks_256::{Blocks256, Iq3S, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
+pub(super) use blocks_32::{Blocks32, Iq4Nl, Mxfp4, Nvfp4, Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
+pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
+pub(super) use by_row::{ByRow, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Tq1_0};
 
 /// f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
@@ -70,8 +71,16 @@ macro_rules! level_products {
                 Q1_0 => blocks_32::<Q1_0>,
                 Q2_0 => blocks_32::<Q2_0>,
                 TQ2_0 => blocks_256::<Tq2_0>,
-                IQ3_S => blocks_256::<Iq3S>,
-                _ => return $crate::kernels::x86_64::avx2::quads::products(weights, inputs, out),
+                IQ1_S => by_row::<Iq1S>,
+                IQ1_M => by_row::<Iq1M>,
+                IQ2_XXS => by_row::<Iq2Xxs>,
+                IQ2_XS => by_row::<Iq2Xs>,
+                IQ2_S => by_row::<Iq2S>,
+                IQ3_XXS => by_row::<Iq3Xxs>,
+                IQ3_S => by_row::<Iq3S>,
+                TQ1_0 => by_row::<Tq1_0>,
+                NVFP4 => halves::<Nvfp4>,
+                _ => return Err(Refused::NoKernel),
             });
             let job = Job::new(weights, inputs, out, scratch).ok_or(Refused::Sizes)?;
             // SAFETY: these functions have the features of this one, and `format` is that of the weights' type.
@@ -94,6 +103,16 @@ crate::kernels::shims::shims!(ymm::Ymm2: Avx2::new(), "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,fma,f16c", Avx2);
 
+/// Blocks of 32 whose halves have a scale each, on both levels: the other one's instruction takes codes without signs.
+///
+/// # Safety
+/// The weights are of format `F`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn halves<F: Blocks32>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`.
+    unsafe { products_32::<Avx2, F>(Avx2::new(), job) }
+}
+
 /// Super-blocks, on both levels: a dot product of 16-bit integers that waits for the one before it gains nothing.
 ///
 /// # Safety
@@ -102,4 +121,25 @@ level_products!("avx2,fma,f16c", Avx2);
 pub(super) unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`.
     unsafe { products_256::<F>(Avx2::new(), job) }
+}
+
+/// Formats that are unpacked row by row, on both levels.
+///
+/// # Safety
+/// The weights are of format `F`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) unsafe fn by_row<F: ByRow>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`.
+    unsafe { any_by_row(job, F::unpack, F::BYTES) }
+}
+
+/// # Safety
+/// The weights are of the format that `unpack` is for.
+#[inline(never)] // once for all of them
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn any_by_row(job: &Job<'_>, mut unpack: by_row::Unpack, bytes: usize) -> Option<()> {
+    // SAFETY: nothing happens. The compiler must not know the function: it would make a copy of this one for a format.
+    unsafe { core::arch::asm!("/* {} */", inout(reg) unpack, options(nostack, preserves_flags)) };
+    // SAFETY: the caller promises that the weights are of the format.
+    unsafe { products_by_row(Avx2::new(), job, (unpack, bytes)) }
 }

@@ -1,7 +1,7 @@
 //! Weights unpacked for several rows of activations: eight rows of weights in the lanes of a register.
 //!
 //! A group is eight rows, up to [`CHUNK`] columns of them. Per block of 32 it holds: the codes, 4 columns of eight rows to a
-//! register; the scales of eight rows, f32; the minima where there are some. Per super-block: the codes; per
+//! register; the scales of eight rows, f32; the minima where there are some, or the second scales. Per super-block: the codes; per
 //! sub-block its sub-scale twice, as i16; per 32 columns the two numbers that the two sums of 16 activations are multiplied
 //! with (sub-minima, or sub-scales times the offset of the codes); the scale; the scale of the minima.
 
@@ -55,7 +55,11 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
                 }
             }
             store(panel, &transpose(&codes));
-            _mm256_storeu_ps(panel.add(256).cast(), F::scales(words(&block, 0)));
+            let bits = words(&block, 0);
+            _mm256_storeu_ps(panel.add(256).cast(), F::scales(bits));
+            if F::SCALES == 2 {
+                _mm256_storeu_ps(panel.add(288).cast(), F::scales(_mm_srli_epi16::<8>(bits)));
+            }
             if F::MIN {
                 _mm256_storeu_ps(panel.add(288).cast(), halves(&block, 2));
             }
@@ -91,7 +95,7 @@ pub(super) unsafe fn pack_256<F: Blocks256>(
             pack_codes::<F>(&block, 6, ahead.skip(Ahead::UNITS * b), panel);
             pack_codes::<F>(&block, 7, ahead.skip(Ahead::UNITS * b), panel);
             pack_subs::<F>(&block, panel);
-            _mm256_storeu_ps(panel.add(SCALES).cast(), halves(&block, F::SCALE));
+            _mm256_storeu_ps(panel.add(SCALES).cast(), F::scales(&block));
             if let Some(min) = F::MIN {
                 _mm256_storeu_ps(panel.add(SCALES + 32).cast(), halves(&block, min));
             }

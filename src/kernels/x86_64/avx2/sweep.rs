@@ -38,31 +38,35 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_32);
             let codes = x.map(|x| x.codes.add(b * 32));
-            let mut isums = [[_mm256_setzero_si256(); 2]; T];
-            let offset = offset_32::<I, F>();
-            if offset != 0 {
-                for (isums, x) in isums.iter_mut().zip(x) {
-                    *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
-                }
-            }
-            if I::VNNI {
-                products_u8::<I, T>(isa, panel, &codes, &mut isums);
-            } else {
-                products::<I, T>(isa, panel, &codes, 8, sums_of(F::BITS), &[_mm256_set1_epi16(1); 2], &mut isums);
-            }
-            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
-                let dx = _mm256_set1_ps(*x.scales.add(b));
-                let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(1)));
-                for (g, isum) in isums.into_iter().enumerate() {
-                    let scales = panel.add(g * GROUP + 256).cast::<f32>();
-                    let scale = _mm256_mul_ps(_mm256_loadu_ps(scales), dx);
-                    let mut acc = _mm256_loadu_ps(out.add(g * 8));
-                    acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-                    if F::MIN {
-                        let min = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8)), dx);
-                        acc = _mm256_add_ps(acc, _mm256_mul_ps(msum, min));
+            for part in 0..F::SCALES {
+                let mut isums = [[_mm256_setzero_si256(); 2]; T];
+                let offset = offset_32::<I, F>();
+                if offset != 0 {
+                    for (isums, x) in isums.iter_mut().zip(x) {
+                        *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
                     }
-                    _mm256_storeu_ps(out.add(g * 8), acc);
+                }
+                if I::VNNI {
+                    products_u8::<I, T>(isa, panel, &codes, &mut isums);
+                } else {
+                    let (ones, registers) = ([_mm256_set1_epi16(1); 2], 8 / F::SCALES);
+                    let (codes, panel) = (codes.map(|x| x.add(4 * registers * part)), panel.add(32 * registers * part));
+                    products::<I, T>(isa, panel, &codes, registers, sums_of(F::BITS), &ones, &mut isums);
+                }
+                for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
+                    let dx = _mm256_set1_ps(*x.scales.add(b));
+                    let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(1)));
+                    for (g, isum) in isums.into_iter().enumerate() {
+                        let scales = panel.add(g * GROUP + 256).cast::<f32>();
+                        let scale = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8 * part)), dx);
+                        let mut acc = _mm256_loadu_ps(out.add(g * 8));
+                        acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+                        if F::MIN {
+                            let min = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8)), dx);
+                            acc = _mm256_add_ps(acc, _mm256_mul_ps(msum, min));
+                        }
+                        _mm256_storeu_ps(out.add(g * 8), acc);
+                    }
                 }
             }
         }

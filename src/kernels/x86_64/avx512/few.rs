@@ -24,18 +24,22 @@ use crate::tensor::{Dtype, TensorView};
 const ROWS: usize = 16;
 /// Rows of activations that they are multiplied with at most.
 const MOST: usize = 8;
+/// The same for formats that fewer files have.
+const FEW: usize = 4;
 
 /// Whether [`products`] has a kernel for these weights and so many rows of activations. With more rows, panels are faster; with one
 /// row, the kernels of other formats in `matvec` are, and those of Q4_K and Q5_K where they fetch in the order of rows.
 pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     use Dtype::*;
-    let least = match weights.dtype() {
-        Q4_0 | Q4_1 | Q5_0 | Q5_1 | IQ4_NL => 1,
-        Q4_K | Q5_K if inputs.order() == FetchOrder::Memory => 1,
-        Q8_0 | Q4_K | Q5_K | Q6_K => 2,
+    let numbers = match weights.dtype() {
+        NVFP4 => 1..=1,
+        IQ4_NL | MXFP4 => 1..=FEW,
+        Q4_0 | Q4_1 | Q5_0 | Q5_1 => 1..=MOST,
+        Q4_K | Q5_K if inputs.order() == FetchOrder::Memory => 1..=MOST,
+        Q8_0 | Q4_K | Q5_K | Q6_K => 2..=MOST,
         _ => return false,
     };
-    (least..=MOST).contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
+    numbers.contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
 }
 
 /// See [`Level::products`](crate::kernels::Level::products); [`supports`] is true.
@@ -47,24 +51,26 @@ pub(super) fn products(
     scratch: &mut [f32],
 ) -> Result<(), Refused> {
     let done = by_dtype!(weights.dtype(), {
-        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>, 2>(weights, inputs, out, scratch),
-        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>, 1>(weights, inputs, out, scratch),
-        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>, 1>(weights, inputs, out, scratch),
-        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, 1>(weights, inputs, out, scratch),
-        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, 1>(weights, inputs, out, scratch),
-        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, 1>(weights, inputs, out, scratch),
-        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, 1>(weights, inputs, out, scratch),
-        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, 1>(weights, inputs, out, scratch),
-        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, 2>(weights, inputs, out, scratch),
+        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>, 2, MOST>(weights, inputs, out, scratch),
+        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>, 1, MOST>(weights, inputs, out, scratch),
+        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>, 1, MOST>(weights, inputs, out, scratch),
+        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, 1, MOST>(weights, inputs, out, scratch),
+        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, 1, MOST>(weights, inputs, out, scratch),
+        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, 1, FEW>(weights, inputs, out, scratch),
+        MXFP4 => tiles::<Blocks<panel_32::Mxfp4, 1>, 1, FEW>(weights, inputs, out, scratch),
+        NVFP4 => tiles::<Blocks<panel_32::Nvfp4, 2>, 1, 1>(weights, inputs, out, scratch),
+        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, 1, MOST>(weights, inputs, out, scratch),
+        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, 1, MOST>(weights, inputs, out, scratch),
+        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, 2, MOST>(weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows of weights, sixteen at a time, with `LEAST` rows of activations or more.
+/// All rows of weights, sixteen at a time, with `LEAST` to `LAST` rows of activations: each number takes 2 KB of code.
 #[inline(never)] // a function of its own for each format
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiles<F: Few, const LEAST: usize>(
+fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -73,10 +79,10 @@ fn tiles<F: Few, const LEAST: usize>(
     // Everything that the pointers below rely on.
     let (rows, cols, count) = (weights.rows(), weights.cols(), inputs.rows());
     let blocks = cols / F::COLS;
-    let row_bytes = blocks * F::BYTES;
+    let row_bytes = blocks * F::bytes(());
     let fits = rows <= OUTPUTS
         && rows.is_multiple_of(ROWS)
-        && weights.dtype().block_bytes() == F::BYTES
+        && weights.dtype().block_bytes() == F::bytes(())
         && weights.dtype().block_len() == F::COLS
         && weights.bytes().len() == rows * row_bytes
         && i32::try_from(weights.bytes().len()).is_ok()
@@ -86,7 +92,7 @@ fn tiles<F: Few, const LEAST: usize>(
     }
     let out = out.get_mut(..count.checked_mul(OUTPUTS)?)?;
     let (sums, _) = Sums::take(scratch)?;
-    let batch = Batch::new(inputs, blocks, F::COLS)?;
+    let batch = Batch::new(inputs, blocks * (F::COLS / F::SCALED), F::SCALED)?;
     // SAFETY: `Batch::new` has compared the parts of the rows with so many blocks of `SCALED` columns.
     let each = unsafe { rows_of(&batch, count, F::SCALED) };
     if count > 1 {
@@ -113,13 +119,13 @@ fn tiles<F: Few, const LEAST: usize>(
             let out = out.as_mut_ptr().add(first);
             match count {
                 1 if LEAST == 1 => F::multiply::<1>(rows, blocks, each.first_chunk()?, sums, out),
-                2 => F::multiply::<2>(rows, blocks, each.first_chunk()?, sums, out),
-                3 => F::multiply::<3>(rows, blocks, each.first_chunk()?, sums, out),
-                4 => F::multiply::<4>(rows, blocks, each.first_chunk()?, sums, out),
-                5 => F::multiply::<5>(rows, blocks, each.first_chunk()?, sums, out),
-                6 => F::multiply::<6>(rows, blocks, each.first_chunk()?, sums, out),
-                7 => F::multiply::<7>(rows, blocks, each.first_chunk()?, sums, out),
-                MOST => F::multiply::<MOST>(rows, blocks, &each, sums, out),
+                2 if LAST >= 2 => F::multiply::<2>(rows, blocks, each.first_chunk()?, sums, out),
+                3 if LAST >= 3 => F::multiply::<3>(rows, blocks, each.first_chunk()?, sums, out),
+                4 if LAST >= 4 => F::multiply::<4>(rows, blocks, each.first_chunk()?, sums, out),
+                5 if LAST >= 5 => F::multiply::<5>(rows, blocks, each.first_chunk()?, sums, out),
+                6 if LAST >= 6 => F::multiply::<6>(rows, blocks, each.first_chunk()?, sums, out),
+                7 if LAST >= 7 => F::multiply::<7>(rows, blocks, each.first_chunk()?, sums, out),
+                8 if LAST >= 8 => F::multiply::<8>(rows, blocks, &each, sums, out),
                 _ => return None,
             }
         }
@@ -170,7 +176,7 @@ unsafe impl Sixteen for Neighbours {
 }
 
 /// A format of weights that has such kernels.
-trait Few: Format {
+trait Few: Format<How = ()> {
     /// Bytes: see [`Coming::with_lead`].
     const LEAD: usize;
     /// Whether up to four rows of activations wait for the weights, so that it pays to fetch more of them to the second-level
@@ -214,7 +220,7 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
             // SAFETY: the caller promises the blocks up to `first + prepared` in all rows and inputs, codes and scales of which are
             // read; there are sums and starts of 8 inputs for 32 blocks.
             unsafe {
-                prepare_32::<L>(inputs, first..first + prepared, sums);
+                prepare_32::<L, 1>(inputs, first..first + prepared, sums);
                 for b in 0..prepared {
                     let mut isums = [_mm512_setzero_si512(); N];
                     if L::OFFSET != 0 {
@@ -225,7 +231,7 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
                     let at = 32 * (first + b);
                     // One row alone waits for itself: each addition takes four cycles, so its sum is two sums.
                     let mut others = [_mm512_setzero_si512(); N];
-                    let [scale, min] = L::unpack(&rows, |k, codes| {
+                    let [[scale, min]] = L::unpack(&rows, |k, codes| {
                         let sums = if N == 1 && k >= 4 { &mut others } else { &mut isums };
                         add_dots(sums, inputs, at + 4 * k, codes);
                     });
@@ -245,6 +251,55 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
                     rows.block = rows.block.wrapping_add(L::BYTES);
                 }
             }
+        }
+        // SAFETY: the caller promises room for the inputs.
+        unsafe { store(acc, out) };
+    }
+}
+
+/// Blocks of two parts, with two scales in each: 16 codes have one.
+impl<L: Layout32<2>> Few for Blocks<L, 2> {
+    const LEAD: usize = 4096;
+    const FAR: bool = false;
+
+    #[inline(never)] // so that what a call does before it is there once
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn multiply<const N: usize>(
+        mut rows: Neighbours,
+        blocks: usize,
+        inputs: &[Input; N],
+        sums: &mut Sums,
+        out: *mut f32,
+    ) {
+        const { assert!(L::SCALES == 2 && L::OFFSET != 0) };
+        /// Blocks for which there are sums at a time.
+        const PREPARED: usize = 16;
+        let mut acc = [_mm512_setzero_ps(); N];
+        for b in 0..blocks {
+            // SAFETY: the caller promises block b in all rows and inputs, codes and scales of which are read, and the sums of
+            // the 16 blocks from there on, or up to the last one; k is at most 12, so there is the start of its sixteen codes.
+            unsafe {
+                if b.is_multiple_of(PREPARED) {
+                    prepare_32::<L, 2>(inputs, 2 * b..2 * blocks.min(b + PREPARED), sums);
+                }
+                let mut isums = [[_mm512_setzero_si512(); N]; 4];
+                let scales = L::unpack(&rows, |k, codes| {
+                    let mut part = [_mm512_setzero_si512(); N];
+                    for (part, starts) in part.iter_mut().zip(&sums.starts) {
+                        *part = _mm512_set1_epi32(*starts.get_unchecked(4 * (b % PREPARED) + k / 4));
+                    }
+                    add_dots(&mut part, inputs, 64 * b + 4 * k, codes);
+                    *isums.get_unchecked_mut(k / 4) = part;
+                });
+                for (part, (isums, &scale)) in isums.into_iter().zip(scales.as_flattened()).enumerate() {
+                    for ((acc, isum), input) in acc.iter_mut().zip(isums).zip(inputs) {
+                        let dx = _mm512_set1_ps(*input.scales.add(2 * b + part / 2));
+                        let product = _mm512_mul_ps(_mm512_cvtepi32_ps(isum), _mm512_mul_ps(scale, dx));
+                        *acc = _mm512_add_ps(*acc, product);
+                    }
+                }
+            }
+            rows.block = rows.block.wrapping_add(L::BYTES);
         }
         // SAFETY: the caller promises room for the inputs.
         unsafe { store(acc, out) };
@@ -373,12 +428,12 @@ unsafe fn add_chains<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N
 /// Every input has the blocks, and there are at most 8.
 #[inline(never)] // once for all numbers of rows
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn prepare_32<L: Layout32<1>>(inputs: &[Input], blocks: Range<usize>, sums: &mut Sums) {
+unsafe fn prepare_32<L: Layout32<PARTS>, const PARTS: usize>(inputs: &[Input], blocks: Range<usize>, sums: &mut Sums) {
     for (row, input) in inputs.iter().enumerate() {
         // SAFETY: the caller promises the blocks of at most 8 inputs, of which each has two sums.
         unsafe {
             let input = Input { sums: input.sums.add(2 * blocks.start), ..*input };
-            matmul_32::prepare::<L, 1>(&input, blocks.len(), sums, row);
+            matmul_32::prepare::<L, PARTS>(&input, blocks.len(), sums, row);
         }
     }
 }

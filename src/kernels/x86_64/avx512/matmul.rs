@@ -8,7 +8,7 @@ use super::layouts_256;
 use super::panel::Rows;
 use super::panel_32::{self, Layout32, Panel32};
 use super::panel_256::{Layout256, Panel256};
-use super::{matmul_32, matmul_256, unpacked};
+use super::{matmul_32, matmul_256};
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
 use crate::quant::{ActivationRow, by_dtype};
@@ -124,14 +124,17 @@ pub(in crate::kernels::x86_64) unsafe trait Format {
     const COLS: usize;
     /// Columns for which there is one scale of the activations, and one step of the chains.
     const SCALED: usize;
+    /// What is only known of the format when the kernels run.
+    type How: Copy;
+
     /// Bytes of a block.
-    const BYTES: usize;
+    fn bytes(how: Self::How) -> usize;
 
     /// Unpacks a block of sixteen rows; `many` is whether there are [`MANY`] inputs for it.
     ///
     /// # Safety
-    /// [`Self::BYTES`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Self::Panel, many: bool);
+    /// [`Self::bytes`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
+    unsafe fn unpack(how: Self::How, rows: &Rows, g: usize, panel: &mut Self::Panel, many: bool);
 
     /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
     ///
@@ -155,11 +158,16 @@ unsafe impl<L: Layout32<PARTS>, const PARTS: usize> Format for Blocks<L, PARTS> 
     type Panel = [Panel32; PARTS];
     const COLS: usize = 32 * PARTS;
     const SCALED: usize = 32;
-    const BYTES: usize = L::BYTES;
+    type How = ();
+
+    #[inline(always)]
+    fn bytes((): ()) -> usize {
+        L::BYTES
+    }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut [Panel32; PARTS], _: bool) {
+    unsafe fn unpack((): (), rows: &Rows, g: usize, panel: &mut [Panel32; PARTS], _: bool) {
         // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
         unsafe { panel_32::unpack::<L, PARTS>(rows, g, panel) }
     }
@@ -186,11 +194,16 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     type Panel = Panel256;
     const COLS: usize = 256;
     const SCALED: usize = 256;
-    const BYTES: usize = L::BYTES;
+    type How = ();
+
+    #[inline(always)]
+    fn bytes((): ()) -> usize {
+        L::BYTES
+    }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
+    unsafe fn unpack((): (), rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
         // SAFETY: the caller promises what the called functions ask for: BYTES are those of `L`.
         unsafe {
             panel.unpack::<L>(rows, g);
@@ -230,37 +243,32 @@ pub(in crate::kernels::x86_64) fn matmul(
         return Err(Refused::NoKernel);
     }
     let done = by_dtype!(weights.dtype(), {
-        Q4_0 => by_panels::<Blocks<panel_32::Q4_0, 1>>(weights, inputs, out, scratch),
-        Q4_1 => by_panels::<Blocks<panel_32::Q4_1, 1>>(weights, inputs, out, scratch),
-        Q5_0 => by_panels::<Blocks<panel_32::Q5_0, 1>>(weights, inputs, out, scratch),
-        Q5_1 => by_panels::<Blocks<panel_32::Q5_1, 1>>(weights, inputs, out, scratch),
-        Q8_0 => by_panels::<Blocks<panel_32::Q8_0, 1>>(weights, inputs, out, scratch),
-        IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl, 1>>(weights, inputs, out, scratch),
-        Q2_K => by_panels::<SuperBlocks<layouts_256::Q2K>>(weights, inputs, out, scratch),
-        Q3_K => by_panels::<SuperBlocks<layouts_256::Q3K>>(weights, inputs, out, scratch),
-        Q4_K => by_panels::<SuperBlocks<layouts_256::Q4K>>(weights, inputs, out, scratch),
-        Q5_K => by_panels::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
-        Q6_K => by_panels::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
-        IQ4_XS => by_panels::<SuperBlocks<layouts_256::Iq4Xs>>(weights, inputs, out, scratch),
-        IQ2_XXS => by_panels::<SuperBlocks<unpacked::Iq2Xxs>>(weights, inputs, out, scratch),
-        IQ2_XS => by_panels::<SuperBlocks<unpacked::Iq2Xs>>(weights, inputs, out, scratch),
-        IQ2_S => by_panels::<SuperBlocks<unpacked::Iq2S>>(weights, inputs, out, scratch),
-        IQ3_XXS => by_panels::<SuperBlocks<unpacked::Iq3Xxs>>(weights, inputs, out, scratch),
-        IQ3_S => by_panels::<SuperBlocks<unpacked::Iq3S>>(weights, inputs, out, scratch),
-        IQ1_S => by_panels::<SuperBlocks<unpacked::Iq1S>>(weights, inputs, out, scratch),
-        IQ1_M => by_panels::<SuperBlocks<unpacked::Iq1M>>(weights, inputs, out, scratch),
-        TQ1_0 => by_panels::<SuperBlocks<unpacked::Tq1_0>>(weights, inputs, out, scratch),
-        TQ2_0 => by_panels::<SuperBlocks<layouts_256::Tq2_0>>(weights, inputs, out, scratch),
-        MXFP4 => by_panels::<Blocks<panel_32::Mxfp4, 1>>(weights, inputs, out, scratch),
-        Q1_0 => by_panels::<Blocks<panel_32::Q1_0, 4>>(weights, inputs, out, scratch),
-        Q2_0 => by_panels::<Blocks<panel_32::Q2_0, 2>>(weights, inputs, out, scratch),
+        Q4_0 => by_panels::<Blocks<panel_32::Q4_0, 1>>((), weights, inputs, out, scratch),
+        Q4_1 => by_panels::<Blocks<panel_32::Q4_1, 1>>((), weights, inputs, out, scratch),
+        Q5_0 => by_panels::<Blocks<panel_32::Q5_0, 1>>((), weights, inputs, out, scratch),
+        Q5_1 => by_panels::<Blocks<panel_32::Q5_1, 1>>((), weights, inputs, out, scratch),
+        Q8_0 => by_panels::<Blocks<panel_32::Q8_0, 1>>((), weights, inputs, out, scratch),
+        IQ4_NL => by_panels::<Blocks<panel_32::Iq4Nl, 1>>((), weights, inputs, out, scratch),
+        Q2_K => by_panels::<SuperBlocks<layouts_256::Q2K>>((), weights, inputs, out, scratch),
+        Q3_K => by_panels::<SuperBlocks<layouts_256::Q3K>>((), weights, inputs, out, scratch),
+        Q4_K => by_panels::<SuperBlocks<layouts_256::Q4K>>((), weights, inputs, out, scratch),
+        Q5_K => by_panels::<SuperBlocks<layouts_256::Q5K>>((), weights, inputs, out, scratch),
+        Q6_K => by_panels::<SuperBlocks<layouts_256::Q6K>>((), weights, inputs, out, scratch),
+        IQ4_XS => by_panels::<SuperBlocks<layouts_256::Iq4Xs>>((), weights, inputs, out, scratch),
+        TQ2_0 => by_panels::<SuperBlocks<layouts_256::Tq2_0>>((), weights, inputs, out, scratch),
+        MXFP4 => by_panels::<Blocks<panel_32::Mxfp4, 1>>((), weights, inputs, out, scratch),
+        NVFP4 => by_panels::<Blocks<panel_32::Nvfp4, 2>>((), weights, inputs, out, scratch),
+        Q1_0 => by_panels::<Blocks<panel_32::Q1_0, 4>>((), weights, inputs, out, scratch),
+        Q2_0 => by_panels::<Blocks<panel_32::Q2_0, 2>>((), weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
 }
 
+/// Panel by panel, for weights of a format.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-fn by_panels<F: Format>(
+pub(super) fn by_panels<F: Format>(
+    how: F::How,
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     out: &mut [f32],
@@ -270,7 +278,7 @@ fn by_panels<F: Format>(
     let (cols, rows) = (weights.cols(), inputs.rows());
     let fits = (1..=OUTPUTS).contains(&weights.rows())
         && i32::try_from(weights.bytes().len()).is_ok()
-        && weights.dtype().block_bytes() == F::BYTES
+        && weights.dtype().block_bytes() == F::bytes(how)
         && weights.dtype().block_len() == F::COLS
         && inputs.cols() == cols;
     if !fits {
@@ -285,7 +293,7 @@ fn by_panels<F: Format>(
         out.fill(0.0);
     }
     let batch = Batch::new(inputs, blocks * (F::COLS / F::SCALED), F::SCALED)?;
-    let row_bytes = blocks * F::BYTES;
+    let row_bytes = blocks * F::bytes(how);
     // Panels of equal length, as far as that goes.
     let length = blocks.div_ceil(blocks.div_ceil(BYTES / size_of::<F::Panel>()).max(1));
     let mut first = 0;
@@ -295,15 +303,15 @@ fn by_panels<F: Format>(
         // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
         let parts = 1 + rows / 8 + (rows % 8).count_ones() as usize;
         let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
-        let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
-        let bytes = OUTPUTS * panel.len() * F::BYTES;
+        let from = next.wrapping_add(OUTPUTS * first * F::bytes(how));
+        let bytes = OUTPUTS * panel.len() * F::bytes(how);
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
-        let (reads, products) = (2 * panel.len() * F::BYTES, Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
+        let (reads, products) = (2 * panel.len() * F::bytes(how), Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
         // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
         // for every row, and `row` is below their number.
         unsafe {
-            unpack::<F>(weights, first, panel, ahead(0, reads), rows >= MANY);
+            unpack::<F>(how, weights, first, panel, ahead(0, reads), rows >= MANY);
             let (mut row, mut part) = (0, 1);
             while row < rows {
                 let (ahead, out) = (ahead(part, products), out.as_mut_ptr());
@@ -333,13 +341,14 @@ fn by_panels<F: Format>(
 #[inline(never)] // once for both levels
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
+    how: F::How,
     weights: TensorView<'_>,
     first: usize,
     panel: &mut [F::Panel],
     ahead: Ahead,
     many: bool,
 ) {
-    let row_bytes = weights.cols() / F::COLS * F::BYTES;
+    let row_bytes = weights.cols() / F::COLS * F::bytes(how);
     for g in 0..2 {
         #[cfg(test)]
         crate::kernels::x86_64::counted::unpacked(16 * panel.len());
@@ -347,18 +356,18 @@ pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
         for (row, offset) in (16 * g..).zip(&mut offsets) {
             *offset = (weights.rows().saturating_sub(1).min(row) * row_bytes) as u32;
         }
-        let units = (g * panel.len()..).map(|block| block * F::BYTES);
+        let units = (g * panel.len()..).map(|block| block * F::bytes(how));
         for ((i, panel), unit) in panel.iter_mut().enumerate().zip(units) {
             // SAFETY: the caller promises the blocks of the panel from `first` on, so the block lies in the row;
             // offsets go to rows that there are, in less than 2^31 bytes; g is below 2.
             unsafe {
                 let rows = Rows {
-                    block: weights.bytes().as_ptr().add((first + i) * F::BYTES),
+                    block: weights.bytes().as_ptr().add((first + i) * F::bytes(how)),
                     offsets,
                     ahead: ahead.skip(unit),
                     fetched: Cell::new(0),
                 };
-                F::unpack(&rows, g, panel, many);
+                F::unpack(how, &rows, g, panel, many);
             }
         }
     }

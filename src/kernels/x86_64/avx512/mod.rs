@@ -1,6 +1,8 @@
 //! AVX-512 F, BW, VL and VNNI: 512-bit registers and the dot product of bytes.
 
+mod by_row;
 mod few;
+mod few_unpacked;
 mod float;
 pub(super) mod layouts_256;
 pub(super) mod matmul;
@@ -17,7 +19,6 @@ mod zmm;
 use core::ops::Range;
 
 use crate::kernels::generic::{self, Combine, Inputs, Norm, Queries, Refused};
-use crate::kernels::x86_64::avx2::quads;
 use crate::kv::{KvSource, KvTileMut};
 use crate::mem::Tile;
 use crate::quant::{Form, by_dtype};
@@ -46,15 +47,19 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
-    let done = if few::supports(weights, inputs) {
-        few::products(weights, inputs, out, scratch)
-    } else if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
-        matvec::products(weights, inputs, out)
-    } else {
-        matmul::matmul(weights, inputs, out, scratch)
-    };
-    match done {
-        Err(Refused::NoKernel) => quads::products(weights, inputs, out),
-        done => done,
+    // Each has what the ones before do not have: kernels for few rows, for one, for many.
+    if few::supports(weights, inputs) {
+        return few::products(weights, inputs, out, scratch);
     }
+    let mut done = Err(Refused::NoKernel);
+    if inputs.rows() == 1 && matvec::supports(weights.dtype(), weights.cols()) {
+        done = matvec::products(weights, inputs, out);
+    }
+    if done == Err(Refused::NoKernel) {
+        done = matmul::matmul(weights, inputs, out, scratch);
+    }
+    if done == Err(Refused::NoKernel) {
+        done = unpacked::products(weights, inputs, out, scratch);
+    }
+    done
 }

@@ -190,3 +190,17 @@ pub(super) fn powers_of_two(exponents: __m512i) -> __m512 {
     let powers = _mm512_slli_epi32::<23>(_mm512_sub_epi32(exponents, _mm512_set1_epi32(1)));
     _mm512_castsi512_ps(_mm512_maskz_mov_epi32(_mm512_cmpge_epu32_mask(exponents, least), powers))
 }
+
+/// Half the E4M3 number in the lowest byte of each lane, without its sign. A NaN without sign is 0.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn half_e4m3(lanes: __m512i) -> __m512 {
+    let bytes = _mm512_and_si512(lanes, _mm512_set1_epi32(0xff));
+    let numbers = _mm512_and_si512(bytes, _mm512_set1_epi32(0x7f));
+    // (1 + m / 8) * 2^(e - 8), and m * 2^-10 where the exponent is 0.
+    let normal = _mm512_add_epi32(_mm512_slli_epi32::<20>(numbers), _mm512_set1_epi32(119 << 23));
+    let small = _mm512_mul_ps(_mm512_cvtepi32_ps(numbers), _mm512_set1_ps(f32::from_bits(117 << 23)));
+    let halves =
+        _mm512_mask_mov_ps(_mm512_castsi512_ps(normal), _mm512_cmplt_epu32_mask(numbers, _mm512_set1_epi32(8)), small);
+    _mm512_maskz_mov_ps(_mm512_cmpneq_epu32_mask(bytes, _mm512_set1_epi32(0x7f)), halves)
+}

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::panel::{Sixteen, bits, fp4_values, high_f16, low_f16, powers_of_two, values};
+use super::panel::{Sixteen, bits, fp4_values, half_e4m3, high_f16, low_f16, powers_of_two, values};
 use super::panel_256::set;
 
 /// One block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
@@ -11,7 +11,7 @@ pub(in crate::kernels::x86_64) struct Panel32 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout32::OFFSET`].
     pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 8],
     pub(in crate::kernels::x86_64) scale: [__m512; 2],
-    /// Only where the format has minima.
+    /// Where the format has minima, these; where it has a scale of 16 codes, that of the second half.
     pub(in crate::kernels::x86_64) min: [__m512; 2],
 }
 
@@ -26,13 +26,16 @@ pub(in crate::kernels::x86_64) unsafe trait Layout32<const PARTS: usize> {
     const OFFSET: i16;
     /// Whether elements have a minimum.
     const MIN: bool;
+    /// Scales of a part: 1, or 2 without minima.
+    const SCALES: usize = 1;
 
     /// Unpacks a block of sixteen rows. Calls `codes` with codes 4 k to 4 k + 15, plus [`Self::OFFSET`], and k, which is at most
-    /// 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale and, where the format has minima, the minimum.
+    /// 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale of each part, and the minimum or the second scale where
+    /// the format has it.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
-    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2];
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; PARTS];
 }
 
 /// Unpacks a block of sixteen rows to rows 16 `g` to 16 `g` + 15 of a panel.
@@ -51,8 +54,8 @@ pub(super) unsafe fn unpack<L: Layout32<PARTS>, const PARTS: usize>(
         panel.codes.iter_mut().skip(k % 8).zip(codes).for_each(|(places, codes)| set(places, g, codes));
     };
     // SAFETY: the caller promises what the called function asks for.
-    let [scale, min] = unsafe { L::unpack(rows, to_panel) };
-    for panel in parts {
+    let scales = unsafe { L::unpack(rows, to_panel) };
+    for (panel, [scale, min]) in parts.iter_mut().zip(scales) {
         set(&mut panel.scale, g, scale);
         set(&mut panel.min, g, min);
     }
@@ -65,6 +68,7 @@ pub(in crate::kernels::x86_64) struct Q5_0;
 pub(in crate::kernels::x86_64) struct Q5_1;
 pub(in crate::kernels::x86_64) struct Iq4Nl;
 pub(in crate::kernels::x86_64) struct Mxfp4;
+pub(in crate::kernels::x86_64) struct Nvfp4;
 pub(in crate::kernels::x86_64) struct Q1_0;
 pub(in crate::kernels::x86_64) struct Q2_0;
 
@@ -76,7 +80,7 @@ unsafe impl Layout32<1> for Q8_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         let sign = _mm512_set1_epi8(i8::MIN);
         // SAFETY: the caller promises 34 bytes in all rows, which the loads stay within.
         unsafe {
@@ -85,7 +89,7 @@ unsafe impl Layout32<1> for Q8_0 {
                 codes(4 * half, rows.transposed(2 + 16 * half).map(|codes| _mm512_xor_si512(codes, sign)));
             }
             let header = rows.word(0);
-            [low_f16(header), _mm512_setzero_ps()]
+            [[low_f16(header), _mm512_setzero_ps()]]
         }
     }
 }
@@ -98,13 +102,13 @@ unsafe impl Layout32<1> for Q4_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
             nibbles(rows, 2, |code| code, codes);
             let header = rows.word(0);
-            [low_f16(header), _mm512_setzero_ps()]
+            [[low_f16(header), _mm512_setzero_ps()]]
         }
     }
 }
@@ -117,13 +121,13 @@ unsafe impl Layout32<1> for Q4_1 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 20 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(4);
             nibbles(rows, 4, |code| code, codes);
             let header = rows.word(0);
-            [low_f16(header), high_f16(header)]
+            [[low_f16(header), high_f16(header)]]
         }
     }
 }
@@ -136,7 +140,7 @@ unsafe impl Layout32<1> for Q5_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 22 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(6);
@@ -146,7 +150,7 @@ unsafe impl Layout32<1> for Q5_0 {
             let bytes = rows.transposed(6);
             codes(0, with_fifth_bits(bytes.map(|bytes| bits(bytes, 0, 15)), high, 0));
             codes(4, with_fifth_bits(bytes.map(|bytes| bits(bytes, 4, 15)), high, 4));
-            [scale, _mm512_setzero_ps()]
+            [[scale, _mm512_setzero_ps()]]
         }
     }
 }
@@ -159,7 +163,7 @@ unsafe impl Layout32<1> for Q5_1 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 24 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(8);
@@ -167,7 +171,7 @@ unsafe impl Layout32<1> for Q5_1 {
             let bytes = rows.transposed(8);
             codes(0, with_fifth_bits(bytes.map(|bytes| bits(bytes, 0, 15)), high, 0));
             codes(4, with_fifth_bits(bytes.map(|bytes| bits(bytes, 4, 15)), high, 4));
-            [low_f16(header), high_f16(header)]
+            [[low_f16(header), high_f16(header)]]
         }
     }
 }
@@ -180,13 +184,13 @@ unsafe impl Layout32<1> for Iq4Nl {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
             nibbles(rows, 2, |indices| values(indices), codes);
             let header = rows.word(0);
-            [low_f16(header), _mm512_setzero_ps()]
+            [[low_f16(header), _mm512_setzero_ps()]]
         }
     }
 }
@@ -199,13 +203,41 @@ unsafe impl Layout32<1> for Mxfp4 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 1] {
         // SAFETY: the caller promises 17 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(1);
             nibbles(rows, 1, |indices| fp4_values(indices), codes);
             let header = rows.word(0);
-            [powers_of_two(header), _mm512_setzero_ps()]
+            [[powers_of_two(header), _mm512_setzero_ps()]]
+        }
+    }
+}
+
+// SAFETY: `half` is 0 or 1, so k is at most 12, which is 8 * 2 - 4.
+unsafe impl Layout32<2> for Nvfp4 {
+    const BYTES: usize = 36;
+    const OFFSET: i16 = 12;
+    const MIN: bool = false;
+    const SCALES: usize = 2;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 2] {
+        // SAFETY: the caller promises 36 bytes in all rows, which the loads stay within.
+        unsafe {
+            rows.fetch(4);
+            for half in 0..2 {
+                // 8 bytes for 16 codes: the low nibbles, then the high ones.
+                let [a, b, c, d] = rows.transposed(4 + 16 * half);
+                for (k, bytes) in [[a, b], [c, d]].into_iter().enumerate() {
+                    let [e, f] = bytes.map(|bytes| fp4_values(bits(bytes, 0, 15)));
+                    let [g, h] = bytes.map(|bytes| fp4_values(bits(bytes, 4, 15)));
+                    codes(8 * half + 4 * k, [e, f, g, h]);
+                }
+            }
+            let header = rows.word(0);
+            [[0, 8], [16, 24]].map(|shifts| shifts.map(|shift| half_e4m3(bits(header, shift, 0xff))))
         }
     }
 }
@@ -218,7 +250,7 @@ unsafe impl Layout32<4> for Q1_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 4] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
@@ -228,7 +260,7 @@ unsafe impl Layout32<4> for Q1_0 {
                 codes(8 * part + 4, [4, 5, 6, 7].map(code));
             }
             let header = rows.word(0);
-            [low_f16(header), _mm512_setzero_ps()]
+            [[low_f16(header), _mm512_setzero_ps()]; 4]
         }
     }
 }
@@ -241,7 +273,7 @@ unsafe impl Layout32<2> for Q2_0 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [__m512; 2] {
+    unsafe fn unpack(rows: &impl Sixteen, mut codes: impl FnMut(usize, [__m512i; 4])) -> [[__m512; 2]; 2] {
         // SAFETY: the caller promises 18 bytes in all rows, which the loads stay within.
         unsafe {
             rows.fetch(2);
@@ -249,7 +281,7 @@ unsafe impl Layout32<2> for Q2_0 {
                 codes(4 * i, [0, 1, 2, 3].map(|j| four_codes(bytes, j)));
             }
             let header = rows.word(0);
-            [low_f16(header), _mm512_setzero_ps()]
+            [[low_f16(header), _mm512_setzero_ps()]; 2]
         }
     }
 }

@@ -1,44 +1,139 @@
-//! Panels of super-blocks whose codes come from a codebook, or are digits of a number: the code of the plain kernel unpacks
-//! them, row by row.
+//! Some rows of activations times super-blocks that are unpacked row by row. What follows that is the same for all formats
+//! that have as many sub-scales, and codes as large.
 
 use core::arch::x86_64::*;
 use core::cell::Cell;
-use core::marker::PhantomData;
 
-use super::panel::{Rows, Sixteen};
-use super::panel_256::{self, Header, set_sub_scales};
+use super::by_row::{ByRow, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Tq1_0};
+use super::few_unpacked;
+use super::matmul::{Format, Input, Sums, SuperBlocks, by_panels};
+use super::panel::{Rows, Sixteen, low_f16};
+use super::panel_256::{Header, Layout256, Panel256, set_sub_scales};
+use crate::kernels::generic::{Inputs, Refused};
 use crate::kernels::x86_64::ahead::Ahead;
-use crate::quant::{Layout256, iq1_m, iq1_s, iq2_s, iq2_xs, iq2_xxs, iq3_s, iq3_xxs, tq1_0};
+use crate::quant::by_dtype;
+use crate::tensor::TensorView;
 
-/// A format without minima whose codes are at most `LARGEST`; it is multiplied as the format with blocks `P` is.
-pub(super) struct Unpacked<B, P, const SUBS: usize, const LARGEST: i16>(PhantomData<(B, P)>);
+/// See [`Level::products`](crate::kernels::Level::products).
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+pub(super) fn products(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Result<(), Refused> {
+    // Offsets of rows are 32-bit numbers.
+    if i32::try_from(weights.bytes().len()).is_err() {
+        return Err(Refused::NoKernel);
+    }
+    let done = by_dtype!(weights.dtype(), {
+        IQ2_XXS => of::<Iq2Xxs, 8, 62>(weights, inputs, out, scratch),
+        IQ2_XS => of::<Iq2Xs, 16, 62>(weights, inputs, out, scratch),
+        IQ2_S => of::<Iq2S, 16, 62>(weights, inputs, out, scratch),
+        IQ3_XXS => of::<Iq3Xxs, 8, 62>(weights, inputs, out, scratch),
+        IQ3_S => of::<Iq3S, 8, 15>(weights, inputs, out, scratch),
+        IQ1_S => of::<Iq1S, 8, 15>(weights, inputs, out, scratch),
+        // As larger codes, so that they share the code of IQ2.
+        IQ1_M => of::<Iq1M, 16, 62>(weights, inputs, out, scratch),
+        TQ1_0 => of::<Tq1_0, 8, 15>(weights, inputs, out, scratch),
+        _ => return Err(Refused::NoKernel),
+    });
+    done.ok_or(Refused::Sizes)
+}
 
-pub(super) type Iq1S = Unpacked<iq1_s::Block, iq3_s::Block, 8, 15>;
-pub(super) type Iq1M = Unpacked<iq1_m::Block, iq1_m::Block, 16, 15>;
-pub(super) type Iq2Xxs = Unpacked<iq2_xxs::Block, iq3_xxs::Block, 8, 62>;
-pub(super) type Iq2Xs = Unpacked<iq2_xs::Block, iq2_s::Block, 16, 62>;
-pub(super) type Iq2S = Unpacked<iq2_s::Block, iq2_s::Block, 16, 62>;
-pub(super) type Iq3Xxs = Unpacked<iq3_xxs::Block, iq3_xxs::Block, 8, 62>;
-pub(super) type Iq3S = Unpacked<iq3_s::Block, iq3_s::Block, 8, 15>;
-pub(super) type Tq1_0 = Unpacked<tq1_0::Block, iq3_s::Block, 8, 15>;
+/// A format with so many sub-scales and codes of at most `LARGEST`.
+#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn of<B: ByRow, const SUBS: usize, const LARGEST: i16>(
+    weights: TensorView<'_>,
+    inputs: &Inputs<'_>,
+    out: &mut [f32],
+    scratch: &mut [f32],
+) -> Option<()> {
+    let how = (unpack::<B, LARGEST> as UnpackRows, size_of::<B::Block>());
+    if inputs.rows() <= few_unpacked::MOST {
+        return few_unpacked::products(how, LARGEST as u8, weights, inputs, out);
+    }
+    by_panels::<Unpacked<SUBS, LARGEST>>(how, weights, inputs, out, scratch)
+}
 
-/// What was unpacked of sixteen rows.
-struct Plain {
-    codes: [[i8; 256]; 16],
-    /// 8 or 16 of each row.
-    sub_scales: [[i8; 16]; 16],
-    scales: [f32; 16],
+/// Formats with so many sub-scales and without minima, whose codes are at most `LARGEST`.
+pub(super) struct Unpacked<const SUBS: usize, const LARGEST: i16>;
+
+/// What unpacks a super-block of sixteen rows, and its bytes.
+///
+/// # Safety
+/// The function may be called where so many bytes are readable at all places, and the processor has the instructions.
+pub(super) type Unpack = (UnpackRows, usize);
+type UnpackRows = unsafe fn(&[*const u8; 16], &mut [Row; 16]);
+
+/// A super-block of a row, unpacked.
+#[repr(C, align(64))]
+pub(super) struct Row {
+    /// Plus the largest code.
+    pub(super) codes: [__m512i; 4],
+    /// Of 16 codes each.
+    pub(super) sub_scales: __m128i,
+    pub(super) scale: f32,
+}
+
+impl Row {
+    /// Sixteen, of zeros.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) fn sixteen() -> [Self; 16] {
+        let (codes, sub_scales) = ([_mm512_setzero_si512(); 4], _mm_setzero_si128());
+        core::array::from_fn(|_| Self { codes, sub_scales, scale: 0.0 })
+    }
+}
+
+// SAFETY: a panel is that of all super-blocks.
+unsafe impl<const SUBS: usize, const LARGEST: i16> Format for Unpacked<SUBS, LARGEST> {
+    type Panel = Panel256;
+    const COLS: usize = 256;
+    const SCALED: usize = 256;
+    type How = Unpack;
+
+    #[inline(always)]
+    fn bytes((_, bytes): Unpack) -> usize {
+        bytes
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn unpack((unpack, bytes): Unpack, rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
+        rows.fetch(bytes);
+        let mut plain = Row::sixteen();
+        // SAFETY: the caller promises so many bytes in all rows; this function has the features.
+        unsafe { unpack(&rows.places(0), &mut plain) };
+        let rows = Rows {
+            block: plain.as_ptr().cast(),
+            offsets: core::array::from_fn(|row| (row * size_of::<Row>()) as u32),
+            ahead: Ahead::none(),
+            fetched: Cell::new(0),
+        };
+        // SAFETY: these are sixteen rows, and the format is the one below.
+        unsafe { SuperBlocks::<Self>::unpack((), &rows, g, panel, many) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    unsafe fn add_products<const ROWS: usize>(
+        panel: &[Panel256],
+        inputs: &[Input; ROWS],
+        sums: &mut Sums,
+        ahead: Ahead,
+        out: *mut f32,
+    ) {
+        // SAFETY: the caller promises what the called function asks for.
+        unsafe { SuperBlocks::<Self>::add_products(panel, inputs, sums, ahead, out) }
+    }
 }
 
 // SAFETY: p is below 16, so k is at most 60.
-unsafe impl<B, P, const SUBS: usize, const LARGEST: i16> panel_256::Layout256 for Unpacked<B, P, SUBS, LARGEST>
-where
-    B: Layout256<SUBS>,
-    P: Layout256<SUBS>,
-{
-    type Products = Unpacked<P, P, SUBS, LARGEST>;
+unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, LARGEST> {
+    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
-    const BYTES: usize = size_of::<B>();
+    const BYTES: usize = size_of::<Row>();
     const SUBS: usize = SUBS;
     const OFFSET: i16 = LARGEST;
     // 16 * 15 * 127 fits 16 bits.
@@ -46,6 +141,7 @@ where
     const WIDE: usize = 0;
     const MIN: bool = false;
 
+    /// Of a [`Row`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<H: Header>(
@@ -53,47 +149,59 @@ where
         header: &mut H,
         mut codes: impl FnMut(&H, usize, [[__m512i; 4]; 1]),
     ) {
-        rows.fetch(Self::BYTES);
-        // SAFETY: the caller promises a block in all rows.
-        let plain = unsafe { plain::<B, SUBS>(rows) };
-        let rows_of = |first: *const i8, stride: u32| Rows {
-            block: first.cast(),
-            offsets: core::array::from_fn(|row| row as u32 * stride),
-            ahead: Ahead::none(),
-            fetched: Cell::new(0),
-        };
-        let plain_codes = rows_of(plain.codes.as_ptr().cast(), 256);
-        let sub_scales = rows_of(plain.sub_scales.as_ptr().cast(), 16);
-        // SAFETY: there are sixteen rows of 256 codes and 16 sub-scales, and as many scales; p < 16, so 4 p is at most 60, and
-        // j < SUBS / 4 <= 4.
+        // SAFETY: the caller promises sixteen rows of a `Row`, which has 256 codes, 16 bytes of sub-scales and a scale; p < 16, so 4 p
+        // is at most 60, and j < SUBS / 4 <= 4.
         unsafe {
-            header.scales(_mm512_loadu_ps(plain.scales.as_ptr()), _mm512_setzero_ps());
-            for (j, sub_scales) in sub_scales.transposed(0).into_iter().enumerate().take(SUBS / 4) {
+            header.scales(_mm512_castsi512_ps(rows.word(272)), _mm512_setzero_ps());
+            let sub_scales = rows.transposed(256);
+            let all = if SUBS == 16 { sub_scales } else { every_second(sub_scales) };
+            for (j, sub_scales) in all.into_iter().enumerate().take(SUBS / 4) {
                 set_sub_scales(header, j, sub_scales);
             }
             for p in 0..16 {
-                let raised = |codes| _mm512_add_epi8(codes, _mm512_set1_epi8(LARGEST as i8));
-                codes(header, 4 * p, [plain_codes.transposed(16 * p).map(raised)]);
+                codes(header, 4 * p, [rows.transposed(16 * p)]);
             }
         }
     }
 }
 
-/// Unpacks a block of sixteen rows.
+/// Unpacks a super-block of format `B` of sixteen rows.
 ///
 /// # Safety
-/// All rows have a block of type `B`.
+/// There is one at each of the places, and the processor has the instructions.
+#[inline(never)] // a function of its own for each format
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+unsafe fn unpack<B: ByRow, const LARGEST: i16>(places: &[*const u8; 16], rows: &mut [Row; 16]) {
+    const { assert!(B::SCALE[0] + 4 <= size_of::<B::Block>() && B::SCALE[1] + 4 <= size_of::<B::Block>()) };
+    let raised = _mm512_set1_epi8((LARGEST - B::OFFSET as i16) as i8);
+    for (places, rows) in places.as_chunks::<2>().0.iter().zip(rows.as_chunks_mut::<2>().0) {
+        // SAFETY: the caller promises the blocks, which are bytes; this function has the features.
+        let unpacked = unsafe { B::unpack(places.map(|place| &*place.cast::<B::Block>())) };
+        for ((block, row), place) in unpacked.into_iter().zip(rows).zip(places) {
+            for ((to, codes), negative) in row.codes.iter_mut().zip(block.codes).zip(block.negative) {
+                let signed = _mm512_mask_sub_epi8(codes, negative, _mm512_setzero_si512(), codes);
+                *to = _mm512_add_epi8(signed, raised);
+            }
+            row.sub_scales = block.sub_scales;
+            // SAFETY: the block has 4 bytes at the places of its scale; this function has the features.
+            let bits = unsafe {
+                let [first, second] = B::SCALE.map(|at| place.add(at).cast::<i32>().read_unaligned());
+                B::scale_bits(_mm512_set1_epi32(first), _mm512_set1_epi32(second))
+            };
+            row.scale = _mm512_cvtss_f32(low_f16(bits)) * B::FACTOR;
+        }
+    }
+}
+
+/// Every second byte of 16 in each lane, in the first two registers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn plain<B: Layout256<SUBS>, const SUBS: usize>(rows: &impl Sixteen) -> Plain {
-    let mut plain = Plain { codes: [[0; 256]; 16], sub_scales: [[0; 16]; 16], scales: [0.0; 16] };
-    let places = plain.codes.iter_mut().zip(&mut plain.sub_scales).zip(&mut plain.scales);
-    for (place, ((codes, sub_scales), scale)) in rows.places(0).into_iter().zip(places) {
-        // SAFETY: the caller promises a block there; its type has the alignment 1, and any bytes are valid.
-        let block = unsafe { &*place.cast::<B>() }.unpack();
-        *codes = block.codes;
-        sub_scales.iter_mut().zip(block.sub_scales).for_each(|(to, from)| *to = from);
-        *scale = block.scale;
-    }
-    plain
+fn every_second(bytes: [__m512i; 4]) -> [__m512i; 4] {
+    // Of four bytes the first and the third, in the lower half.
+    let [a, b, c, d] = bytes.map(|bytes| {
+        let third = _mm512_and_si512(_mm512_srli_epi32::<8>(bytes), _mm512_set1_epi32(0xff00));
+        _mm512_or_si512(_mm512_and_si512(bytes, _mm512_set1_epi32(0xff)), third)
+    });
+    let both = |low, high| _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+    [both(a, b), both(c, d), _mm512_setzero_si512(), _mm512_setzero_si512()]
 }

@@ -199,7 +199,7 @@ fn q3_scales(header: __m512i) -> __m512i {
 
 /// Where in a word a byte goes; the other byte is zero.
 #[derive(Clone, Copy)]
-enum Place {
+pub(super) enum Place {
     Lower,
     Upper,
 }
@@ -208,7 +208,7 @@ enum Place {
 /// `from + l` and four of sub-block `from + 4 + l`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn words(from: i64, place: Place) -> __m512i {
+pub(super) fn words(from: i64, place: Place) -> __m512i {
     let words = |sub: i64| match place {
         Place::Lower => 0x8000_8000_8000_8000_u64 as i64 | (sub * 0x0001_0001_0001_0001),
         Place::Upper => 0x0080_0080_0080_0080 | (sub * 0x0100_0100_0100_0100),

@@ -1,4 +1,4 @@
-//! Formats of 1, 2 and 4 bits whose codes are a shift and a mask away: Q1_0, Q2_0, TQ2_0, MXFP4.
+//! Formats of 1 and 2 bits whose codes are a shift and a mask away: Q1_0, Q2_0, TQ2_0.
 //!
 //! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its row, and
 //! four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be added across lanes.
@@ -7,7 +7,7 @@
 use core::arch::x86_64::*;
 
 use super::tile::{Tile, high_f16, load_32, low_f16, term};
-use crate::kernels::x86_64::avx512::panel::{bits, by_fours, fp4_values, powers_of_two};
+use crate::kernels::x86_64::avx512::panel::{bits, by_fours};
 use crate::quant::QuantizedRow;
 
 #[inline]
@@ -90,30 +90,6 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66>, x: QuantizedRow<'_>) -> __m512 {
         let [a, b, c, d] = dots;
         let dots = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
         acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(dots, total(sums)), high_f16(header), dx));
-    }
-    acc
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn mxfp4(tile: &Tile<'_, 17>, x: QuantizedRow<'_>) -> __m512 {
-    let mut acc = _mm512_setzero_ps();
-    let blocks = x.codes.as_chunks::<32>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<2>().0);
-    for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
-        let (x, _) = codes.as_chunks::<4>();
-        // SAFETY: `take` keeps b below tile.blocks().
-        let (columns, exponents) = unsafe { (columns::<1, 17>(tile, b), tile.gather::<0>(b)) };
-        let mut dots = [_mm512_setzero_si512(); 2];
-        for (half, (dots, x)) in dots.iter_mut().zip(x.as_chunks::<4>().0).enumerate() {
-            for (&column, x) in columns.iter().zip(x) {
-                let x = i32::from_le_bytes(x.map(i8::cast_unsigned));
-                *dots = _mm512_dpbusd_epi32(*dots, fp4_values(bits(column, 4 * half, 15)), _mm512_set1_epi32(x));
-            }
-        }
-        // The codes have 12 on top.
-        let offset = _mm512_mullo_epi32(total(sums), _mm512_set1_epi32(12));
-        let dots = _mm512_sub_epi32(_mm512_add_epi32(dots[0], dots[1]), offset);
-        acc = _mm512_add_ps(acc, term(dots, powers_of_two(exponents), dx));
     }
     acc
 }

@@ -7,20 +7,22 @@
 //! computed, as many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the
 //! order that the processor likes.
 
-mod iq3_s;
+pub(super) mod by_row;
 mod iq4_xs;
 mod k16;
 mod k32;
 mod lanes;
 mod q8_0;
-mod tile;
+pub(super) mod tile;
 
 use core::arch::x86_64::{__m512, _mm512_mask_storeu_ps};
 
+use super::by_row::{Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Tq1_0};
 use crate::kernels::fetch::FetchOrder;
 use crate::kernels::generic::{Inputs, OUTPUTS, Refused};
 use crate::quant::{ActivationRow, QuantizedRow, by_dtype};
 use crate::tensor::{Dtype, TensorView};
+use by_row::by_row;
 use tile::{ROWS, Tile};
 
 /// Whether [`products`] does rows of this width, where it has a kernel for the type.
@@ -47,8 +49,14 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
         Q1_0 => tiles::<18, 128, 4>(weights, inputs, x, out, |tile, x| lanes::q1_0(tile, x)),
         Q2_0 => tiles::<18, 64, 4>(weights, inputs, x, out, |tile, x| lanes::q2_0(tile, x)),
         TQ2_0 => tiles::<66, 256, 1>(weights, inputs, x, out, |tile, x| lanes::tq2_0(tile, x)),
-        MXFP4 => tiles::<17, 32, 4>(weights, inputs, x, out, |tile, x| lanes::mxfp4(tile, x)),
-        IQ3_S => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| iq3_s::iq3_s(tile, x)),
+        IQ2_XXS => tiles::<66, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xxs, 66, 2>(tile, x)),
+        IQ2_XS => tiles::<74, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xs, 74, 2>(tile, x)),
+        IQ2_S => tiles::<82, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2S, 82, 4>(tile, x)),
+        IQ3_XXS => tiles::<98, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq3Xxs, 98, 2>(tile, x)),
+        IQ3_S => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq3S, 110, 2>(tile, x)),
+        IQ1_S => tiles::<50, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq1S, 50, 2>(tile, x)),
+        IQ1_M => tiles::<56, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq1M, 56, 2>(tile, x)),
+        TQ1_0 => tiles::<54, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Tq1_0, 54, 1>(tile, x)),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)

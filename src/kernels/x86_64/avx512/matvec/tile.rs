@@ -101,7 +101,18 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
     pub(super) unsafe fn gather<const AT: usize>(&self, b: usize) -> __m512i {
         const { assert!(AT + 4 <= BYTES) };
         // SAFETY: the caller promises that the rows have this block, and the 4 bytes are within it, as asserted.
-        unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + AT).cast()) }
+        unsafe { self.gather_at(b, AT) }
+    }
+
+    /// The 4 bytes from `at` on of block `b` of each row.
+    ///
+    /// # Safety
+    /// `b` < [`Tile::blocks`], and a block has these bytes.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+    pub(super) unsafe fn gather_at(&self, b: usize, at: usize) -> __m512i {
+        // SAFETY: the caller promises that the rows have this block, and the block these bytes.
+        unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + at).cast()) }
     }
 
     /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i; meanwhile
@@ -132,7 +143,7 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
 /// The 64 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
+pub(in crate::kernels::x86_64::avx512) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
     const { assert!(AT + 64 <= size_of::<[T; N]>()) };
     // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast::<u8>().add(AT).cast()) }
@@ -141,7 +152,7 @@ pub(super) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 /// The 32 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
+pub(in crate::kernels::x86_64::avx512) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
     const { assert!(AT + 32 <= size_of::<[T; N]>()) };
     // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast::<u8>().add(AT).cast()) }
@@ -150,7 +161,7 @@ pub(super) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 /// The 16 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m128i {
+pub(in crate::kernels::x86_64::avx512) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m128i {
     const { assert!(AT + 16 <= size_of::<[T; N]>()) };
     // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { _mm_loadu_si128(from.as_ptr().cast::<u8>().add(AT).cast()) }
@@ -158,7 +169,7 @@ pub(super) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -
 
 /// The little-endian u32 at byte `AT`.
 #[inline]
-pub(super) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
+pub(in crate::kernels::x86_64::avx512) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
     const { assert!(AT + 4 <= N) };
     // SAFETY: the bytes are within the array, as asserted when this is compiled.
     unsafe { u32::from_le(from.as_ptr().add(AT).cast::<u32>().read_unaligned()) }
@@ -203,7 +214,7 @@ pub(super) fn halves(low: __m256i, high: __m256i) -> __m512i {
 /// Where a sum starts whose unsigned codes are `offset` more than they mean: at -offset times the activations.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn start(offset: u8, x: __m512i) -> __m512i {
+pub(in crate::kernels::x86_64::avx512) fn start(offset: u8, x: __m512i) -> __m512i {
     let zero = _mm512_setzero_si512();
     _mm512_sub_epi32(zero, _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(offset as i8), x))
 }
@@ -211,7 +222,7 @@ pub(super) fn start(offset: u8, x: __m512i) -> __m512i {
 /// The dwords of each 128-bit lane added: dword i of a lane is the sum of that lane of register i.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn sum_in_lanes([a, b, c, d]: [__m512i; 4]) -> __m512i {
+pub(in crate::kernels::x86_64::avx512) fn sum_in_lanes([a, b, c, d]: [__m512i; 4]) -> __m512i {
     let dwords = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
     let (ab, cd) = (dwords(a, b), dwords(c, d));
     _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
@@ -243,7 +254,7 @@ pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
 /// The four lanes of each register added.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn sum_lanes(registers: [__m512i; 4]) -> __m512i {
+pub(in crate::kernels::x86_64::avx512) fn sum_lanes(registers: [__m512i; 4]) -> __m512i {
     let [low, high] = sum_halves(registers);
     _mm512_add_epi32(low, high)
 }
@@ -265,6 +276,6 @@ pub(super) fn high_f16(dwords: __m512i) -> __m512 {
 /// `f32(integers) * (scale * dx)`: what a block adds to a sum.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn term(integers: __m512i, scale: __m512, dx: f32) -> __m512 {
+pub(in crate::kernels::x86_64::avx512) fn term(integers: __m512i, scale: __m512, dx: f32) -> __m512 {
     _mm512_mul_ps(_mm512_cvtepi32_ps(integers), _mm512_mul_ps(scale, _mm512_set1_ps(dx)))
 }

@@ -1,0 +1,400 @@
+//! Super-blocks that are unpacked row by row, to [`Plain`]: those with a codebook, and TQ1_0. All of them are multiplied by the
+//! same code.
+
+use core::arch::x86_64::*;
+
+use super::blocks_256::{Blocks256, Subs};
+use super::codes::is_set_of;
+use crate::quant::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, eight_even_signs, sevens};
+
+/// A format that is unpacked row by row.
+pub(in crate::kernels::x86_64) trait ByRow {
+    /// Bytes of a super-block.
+    const BYTES: usize;
+
+    /// Unpacks a super-block.
+    ///
+    /// # Safety
+    /// The processor has AVX2 and F16C; [`Self::BYTES`] bytes are readable at `block`.
+    unsafe fn unpack(block: *const u8, plain: &mut Plain);
+}
+
+/// [`ByRow::unpack`] of some format.
+pub(super) type Unpack = unsafe fn(*const u8, &mut Plain);
+
+/// A super-block of a row, unpacked.
+#[repr(C, align(32))]
+pub(in crate::kernels::x86_64) struct Plain {
+    /// With their signs.
+    codes: [[i8; 32]; 8],
+    /// In the order of [`Subs`].
+    sub_scales: [i16; 16],
+    scale: f32,
+}
+
+/// The same super-block of eight rows.
+pub(super) struct Eight([Plain; 8]);
+
+impl Eight {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self([const { Plain { codes: [[0; 32]; 8], sub_scales: [0; 16], scale: 0.0 } }; 8])
+    }
+
+    /// Unpacks it, and returns where it is; `fetch` is called before each row with its number.
+    ///
+    /// # Safety
+    /// As for [`ByRow::unpack`], in all rows.
+    #[inline(always)]
+    pub(super) unsafe fn unpack(
+        &mut self,
+        unpack: Unpack,
+        block: [*const u8; 8],
+        fetch: impl Fn(usize),
+    ) -> [*const u8; 8] {
+        for (r, (block, plain)) in block.into_iter().zip(&mut self.0).enumerate() {
+            fetch(r);
+            // SAFETY: the caller promises the block of each row, and the instructions.
+            unsafe { unpack(block, plain) };
+        }
+        self.0.each_ref().map(|plain| core::ptr::from_ref(plain).cast())
+    }
+}
+
+impl Blocks256 for Plain {
+    const BYTES: usize = size_of::<Self>();
+    const BITS: u32 = 8;
+    const SUB: usize = 16;
+    const SCALE: usize = 0;
+    const FEW: usize = 2;
+
+    #[inline(always)]
+    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, the super-block and j < 8; its first 256 bytes are read.
+        unsafe { _mm256_loadu_si256(block.add(32 * j).cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn subs(block: *const u8) -> Subs {
+        // SAFETY: the caller promises AVX2 and the super-block, which has 32 bytes of sub-scales behind its codes.
+        unsafe { Subs { scales: _mm256_loadu_si256(block.add(256).cast()), mins: _mm256_setzero_si256() } }
+    }
+
+    #[inline(always)]
+    unsafe fn scales(block: &[*const u8; 8]) -> __m256 {
+        // SAFETY: the caller promises AVX2 and the super-blocks, which have a scale behind their sub-scales.
+        unsafe {
+            let scales = block.map(|block| block.add(288).cast::<f32>().read());
+            _mm256_loadu_ps(scales.as_ptr())
+        }
+    }
+}
+
+pub(in crate::kernels::x86_64) struct Iq1S;
+pub(in crate::kernels::x86_64) struct Iq1M;
+pub(in crate::kernels::x86_64) struct Iq2Xxs;
+pub(in crate::kernels::x86_64) struct Iq2Xs;
+pub(in crate::kernels::x86_64) struct Iq2S;
+pub(in crate::kernels::x86_64) struct Iq3Xxs;
+pub(in crate::kernels::x86_64) struct Iq3S;
+pub(in crate::kernels::x86_64) struct Tq1_0;
+
+/// What the numbers in entries of IQ2 stand for.
+const IQ2: [i8; 3] = [8, 25, 43];
+/// What those of IQ1 do, before an eighth is added or taken.
+const IQ1_VALUES: [i8; 3] = [-8, 0, 8];
+
+impl ByRow for Iq2Xxs {
+    const BYTES: usize = 66;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, then 8 bytes for each sub-block.
+        unsafe {
+            plain.scale = 0.125 * half(block);
+            for (j, codes) in plain.codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let [first, second] = [0, 8].map(|at| block.add(2 + 16 * j + at).cast::<u64>().read_unaligned());
+                let signs = eight_even_signs(sevens(first >> 32 | second >> 32 << 32));
+                for (codes, (sub, signs)) in codes.iter_mut().zip([(first, signs), (second, signs >> 32)]) {
+                    let indices = [0, 8, 16, 24].map(|shift| (sub >> shift) as u16 & 0xff);
+                    put_signed(codes, eights(&IQ2_XXS, indices, IQ2), signs as u32);
+                }
+                put_odd(&mut plain.sub_scales, 2 * j, first >> 60);
+                put_odd(&mut plain.sub_scales, 2 * j + 1, second >> 60);
+            }
+        }
+    }
+}
+
+impl ByRow for Iq2Xs {
+    const BYTES: usize = 74;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, 64 bytes of words for 8 codes each, 8 bytes of sub-scales.
+        unsafe {
+            plain.scale = 0.125 * half(block);
+            for (j, codes) in plain.codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let words = _mm_loadu_si128(block.add(2 + 16 * j).cast());
+                let sevens = _mm_packus_epi16(_mm_srli_epi16::<9>(words), _mm_setzero_si128());
+                let signs = eight_even_signs(_mm_cvtsi128_si64(sevens) as u64);
+                let words = [_mm_cvtsi128_si64(words), _mm_extract_epi64::<1>(words)].map(|words| words as u64);
+                for (codes, (words, signs)) in codes.iter_mut().zip(words.into_iter().zip([signs, signs >> 32])) {
+                    let indices = [0, 16, 32, 48].map(|shift| (words >> shift) as u16 & 0x1ff);
+                    put_signed(codes, eights(&IQ2_XS, indices, IQ2), signs as u32);
+                }
+            }
+            plain.put_nibbles(block.add(66));
+        }
+    }
+}
+
+impl ByRow for Iq2S {
+    const BYTES: usize = 82;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 32 of signs, 8 of the upper bits of indices and 8 of
+        // sub-scales.
+        unsafe {
+            plain.scale = 0.125 * half(block);
+            for (j, codes) in plain.codes.iter_mut().enumerate() {
+                let low = block.add(2 + 4 * j).cast::<[u8; 4]>().read();
+                let high = u16::from(*block.add(66 + j)) << 8;
+                let indices = indices(low, |i| high >> (2 * i) & 0x300);
+                let signs = block.add(34 + 4 * j).cast::<u32>().read_unaligned();
+                put_signed(codes, eights(&IQ2_S, indices, IQ2), signs);
+            }
+            plain.put_nibbles(block.add(74));
+        }
+    }
+}
+
+impl ByRow for Iq3Xxs {
+    const BYTES: usize = 98;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, 64 bytes of indices, 32 bytes of signs and sub-scales.
+        unsafe {
+            plain.scale = 0.25 * half(block);
+            for (j, codes) in plain.codes.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+                let subs = block.add(66 + 8 * j).cast::<u64>().read_unaligned();
+                let signs = eight_even_signs(sevens(subs));
+                for (i, codes) in codes.iter_mut().enumerate() {
+                    let indices = block.add(2 + 16 * j + 8 * i).cast::<[u8; 8]>().read().map(u32::from);
+                    put_signed(codes, fours(&IQ3_XXS, indices), (signs >> (32 * i)) as u32);
+                    put_odd(&mut plain.sub_scales, 2 * j + i, subs >> (28 + 32 * i) & 15);
+                }
+            }
+        }
+    }
+}
+
+impl ByRow for Iq3S {
+    const BYTES: usize = 110;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, 64 bytes of indices, 8 of their upper bits, 32 of signs, 4 of sub-scales.
+        unsafe {
+            plain.scale = half(block);
+            let subs = u64::from(block.add(106).cast::<u32>().read_unaligned());
+            for (j, codes) in plain.codes.iter_mut().enumerate() {
+                let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(block.add(2 + 8 * j).cast()));
+                // Bit i of the byte becomes bit 8 of lane i.
+                let high = _mm256_set1_epi32(i32::from(*block.add(66 + j)));
+                let high = _mm256_sllv_epi32(high, _mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1));
+                let lanes = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(256)));
+                let mut indices = [0_u32; 8];
+                _mm256_storeu_si256(indices.as_mut_ptr().cast(), lanes);
+                let signs = block.add(74 + 4 * j).cast::<u32>().read_unaligned();
+                put_signed(codes, fours(&IQ3_S, indices), signs);
+                put_odd(&mut plain.sub_scales, j, subs >> (4 * j) & 15);
+            }
+        }
+    }
+}
+
+impl ByRow for Iq1S {
+    const BYTES: usize = 50;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 8 words of their upper bits, sub-scales and signs.
+        unsafe {
+            plain.scale = 0.125 * half(block);
+            for (j, codes) in plain.codes.iter_mut().enumerate() {
+                let low = block.add(2 + 4 * j).cast::<[u8; 4]>().read();
+                let high = block.add(34 + 2 * j).cast::<u16>().read_unaligned();
+                let indices = indices(low, |i| (high >> (3 * i) & 7) << 8);
+                let more = _mm256_set1_epi8(1 - 2 * (high >> 15) as i8);
+                put(codes, _mm256_add_epi8(eights(&IQ1, indices, IQ1_VALUES), more));
+                put_odd(&mut plain.sub_scales, j, u64::from(high >> 12 & 7));
+            }
+        }
+    }
+}
+
+impl ByRow for Iq1M {
+    const BYTES: usize = 56;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: 32 bytes of indices, 16 of nibbles with their upper bits, 8 of sub-scales and the
+        // nibbles of the scale.
+        unsafe {
+            let subs = block.add(48).cast::<u64>().read_unaligned();
+            let scale = subs >> 12 & 0xf | subs >> 24 & 0xf0 | subs >> 36 & 0xf00 | subs >> 48 & 0xf000;
+            plain.scale = 0.125 * half((scale as u16).to_le_bytes().as_ptr());
+            for (j, codes) in plain.codes.iter_mut().enumerate() {
+                let low = block.add(4 * j).cast::<[u8; 4]>().read();
+                let high = block.add(32 + 2 * j).cast::<u16>().read_unaligned();
+                let indices = indices(low, |i| (high >> (4 * i) & 7) << 8);
+                // All bits of a byte for each entry of which an eighth is taken.
+                let less = [3, 7, 11, 15].map(|bit| (high >> bit & 1) as u8 * 0xff);
+                let less = is_set_of(u32::from_le_bytes(less));
+                let more = _mm256_or_si256(less, _mm256_set1_epi8(1));
+                put(codes, _mm256_add_epi8(eights(&IQ1, indices, IQ1_VALUES), more));
+                // Three bits each, four of them in a word.
+                let two = subs >> (16 * (j / 2) + 6 * (j % 2));
+                for (half, shift) in [0, 3].into_iter().enumerate() {
+                    *plain.sub_scales.get_unchecked_mut(8 * half + j) = 2 * (two >> shift & 7) as i16 + 1;
+                }
+            }
+        }
+    }
+}
+
+impl ByRow for Tq1_0 {
+    const BYTES: usize = 54;
+
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn unpack(block: *const u8, plain: &mut Plain) {
+        // SAFETY: the caller promises the block: 32, 16 and 4 bytes of digits, then the scale.
+        unsafe {
+            let first = _mm256_loadu_si256(block.cast());
+            let second = _mm256_broadcastsi128_si256(_mm_loadu_si128(block.add(32).cast()));
+            let third = _mm256_set1_epi32(block.add(48).cast::<i32>().read_unaligned());
+            let both = |low, high| _mm256_set_m128i(_mm_set1_epi16(high), _mm_set1_epi16(low));
+            let last = _mm256_set_m128i(_mm_setr_epi16(1, 1, 3, 3, 9, 9, 27, 27), _mm_set1_epi16(81));
+            let [a, b, c, d, e, f, g, h] = &mut plain.codes;
+            for (codes, power) in [a, b, c, d, e].into_iter().zip([1, 3, 9, 27, 81]) {
+                put(codes, digits(first, _mm256_set1_epi16(power)));
+            }
+            put(f, digits(second, both(1, 3)));
+            put(g, digits(second, both(9, 27)));
+            put(h, digits(_mm256_blend_epi32::<0xf0>(second, third), last));
+            plain.sub_scales = [1; 16];
+            plain.scale = half(block.add(52));
+        }
+    }
+}
+
+impl Plain {
+    /// Odd sub-scales from 8 bytes of nibbles, the low one first.
+    ///
+    /// # Safety
+    /// 8 bytes are readable there, and the processor has AVX2.
+    #[inline]
+    #[target_feature(enable = "avx2,f16c")]
+    unsafe fn put_nibbles(&mut self, nibbles: *const u8) {
+        // SAFETY: the caller promises 8 bytes; the array has the 32 bytes that are written.
+        unsafe {
+            let bytes = _mm_loadl_epi64(nibbles.cast());
+            let both = _mm_unpacklo_epi64(bytes, _mm_srli_epi16::<4>(bytes));
+            let nibbles = _mm256_cvtepu8_epi16(_mm_and_si128(both, _mm_set1_epi8(15)));
+            let odd = _mm256_add_epi16(_mm256_add_epi16(nibbles, nibbles), _mm256_set1_epi16(1));
+            _mm256_storeu_si256(self.sub_scales.as_mut_ptr().cast(), odd);
+        }
+    }
+}
+
+/// The f16 number at a place, as f32.
+///
+/// # Safety
+/// Two bytes are readable there.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn half(from: *const u8) -> f32 {
+    // SAFETY: the caller promises two bytes.
+    let bits = unsafe { from.cast::<u16>().read_unaligned() };
+    _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())))
+}
+
+/// Sub-scale `j` of 8, from the number that it is twice of, less 1.
+#[inline(always)]
+fn put_odd(sub_scales: &mut [i16; 16], j: usize, number: u64) {
+    for half in sub_scales.as_chunks_mut::<8>().0 {
+        if let Some(place) = half.get_mut(j) {
+            *place = 2 * number as i16 + 1;
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn put(to: &mut [i8; 32], codes: __m256i) {
+    // SAFETY: the array has the 32 bytes that are written.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), codes) };
+}
+
+/// Puts magnitudes, of which those are less than 0 that have a bit set.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn put_signed(to: &mut [i8; 32], magnitudes: __m256i, signs: u32) {
+    // SAFETY: this function has the feature.
+    let negative = unsafe { is_set_of(signs) };
+    put(to, _mm256_sub_epi8(_mm256_xor_si256(magnitudes, negative), negative));
+}
+
+/// Indices from their lowest 8 bits and the bits above, by their number.
+#[inline(always)]
+fn indices<const N: usize>(low: [u8; N], upper: impl Fn(usize) -> u16) -> [u16; N] {
+    let mut numbers = 0..;
+    low.map(|low| u16::from(low) | numbers.next().map_or(0, &upper))
+}
+
+/// The values of four entries with 8 numbers of 2 bits each, of which none is 3.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn eights<const N: usize>(book: &[u16; N], indices: [u16; 4], [zero, one, two]: [i8; 3]) -> __m256i {
+    let entry = |index: u16| u64::from(book.get(usize::from(index)).copied().unwrap_or_default());
+    let [a, b, c, d] = indices.map(entry);
+    let entries = _mm256_set1_epi64x((a | b << 16 | c << 32 | d << 48) as i64);
+    // Each byte four times.
+    let bytes =
+        _mm256_set_epi64x(0x0707_0707_0606_0606, 0x0505_0505_0404_0404, 0x0303_0303_0202_0202, 0x0101_0101_0000_0000);
+    let four = _mm256_shuffle_epi8(entries, bytes);
+    let shifted = _mm256_blend_epi16::<0xaa>(four, _mm256_srli_epi16::<4>(four));
+    // Of each second byte the number is four times as large.
+    let values = _mm_setr_epi8(zero, one, two, 0, one, 0, 0, 0, two, 0, 0, 0, 0, 0, 0, 0);
+    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), _mm256_and_si256(shifted, _mm256_set1_epi16(0x0c03)))
+}
+
+/// Eight entries of four values.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn fours<const N: usize>(book: &[u32; N], indices: [u32; 8]) -> __m256i {
+    // Single loads: an emulator of the cross runs gets a gather wrong, and processors are hardly faster with it.
+    let entries = indices.map(|index| book.get(index as usize % N).copied().unwrap_or_default());
+    // SAFETY: the array has the 32 bytes that are read.
+    unsafe { _mm256_loadu_si256(entries.as_ptr().cast()) }
+}
+
+/// The digits that multiplication by powers of three makes the first, less 1.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn digits(bytes: __m256i, powers: __m256i) -> __m256i {
+    // Of a product only the lowest 8 bits count: those of the lower bytes, then of the upper ones.
+    let low = _mm256_set1_epi16(0xff);
+    let lower = _mm256_and_si256(_mm256_mullo_epi16(bytes, powers), low);
+    let upper = _mm256_mullo_epi16(_mm256_andnot_si256(low, bytes), powers);
+    let products = _mm256_or_si256(lower, upper);
+    // 3 b / 256 is 1 from 86 on, and 2 from 171 on: -1 in all bytes for which it is.
+    let at_least = |number: u8| {
+        let number = _mm256_set1_epi8(number.cast_signed());
+        _mm256_cmpeq_epi8(_mm256_max_epu8(products, number), products)
+    };
+    _mm256_sub_epi8(_mm256_set1_epi8(-1), _mm256_add_epi8(at_least(86), at_least(171)))
+}
