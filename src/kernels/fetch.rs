@@ -3,7 +3,7 @@
 /// The order in which the weights that are needed next are fetched into the caches. It changes the speed and no bits.
 ///
 /// Kernels read several rows of weights at once, the same block of each, and fetch what comes after these rows. Some kernels of
-/// `avx512` always fetch it as it lies in memory. There the order says into which cache: `Memory` into the first, and some
+/// `avx512`, and those of floats, always fetch it as it lies in memory. There the order says into which cache: `Memory` into the first, and some
 /// of what lies further on into the second; `Rows` into the second. One row of activations takes such a kernel with Q4_K and Q5_K in the order `Memory` only.
 ///
 /// [Example](crate::kernels#example).

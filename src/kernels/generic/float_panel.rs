@@ -66,12 +66,23 @@ struct Ahead {
     lines: usize,
 }
 
+/// With how many rows of inputs it pays to convert the weights first, or to copy them if they are f32.
+pub(in crate::kernels) struct Least {
+    pub(in crate::kernels) f32: usize,
+    pub(in crate::kernels) f16: usize,
+    pub(in crate::kernels) bf16: usize,
+}
+
 impl<'a> FloatPanels<'a> {
-    /// Whether there are inputs enough to convert the weights first, or to copy them if they are f32.
+    /// Whether there are so many rows of inputs, and weights.
     #[inline(always)]
-    pub(in crate::kernels) fn pays(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
-        let rows = if weights.dtype() == Dtype::F32 { 12 } else { 8 };
-        inputs.rows() >= rows && weights.rows() > 0
+    pub(in crate::kernels) fn pays(weights: TensorView<'_>, inputs: &Inputs<'_>, least: Least) -> bool {
+        let least = match weights.dtype() {
+            Dtype::F32 => least.f32,
+            Dtype::F16 => least.f16,
+            _ => least.bf16,
+        };
+        inputs.rows() >= least && weights.rows() > 0
     }
 
     /// `None` on a mismatch of sizes, and where there are no weights.

@@ -21,10 +21,8 @@ pub struct Inputs<'a> {
     /// Words of a row.
     len: usize,
     /// See [`Inputs::then_rows_at`].
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     next: usize,
     /// See [`Inputs::fetching`].
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
     order: FetchOrder,
     /// See [`Inputs::then_stored_at`].
     #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code))]
@@ -57,7 +55,6 @@ impl<'a> Inputs<'a> {
     }
 
     /// See [`Inputs::then_rows_at`].
-    #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn next(&self) -> usize {
         self.next
     }
@@ -80,7 +77,6 @@ impl<'a> Inputs<'a> {
     }
 
     /// See [`Inputs::fetching`].
-    #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn order(&self) -> FetchOrder {
         self.order
     }

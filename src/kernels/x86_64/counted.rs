@@ -46,9 +46,9 @@ fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
 }
 
 /// Some of each kind of kernel.
-const DTYPES: [Dtype; 9] = {
+const DTYPES: [Dtype; 10] = {
     use Dtype::*;
-    [Q8_0, Q4_0, Q5_1, Q4_K, Q6_K, MXFP4, IQ2_XXS, IQ3_S, TQ1_0]
+    [Q8_0, Q4_0, Q5_1, Q2_K, Q4_K, Q6_K, MXFP4, IQ2_XXS, IQ3_S, TQ1_0]
 };
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::isa::Avx2;
 use super::ymm::Ymm2;
-use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
+use crate::kernels::generic::{FloatLeast, FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -13,7 +13,7 @@ pub(in crate::kernels) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    if FloatPanels::pays(weights, inputs) {
+    if FloatPanels::pays(weights, inputs, FloatLeast { f32: 12, f16: 12, bf16: 6 }) {
         return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 2, 2>(Avx2::new());
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
@@ -21,7 +21,7 @@ pub(in crate::kernels) fn products(
     while first < rows {
         let count = (rows - first).min(2);
         match count {
-            1 => tiles.multiply::<Ymm2, 4, 1>(Avx2::new(), first)?,
+            1 => tiles.multiply::<Ymm2, 1, 1>(Avx2::new(), first)?,
             _ => tiles.multiply::<Ymm2, 2, 2>(Avx2::new(), first)?,
         }
         first += count;

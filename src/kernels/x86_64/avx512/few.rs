@@ -33,8 +33,9 @@ pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     use Dtype::*;
     let numbers = match weights.dtype() {
         NVFP4 => 1..=1,
-        IQ4_NL | MXFP4 => 1..=FEW,
-        Q4_0 | Q4_1 | Q5_0 | Q5_1 => 1..=MOST,
+        IQ4_NL => 1..=FEW,
+        Q2_K | Q3_K => 2..=FEW,
+        Q4_0 | Q4_1 | Q5_0 | Q5_1 | MXFP4 => 1..=MOST,
         Q4_K | Q5_K if inputs.order() == FetchOrder::Memory => 1..=MOST,
         Q8_0 | Q4_K | Q5_K | Q6_K => 2..=MOST,
         _ => return false,
@@ -57,8 +58,10 @@ pub(super) fn products(
         Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, 1, MOST>(weights, inputs, out, scratch),
         Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, 1, MOST>(weights, inputs, out, scratch),
         IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, 1, FEW>(weights, inputs, out, scratch),
-        MXFP4 => tiles::<Blocks<panel_32::Mxfp4, 1>, 1, FEW>(weights, inputs, out, scratch),
+        MXFP4 => tiles::<Blocks<panel_32::Mxfp4, 1>, 1, MOST>(weights, inputs, out, scratch),
         NVFP4 => tiles::<Blocks<panel_32::Nvfp4, 2>, 1, 1>(weights, inputs, out, scratch),
+        Q2_K => tiles::<SuperBlocks<layouts_256::Q2K>, 2, FEW>(weights, inputs, out, scratch),
+        Q3_K => tiles::<SuperBlocks<layouts_256::Q3K>, 2, FEW>(weights, inputs, out, scratch),
         Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, 1, MOST>(weights, inputs, out, scratch),
         Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, 1, MOST>(weights, inputs, out, scratch),
         Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, 2, MOST>(weights, inputs, out, scratch),

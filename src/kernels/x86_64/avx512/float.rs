@@ -1,8 +1,8 @@
-//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, or for many inputs 8 converted
-//! rows times 3.
+//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, fewer with fewer inputs, or for many
+//! inputs 8 converted rows times 3.
 
 use super::zmm::{Avx512, Zmm};
-use crate::kernels::generic::{FloatPanels, FloatTiles, Inputs};
+use crate::kernels::generic::{FloatLeast, FloatPanels, FloatTiles, Inputs};
 use crate::tensor::TensorView;
 
 /// See [`Level::products`](crate::kernels::Level::products).
@@ -13,7 +13,7 @@ pub(super) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    if FloatPanels::pays(weights, inputs) {
+    if FloatPanels::pays(weights, inputs, FloatLeast { f32: 32, f16: 48, bf16: 12 }) {
         return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Zmm, 8, 3>(Avx512::new());
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
@@ -22,9 +22,9 @@ pub(super) fn products(
         // Batches of equal size, as far as that goes.
         let count = (rows - first).div_ceil((rows - first).div_ceil(4).max(1));
         match count {
-            1 => tiles.multiply::<Zmm, 8, 1>(Avx512::new(), first)?,
-            2 => tiles.multiply::<Zmm, 8, 2>(Avx512::new(), first)?,
-            3 => tiles.multiply::<Zmm, 8, 3>(Avx512::new(), first)?,
+            1 => tiles.multiply::<Zmm, 1, 1>(Avx512::new(), first)?,
+            2 => tiles.multiply::<Zmm, 2, 2>(Avx512::new(), first)?,
+            3 => tiles.multiply::<Zmm, 4, 3>(Avx512::new(), first)?,
             _ => tiles.multiply::<Zmm, 4, 4>(Avx512::new(), first)?,
         }
         first += count;
