@@ -11,7 +11,7 @@ use crate::quant::QuantizedRow;
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn by_row<B: ByRow<Block = [u8; BYTES]>, const BYTES: usize, const R: usize>(
-    tile: &Tile<'_, BYTES>,
+    tile: &Tile<'_, BYTES, 1>,
     x: QuantizedRow<'_>,
 ) -> __m512 {
     const { assert!(R == 1 || R == 2 || R == 4) };
@@ -30,7 +30,8 @@ pub(super) fn by_row<B: ByRow<Block = [u8; BYTES]>, const BYTES: usize, const R:
             let mut rows = [_mm512_setzero_si512(); 4];
             for (i, rows) in rows.as_chunks_mut::<R>().0.iter_mut().enumerate() {
                 // SAFETY: 4 g + R i + r < 16, and `take` keeps b below tile.blocks(); this function has the features.
-                let blocks = unsafe { B::unpack::<R>(core::array::from_fn(|r| tile.block::<2>(4 * g + R * i + r, b))) };
+                let blocks =
+                    unsafe { B::unpack::<R>(core::array::from_fn(|r| tile.block::<true>(4 * g + R * i + r, b))) };
                 for (row, block) in rows.iter_mut().zip(blocks) {
                     let mut dots = starts;
                     for (((dots, codes), &x), &negative) in

@@ -10,14 +10,14 @@ use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn iq4_xs(tile: &Tile<'_, 136, 1>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         let [first, last] = codes.as_chunks::<128>().0 else { break };
         // SAFETY: `take` keeps b below tile.blocks().
         unsafe {
-            let dots = [half_dots::<8, 2>(tile, b, first), half_dots::<72, 0>(tile, b, last)];
+            let dots = [half_dots::<8, true>(tile, b, first), half_dots::<72, false>(tile, b, last)];
             let (header, low) = (tile.gather::<0>(b), tile.gather::<4>(b));
             acc = _mm512_add_ps(acc, term(scaled(dots, header, low), low_f16(header), dx));
         }
@@ -31,8 +31,8 @@ pub(super) fn iq4_xs(tile: &Tile<'_, 136>, x: QuantizedRow<'_>) -> __m512 {
 /// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn half_dots<const AT: usize, const LINES: usize>(
-    tile: &Tile<'_, 136>,
+unsafe fn half_dots<const AT: usize, const FETCH: bool>(
+    tile: &Tile<'_, 136, 1>,
     b: usize,
     x: &[i8; 128],
 ) -> [__m512i; 4] {
@@ -46,7 +46,7 @@ unsafe fn half_dots<const AT: usize, const LINES: usize>(
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
             // SAFETY: 4 g + i < 16, and the caller promises b < tile.blocks().
-            let bytes = load_64::<AT, _, _>(unsafe { tile.block::<LINES>(4 * g + i, b) });
+            let bytes = load_64::<AT, _, _>(unsafe { tile.block::<FETCH>(4 * g + i, b) });
             let first = _mm512_shuffle_epi8(values, _mm512_and_si512(bytes, low));
             let second = _mm512_shuffle_epi8(values, _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), low));
             *row = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(*row, first, x_first), second, x_second);

@@ -14,14 +14,14 @@ use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q6_k(tile: &Tile<'_, 210>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q6_k(tile: &Tile<'_, 210, 1>, x: QuantizedRow<'_>) -> __m512 {
     let unpack = six_bits();
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales);
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks().
         unsafe {
-            let dots = dots::<210, 32, 3>(tile, b, codes, |block, _| unpack(block));
+            let dots = dots::<210, 32>(tile, b, codes, |block, _| unpack(block));
             acc = _mm512_add_ps(acc, term(dots, high_f16(tile.gather::<206>(b)), dx));
         }
     }
@@ -57,7 +57,7 @@ fn six_bits() -> impl Fn(&[u8; 210]) -> ([__m512i; 4], [__m512i; 2]) {
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q3_k(tile: &Tile<'_, 110, 1>, x: QuantizedRow<'_>) -> __m512 {
     let upper = _mm512_set1_epi8(4);
     let (up_0, down_1, down_2, down_3) = (shifts(2, 1), shifts(0, 1), shifts(2, 3), shifts(4, 5));
     let (words_0, words_8) = (words(0, Place::Upper), words(8, Place::Upper));
@@ -66,9 +66,9 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
     for (b, (codes, &dx)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
-            let [i, j, k, l] = tile.headers::<94, 0>(b);
+            let [i, j, k, l] = tile.headers::<94, false>(b);
             let scales = store_lanes([q3_scales(i), q3_scales(j), q3_scales(k), q3_scales(l)]);
-            let dots = dots::<110, 4, 2>(tile, b, codes, |block, lane| {
+            let dots = dots::<110, 4>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<32, _, _>(block));
                 let [c, d] = two_bits(load_32::<64, _, _>(block));
                 let high = _mm512_broadcast_i64x4(load_32::<0, _, _>(block));
@@ -92,7 +92,7 @@ pub(super) fn q3_k(tile: &Tile<'_, 110>, x: QuantizedRow<'_>) -> __m512 {
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q2_k(tile: &Tile<'_, 84, 1>, x: QuantizedRow<'_>) -> __m512 {
     let zero = _mm512_setzero_si512();
     let low = _mm512_set1_epi8(15);
     let (words_0, words_8) = (words(0, Place::Lower), words(8, Place::Lower));
@@ -109,10 +109,10 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
         };
         // SAFETY: `take` keeps b below tile.blocks(); `dots` gives lanes below 16.
         unsafe {
-            let [i, j, k, l] = tile.headers::<0, 0>(b);
+            let [i, j, k, l] = tile.headers::<0, false>(b);
             let scales = |subs| _mm512_and_si512(subs, low);
             let scales = store_lanes([scales(i), scales(j), scales(k), scales(l)]);
-            let dots = dots::<84, 0, 2>(tile, b, codes, |block, lane| {
+            let dots = dots::<84, 0>(tile, b, codes, |block, lane| {
                 let [a, b] = two_bits(load_32::<16, _, _>(block));
                 let [c, d] = two_bits(load_32::<48, _, _>(block));
                 let scales = _mm512_broadcast_i32x4(load_16::<0, _, _>(scales.get_unchecked(lane)));
@@ -136,8 +136,8 @@ pub(super) fn q2_k(tile: &Tile<'_, 84>, x: QuantizedRow<'_>) -> __m512 {
 /// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn dots<const BYTES: usize, const OFFSET: u8, const LINES: usize>(
-    tile: &Tile<'_, BYTES>,
+unsafe fn dots<const BYTES: usize, const OFFSET: u8>(
+    tile: &Tile<'_, BYTES, 1>,
     b: usize,
     x: &[i8; 256],
     unpack: impl Fn(&[u8; BYTES], usize) -> ([__m512i; 4], [__m512i; 2]),
@@ -154,7 +154,7 @@ unsafe fn dots<const BYTES: usize, const OFFSET: u8, const LINES: usize>(
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
             // SAFETY: 4 g + i < 16, and the caller promises b < tile.blocks().
-            let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
+            let block = unsafe { tile.block::<true>(4 * g + i, b) };
             let ([c_0, c_1, c_2, c_3], [scales_0, scales_8]) = unpack(block, 4 * i + g);
             let (d_0, d_1) = (_mm512_dpbusd_epi32(start_0, c_0, x_0), _mm512_dpbusd_epi32(start_1, c_1, x_1));
             let (d_2, d_3) = (_mm512_dpbusd_epi32(start_2, c_2, x_2), _mm512_dpbusd_epi32(start_3, c_3, x_3));

@@ -12,14 +12,14 @@ use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q4_k(tile: &Tile<'_, 144>, x: QuantizedRow<'_>) -> __m512 {
-    dots::<144, 2>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
+pub(super) fn q4_k(tile: &Tile<'_, 144, 1>, x: QuantizedRow<'_>) -> __m512 {
+    dots::<144>(tile, x, |block| four_bits(load_64::<16, _, _>(block), load_64::<80, _, _>(block)))
 }
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q5_k(tile: &Tile<'_, 176>, x: QuantizedRow<'_>) -> __m512 {
-    dots::<176, 3>(tile, x, |block| five_bits(block))
+pub(super) fn q5_k(tile: &Tile<'_, 176, 1>, x: QuantizedRow<'_>) -> __m512 {
+    dots::<176>(tile, x, |block| five_bits(block))
 }
 
 /// The codes of Q5_K in the order of [`four_bits`].
@@ -58,8 +58,8 @@ fn four_bits(first: __m512i, second: __m512i) -> [__m512i; 4] {
 /// The dot products; `unpack` makes the codes of a block in the order of [`four_bits`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn dots<const BYTES: usize, const LINES: usize>(
-    tile: &Tile<'_, BYTES>,
+fn dots<const BYTES: usize>(
+    tile: &Tile<'_, BYTES, 1>,
     x: QuantizedRow<'_>,
     unpack: impl Fn(&[u8; BYTES]) -> [__m512i; 4],
 ) -> __m512 {
@@ -69,7 +69,7 @@ fn dots<const BYTES: usize, const LINES: usize>(
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks().
-        let headers = unsafe { tile.headers::<0, 0>(b) };
+        let headers = unsafe { tile.headers::<0, false>(b) };
         let subs = headers_to_subs(headers);
         let scales = store_lanes(subs);
         let x_02 = halves(load_32::<0, _, _>(codes), load_32::<64, _, _>(codes));
@@ -81,7 +81,7 @@ fn dots<const BYTES: usize, const LINES: usize>(
             let mut rows = [zero; 4];
             for (i, row) in rows.iter_mut().enumerate() {
                 // SAFETY: 4 g + i < 16, and `take` keeps b below tile.blocks().
-                let block = unsafe { tile.block::<LINES>(4 * g + i, b) };
+                let block = unsafe { tile.block::<true>(4 * g + i, b) };
                 let [a, b, c, d] = unpack(block);
                 let first = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, a, x_02), _mm512_dpbusd_epi32(zero, b, x_13));
                 let second = _mm512_packs_epi32(_mm512_dpbusd_epi32(zero, c, x_46), _mm512_dpbusd_epi32(zero, d, x_57));

@@ -12,12 +12,12 @@ use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q1_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q1_0(tile: &Tile<'_, 18, 4>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<128>().0.iter().zip(x.scales.as_chunks::<4>().0).zip(x.sums.as_chunks::<8>().0);
     for (b, ((codes, scales), sums)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks().
-        let (columns, header) = unsafe { (columns::<2, 18>(tile, b), tile.gather::<0>(b)) };
+        let (columns, header) = unsafe { (columns::<2, _, _>(tile, b), tile.gather::<0>(b)) };
         let scale = low_f16(header);
         let parts = codes.as_chunks::<32>().0.iter().zip(scales).zip(sums.as_chunks::<2>().0);
         for (bits_of_32, ((codes, &dx), sums)) in columns.into_iter().zip(parts) {
@@ -39,12 +39,12 @@ pub(super) fn q1_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q2_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q2_0(tile: &Tile<'_, 18, 4>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<64>().0.iter().zip(x.scales.as_chunks::<2>().0).zip(x.sums.as_chunks::<4>().0);
     for (b, ((codes, scales), sums)) in blocks.enumerate().take(tile.blocks()) {
         // SAFETY: `take` keeps b below tile.blocks().
-        let (columns, header) = unsafe { (columns::<2, 18>(tile, b), tile.gather::<0>(b)) };
+        let (columns, header) = unsafe { (columns::<2, _, _>(tile, b), tile.gather::<0>(b)) };
         let scale = low_f16(header);
         let parts = codes.as_chunks::<32>().0.iter().zip(scales).zip(sums.as_chunks::<2>().0);
         for (columns, ((codes, &dx), sums)) in columns.as_chunks::<2>().0.iter().zip(parts) {
@@ -65,7 +65,7 @@ pub(super) fn q2_0(tile: &Tile<'_, 18>, x: QuantizedRow<'_>) -> __m512 {
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn tq2_0(tile: &Tile<'_, 66>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn tq2_0(tile: &Tile<'_, 66, 1>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
@@ -75,8 +75,8 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66>, x: QuantizedRow<'_>) -> __m512 {
         // SAFETY: `take` keeps b below tile.blocks().
         let (quarters, header) = unsafe {
             let half = |low: [__m512i; 4], high: [__m512i; 4]| [low, high];
-            let first = half(columns::<0, 66>(tile, b), columns_again::<16, 66>(tile, b));
-            let second = half(columns_again::<32, 66>(tile, b), columns_again::<48, 66>(tile, b));
+            let first = half(columns::<0, _, _>(tile, b), columns_again::<16, _, _>(tile, b));
+            let second = half(columns_again::<32, _, _>(tile, b), columns_again::<48, _, _>(tile, b));
             ([first, second], tile.gather::<62>(b))
         };
         for (columns, x) in quarters.iter().zip(x.as_chunks::<32>().0) {
@@ -101,13 +101,16 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66>, x: QuantizedRow<'_>) -> __m512 {
 /// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn columns<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b: usize) -> [__m512i; 4] {
+unsafe fn columns<const AT: usize, const BYTES: usize, const TOGETHER: usize>(
+    tile: &Tile<'_, BYTES, TOGETHER>,
+    b: usize,
+) -> [__m512i; 4] {
     // SAFETY: the caller promises b < tile.blocks().
     unsafe {
-        if BYTES > 32 || b.is_multiple_of(4) {
-            by_fours(tile.headers::<AT, 1>(b))
+        if b.is_multiple_of(TOGETHER) {
+            by_fours(tile.headers::<AT, true>(b))
         } else {
-            by_fours(tile.headers::<AT, 0>(b))
+            by_fours(tile.headers::<AT, false>(b))
         }
     }
 }
@@ -118,9 +121,12 @@ unsafe fn columns<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b
 /// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn columns_again<const AT: usize, const BYTES: usize>(tile: &Tile<'_, BYTES>, b: usize) -> [__m512i; 4] {
+unsafe fn columns_again<const AT: usize, const BYTES: usize, const TOGETHER: usize>(
+    tile: &Tile<'_, BYTES, TOGETHER>,
+    b: usize,
+) -> [__m512i; 4] {
     // SAFETY: the caller promises b < tile.blocks().
-    by_fours(unsafe { tile.headers::<AT, 0>(b) })
+    by_fours(unsafe { tile.headers::<AT, false>(b) })
 }
 
 /// Dword j is the codes j, j + 8, j + 16 and j + 24.

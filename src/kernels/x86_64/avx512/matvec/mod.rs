@@ -39,46 +39,44 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     };
     let out = out.first_chunk_mut::<OUTPUTS>().ok_or(Refused::Sizes)?;
     let done = by_dtype!(weights.dtype(), {
-        Q8_0 => tiles::<34, 32, 2>(weights, inputs, x, out, |tile, x| q8_0::q8_0(tile, x)),
-        Q2_K => tiles::<84, 256, 1>(weights, inputs, x, out, |tile, x| k16::q2_k(tile, x)),
-        Q3_K => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| k16::q3_k(tile, x)),
-        Q4_K => tiles::<144, 256, 1>(weights, inputs, x, out, |tile, x| k32::q4_k(tile, x)),
-        Q5_K => tiles::<176, 256, 1>(weights, inputs, x, out, |tile, x| k32::q5_k(tile, x)),
-        Q6_K => tiles::<210, 256, 1>(weights, inputs, x, out, |tile, x| k16::q6_k(tile, x)),
-        IQ4_XS => tiles::<136, 256, 1>(weights, inputs, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
-        Q1_0 => tiles::<18, 128, 4>(weights, inputs, x, out, |tile, x| lanes::q1_0(tile, x)),
-        Q2_0 => tiles::<18, 64, 4>(weights, inputs, x, out, |tile, x| lanes::q2_0(tile, x)),
-        TQ2_0 => tiles::<66, 256, 1>(weights, inputs, x, out, |tile, x| lanes::tq2_0(tile, x)),
-        IQ2_XXS => tiles::<66, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xxs, 66, 2>(tile, x)),
-        IQ2_XS => tiles::<74, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xs, 74, 2>(tile, x)),
-        IQ2_S => tiles::<82, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq2S, 82, 4>(tile, x)),
-        IQ3_XXS => tiles::<98, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq3Xxs, 98, 2>(tile, x)),
-        IQ3_S => tiles::<110, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq3S, 110, 2>(tile, x)),
-        IQ1_S => tiles::<50, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq1S, 50, 2>(tile, x)),
-        IQ1_M => tiles::<56, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Iq1M, 56, 2>(tile, x)),
-        TQ1_0 => tiles::<54, 256, 1>(weights, inputs, x, out, |tile, x| by_row::<Tq1_0, 54, 1>(tile, x)),
+        Q8_0 => tiles::<34, 32, 2, 2048>(weights, inputs, x, out, |tile, x| q8_0::q8_0(tile, x)),
+        Q2_K => tiles::<84, 256, 1, 8192>(weights, inputs, x, out, |tile, x| k16::q2_k(tile, x)),
+        Q3_K => tiles::<110, 256, 1, 8192>(weights, inputs, x, out, |tile, x| k16::q3_k(tile, x)),
+        Q4_K => tiles::<144, 256, 1, 4096>(weights, inputs, x, out, |tile, x| k32::q4_k(tile, x)),
+        Q5_K => tiles::<176, 256, 1, 4096>(weights, inputs, x, out, |tile, x| k32::q5_k(tile, x)),
+        Q6_K => tiles::<210, 256, 1, 4096>(weights, inputs, x, out, |tile, x| k16::q6_k(tile, x)),
+        IQ4_XS => tiles::<136, 256, 1, 8192>(weights, inputs, x, out, |tile, x| iq4_xs::iq4_xs(tile, x)),
+        Q1_0 => tiles::<18, 128, 4, 4096>(weights, inputs, x, out, |tile, x| lanes::q1_0(tile, x)),
+        Q2_0 => tiles::<18, 64, 4, 4096>(weights, inputs, x, out, |tile, x| lanes::q2_0(tile, x)),
+        TQ2_0 => tiles::<66, 256, 1, 4096>(weights, inputs, x, out, |tile, x| lanes::tq2_0(tile, x)),
+        IQ2_XXS => tiles::<66, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xxs, 66, 2>(tile, x)),
+        IQ2_XS => tiles::<74, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq2Xs, 74, 2>(tile, x)),
+        IQ2_S => tiles::<82, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq2S, 82, 4>(tile, x)),
+        IQ3_XXS => tiles::<98, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq3Xxs, 98, 2>(tile, x)),
+        IQ3_S => tiles::<110, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq3S, 110, 2>(tile, x)),
+        IQ1_S => tiles::<50, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq1S, 50, 2>(tile, x)),
+        IQ1_M => tiles::<56, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Iq1M, 56, 2>(tile, x)),
+        TQ1_0 => tiles::<54, 256, 1, 4096>(weights, inputs, x, out, |tile, x| by_row::<Tq1_0, 54, 1>(tile, x)),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)
 }
 
 /// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER` blocks of a row at
-/// once.
+/// once. `LEAD` is that of [`Coming::with_lead`](crate::kernels::x86_64::ahead::Coming::with_lead).
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize>(
+fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const LEAD: usize>(
     weights: TensorView<'_>,
     inputs: &Inputs<'_>,
     x: QuantizedRow<'_>,
     out: &mut [f32; OUTPUTS],
-    kernel: impl Fn(&Tile<'_, BYTES>, QuantizedRow<'_>) -> __m512,
+    kernel: impl Fn(&Tile<'_, BYTES, TOGETHER>, QuantizedRow<'_>) -> __m512,
 ) -> Option<()> {
     // Four blocks of a row are little more than a line: by rows, each line would be fetched about twice.
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
-    // See `Coming::with_lead`. Of super-blocks, those of the last row are read long after those of the first.
-    let lead = const { if LEN < 256 { 2048 } else { 0 } };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
-        let tile = Tile::new::<TOGETHER>(weights, first, inputs, (lead, order))?;
+        let tile = Tile::new(weights, first, inputs, (LEAD, order))?;
         let blocks = tile.blocks();
         // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
         let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };

@@ -7,7 +7,7 @@ use crate::quant::QuantizedRow;
 
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn q8_0(tile: &Tile<'_, 34>, x: QuantizedRow<'_>) -> __m512 {
+pub(super) fn q8_0(tile: &Tile<'_, 34, 2>, x: QuantizedRow<'_>) -> __m512 {
     let mut acc = _mm512_setzero_ps();
     let (codes, last_codes) = x.codes.as_chunks::<64>();
     let (scales, last_scale) = x.scales.as_chunks::<2>();
@@ -39,7 +39,7 @@ pub(super) fn q8_0(tile: &Tile<'_, 34>, x: QuantizedRow<'_>) -> __m512 {
 /// Both are below `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn dots(tile: &Tile<'_, 34>, [first, second]: [usize; 2], x: __m512i) -> [__m512i; 2] {
+unsafe fn dots(tile: &Tile<'_, 34, 2>, [first, second]: [usize; 2], x: __m512i) -> [__m512i; 2] {
     // The dot product of bytes takes unsigned weights: flipping the top bit adds 128 to a code.
     let top = _mm512_set1_epi8(-128);
     let zero = start(128, x);
@@ -48,7 +48,7 @@ unsafe fn dots(tile: &Tile<'_, 34>, [first, second]: [usize; 2], x: __m512i) -> 
         let mut rows = [zero; 4];
         for (i, row) in rows.iter_mut().enumerate() {
             // SAFETY: 4 g + i < 16, and the caller promises that both blocks are below tile.blocks().
-            let (a, b) = unsafe { (tile.block::<1>(4 * g + i, first), tile.block::<0>(4 * g + i, second)) };
+            let (a, b) = unsafe { (tile.block::<true>(4 * g + i, first), tile.block::<false>(4 * g + i, second)) };
             let codes = halves(load_32::<2, _, _>(a), load_32::<2, _, _>(b));
             *row = _mm512_dpbusd_epi32(*row, _mm512_xor_si512(codes, top), x);
         }
@@ -63,7 +63,7 @@ unsafe fn dots(tile: &Tile<'_, 34>, [first, second]: [usize; 2], x: __m512i) -> 
 /// `b` < `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-unsafe fn add(acc: __m512, tile: &Tile<'_, 34>, b: usize, dots: __m512i, dx: f32) -> __m512 {
+unsafe fn add(acc: __m512, tile: &Tile<'_, 34, 2>, b: usize, dots: __m512i, dx: f32) -> __m512 {
     // SAFETY: the caller promises b < tile.blocks().
     let header = unsafe { tile.gather::<0>(b) };
     _mm512_add_ps(acc, term(dots, low_f16(header), dx))

@@ -11,8 +11,12 @@ use crate::tensor::TensorView;
 /// Rows of weights that are done at once.
 pub(super) const ROWS: usize = 16;
 
-/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest.
-pub(super) struct Tile<'a, const BYTES: usize> {
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest. The kernel takes
+/// `TOGETHER` blocks of a row at once.
+pub(super) struct Tile<'a, const BYTES: usize, const TOGETHER: usize> {
     first: *const u8,
     /// Bytes from `first` to each row: `offsets[r] + blocks * BYTES` are within the weights.
     offsets: [usize; ROWS],
@@ -28,13 +32,15 @@ pub(super) struct Tile<'a, const BYTES: usize> {
     weights: PhantomData<&'a [u8]>,
 }
 
-impl<'a, const BYTES: usize> Tile<'a, BYTES> {
+impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
+    /// The lines that are fetched with a row: none of them is left out where what is fetched lies as in memory.
+    const LINES: usize = (TOGETHER * BYTES).div_ceil(LINE);
+
     /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
-    /// are too long for offsets of 31 bits. The inputs say what is wanted after the weights. The kernel takes `TOGETHER` blocks of a
-    /// row at once.
+    /// are too long for offsets of 31 bits. The inputs say what is wanted after the weights.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) fn new<const TOGETHER: usize>(
+    pub(super) fn new(
         weights: TensorView<'a>,
         first: usize,
         inputs: &Inputs<'_>,
@@ -77,17 +83,19 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         self.mask
     }
 
-    /// Block `b` of row `r`; meanwhile `LINES` cache lines of the next tile are fetched.
+    /// Block `b` of row `r`; if `FETCH`, as much of the next tile is fetched meanwhile as the kernel takes of a row at once.
     ///
     /// # Safety
     /// `r` < 16 and `b` < [`Tile::blocks`].
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn block<const LINES: usize>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
+    pub(super) unsafe fn block<const FETCH: bool>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
         // SAFETY: the caller promises that there is this row, below 16, and this block of it, so its bytes are within
         // the weights, which are borrowed for 'a.
         unsafe {
-            self.next.fetch(*self.places.get_unchecked(r), b, LINES);
+            if FETCH {
+                self.next.fetch(*self.places.get_unchecked(r), b, Self::LINES);
+            }
             &*self.first.add(*self.offsets.get_unchecked(r) + b * BYTES).cast()
         }
     }
@@ -115,23 +123,23 @@ impl<'a, const BYTES: usize> Tile<'a, BYTES> {
         unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + at).cast()) }
     }
 
-    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i; meanwhile
-    /// `LINES` cache lines of the next tile are fetched per row.
+    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i. `FETCH` is that of
+    /// [`Tile::block`].
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`].
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-    pub(super) unsafe fn headers<const AT: usize, const LINES: usize>(&self, b: usize) -> [__m512i; 4] {
+    pub(super) unsafe fn headers<const AT: usize, const FETCH: bool>(&self, b: usize) -> [__m512i; 4] {
         let mut headers = [_mm512_setzero_si512(); 4];
         for (i, header) in headers.iter_mut().enumerate() {
             // SAFETY: the rows are i, 4 + i, 8 + i and 12 + i with i < 4; the block is there by the caller's promise.
             let blocks = unsafe {
                 [
-                    self.block::<LINES>(i, b),
-                    self.block::<LINES>(4 + i, b),
-                    self.block::<LINES>(8 + i, b),
-                    self.block::<LINES>(12 + i, b),
+                    self.block::<FETCH>(i, b),
+                    self.block::<FETCH>(4 + i, b),
+                    self.block::<FETCH>(8 + i, b),
+                    self.block::<FETCH>(12 + i, b),
                 ]
             };
             *header = four_lanes::<AT, BYTES>(blocks);
