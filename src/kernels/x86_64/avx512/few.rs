@@ -27,20 +27,33 @@ const MOST: usize = 8;
 /// The same for formats that fewer files have.
 const FEW: usize = 4;
 
-/// Whether [`products`] has a kernel for these weights and so many rows of activations. With more rows, panels are faster; with one
-/// row, the kernels of other formats in `matvec` are, and those of Q4_K and Q5_K where they fetch in the order of rows.
-pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
+/// The least number of rows of activations with a kernel for these weights. One row of some formats has a faster one in `matvec`.
+const fn least(dtype: Dtype) -> usize {
+    match dtype {
+        Dtype::Q8_0 | Dtype::Q2_K | Dtype::Q3_K | Dtype::Q6_K => 2,
+        _ => 1,
+    }
+}
+
+/// The largest number, 0 if there is no kernel. With more rows, panels are faster.
+const fn most(dtype: Dtype) -> usize {
     use Dtype::*;
-    let numbers = match weights.dtype() {
-        NVFP4 => 1..=1,
-        IQ4_NL => 1..=FEW,
-        Q2_K | Q3_K => 2..=FEW,
-        Q4_0 | Q4_1 | Q5_0 | Q5_1 | MXFP4 => 1..=MOST,
-        Q4_K | Q5_K if inputs.order() == FetchOrder::Memory => 1..=MOST,
-        Q8_0 | Q4_K | Q5_K | Q6_K => 2..=MOST,
-        _ => return false,
+    match dtype {
+        NVFP4 => 1,
+        IQ4_NL | Q2_K | Q3_K => FEW,
+        Q8_0 | Q4_0 | Q4_1 | Q5_0 | Q5_1 | MXFP4 | Q4_K | Q5_K | Q6_K => MOST,
+        _ => 0,
+    }
+}
+
+/// Whether [`products`] has a kernel for these weights and so many rows of activations. One row of Q4_K and Q5_K is faster in
+/// `matvec` where weights are fetched in the order of rows.
+pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
+    let least = match weights.dtype() {
+        Dtype::Q4_K | Dtype::Q5_K if inputs.order() == FetchOrder::Rows => 2,
+        dtype => least(dtype),
     };
-    numbers.contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
+    (least..=most(weights.dtype())).contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
 }
 
 /// See [`Level::products`](crate::kernels::Level::products); [`supports`] is true.
@@ -51,20 +64,21 @@ pub(super) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Result<(), Refused> {
+    use Dtype::*;
     let done = by_dtype!(weights.dtype(), {
-        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>, 2, MOST>(weights, inputs, out, scratch),
-        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>, 1, MOST>(weights, inputs, out, scratch),
-        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>, 1, MOST>(weights, inputs, out, scratch),
-        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, 1, MOST>(weights, inputs, out, scratch),
-        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, 1, MOST>(weights, inputs, out, scratch),
-        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, 1, FEW>(weights, inputs, out, scratch),
-        MXFP4 => tiles::<Blocks<panel_32::Mxfp4, 1>, 1, MOST>(weights, inputs, out, scratch),
-        NVFP4 => tiles::<Blocks<panel_32::Nvfp4, 2>, 1, 1>(weights, inputs, out, scratch),
-        Q2_K => tiles::<SuperBlocks<layouts_256::Q2K>, 2, FEW>(weights, inputs, out, scratch),
-        Q3_K => tiles::<SuperBlocks<layouts_256::Q3K>, 2, FEW>(weights, inputs, out, scratch),
-        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, 1, MOST>(weights, inputs, out, scratch),
-        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, 1, MOST>(weights, inputs, out, scratch),
-        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, 2, MOST>(weights, inputs, out, scratch),
+        Q8_0 => tiles::<Blocks<panel_32::Q8_0, 1>, { least(Q8_0) }, { most(Q8_0) }>(weights, inputs, out, scratch),
+        Q4_0 => tiles::<Blocks<panel_32::Q4_0, 1>, { least(Q4_0) }, { most(Q4_0) }>(weights, inputs, out, scratch),
+        Q4_1 => tiles::<Blocks<panel_32::Q4_1, 1>, { least(Q4_1) }, { most(Q4_1) }>(weights, inputs, out, scratch),
+        Q5_0 => tiles::<Blocks<panel_32::Q5_0, 1>, { least(Q5_0) }, { most(Q5_0) }>(weights, inputs, out, scratch),
+        Q5_1 => tiles::<Blocks<panel_32::Q5_1, 1>, { least(Q5_1) }, { most(Q5_1) }>(weights, inputs, out, scratch),
+        IQ4_NL => tiles::<Blocks<panel_32::Iq4Nl, 1>, { least(IQ4_NL) }, { most(IQ4_NL) }>(weights, inputs, out, scratch),
+        MXFP4 => tiles::<Blocks<panel_32::Mxfp4, 1>, { least(MXFP4) }, { most(MXFP4) }>(weights, inputs, out, scratch),
+        NVFP4 => tiles::<Blocks<panel_32::Nvfp4, 2>, { least(NVFP4) }, { most(NVFP4) }>(weights, inputs, out, scratch),
+        Q2_K => tiles::<SuperBlocks<layouts_256::Q2K>, { least(Q2_K) }, { most(Q2_K) }>(weights, inputs, out, scratch),
+        Q3_K => tiles::<SuperBlocks<layouts_256::Q3K>, { least(Q3_K) }, { most(Q3_K) }>(weights, inputs, out, scratch),
+        Q4_K => tiles::<SuperBlocks<layouts_256::Q4K>, { least(Q4_K) }, { most(Q4_K) }>(weights, inputs, out, scratch),
+        Q5_K => tiles::<SuperBlocks<layouts_256::Q5K>, { least(Q5_K) }, { most(Q5_K) }>(weights, inputs, out, scratch),
+        Q6_K => tiles::<SuperBlocks<layouts_256::Q6K>, { least(Q6_K) }, { most(Q6_K) }>(weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
     });
     done.ok_or(Refused::Sizes)

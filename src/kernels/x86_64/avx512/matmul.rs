@@ -238,10 +238,6 @@ pub(in crate::kernels::x86_64) fn matmul(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Result<(), Refused> {
-    // Offsets of rows are 32-bit numbers.
-    if i32::try_from(weights.bytes().len()).is_err() {
-        return Err(Refused::NoKernel);
-    }
     let done = by_dtype!(weights.dtype(), {
         Q4_0 => by_panels::<Blocks<panel_32::Q4_0, 1>>((), weights, inputs, out, scratch),
         Q4_1 => by_panels::<Blocks<panel_32::Q4_1, 1>>((), weights, inputs, out, scratch),

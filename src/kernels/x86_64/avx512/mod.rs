@@ -47,6 +47,10 @@ pub(in crate::kernels) fn products(
             _ => Err(Refused::NoKernel),
         });
     }
+    // Offsets of rows are 32-bit numbers.
+    if i32::try_from(weights.bytes().len()).is_err() {
+        return Err(Refused::NoKernel);
+    }
     // Each has what the ones before do not have: kernels for few rows, for one, for many.
     if few::supports(weights, inputs) {
         return few::products(weights, inputs, out, scratch);

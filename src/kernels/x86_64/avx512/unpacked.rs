@@ -22,10 +22,6 @@ pub(super) fn products(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Result<(), Refused> {
-    // Offsets of rows are 32-bit numbers.
-    if i32::try_from(weights.bytes().len()).is_err() {
-        return Err(Refused::NoKernel);
-    }
     let done = by_dtype!(weights.dtype(), {
         IQ2_XXS => of::<Iq2Xxs, 8, 62>(weights, inputs, out, scratch),
         IQ2_XS => of::<Iq2Xs, 16, 62>(weights, inputs, out, scratch),
