@@ -90,11 +90,6 @@ pub(in crate::kernels) trait Lanes: Copy {
     }
 
     /// [`crate::num::settle`] of each lane.
-    #[cfg(any(
-        target_arch = "x86_64",
-        all(target_arch = "aarch64", target_feature = "neon"),
-        target_feature = "simd128"
-    ))]
     fn settle(self, proof: Self::Proof) -> Self;
 
     /// [`crate::num::short`] of each lane, for lanes that are 0 or from 2^-50 to 2^100.
@@ -231,11 +226,6 @@ impl Lanes for [f32; LANES] {
         self
     }
 
-    #[cfg(any(
-        target_arch = "x86_64",
-        all(target_arch = "aarch64", target_feature = "neon"),
-        target_feature = "simd128"
-    ))]
     #[inline(always)]
     fn settle(self, (): ()) -> Self {
         self.map(crate::num::settle)

@@ -108,9 +108,9 @@ fn attend_pack<V: Lanes>(
     let mut coming = chunks.clone();
     let first_chunk = coming.next().unwrap_or_default();
     for chunk in chunks {
-        // Only loops that read what is stored ask for it. The next unit is mostly that of the next head; where another worker takes it,
-        // its keys are fetched in vain.
-        if V::LOADS_F16 {
+        // Only loops that read what is stored ask for it, and several batches compute long enough. The next unit is mostly that of the
+        // next head; where another worker takes it, its keys are fetched in vain.
+        if V::LOADS_F16 && batches.len() == 1 {
             let (after, head) = coming.next().map_or((first_chunk, queries.head + 1), |chunk| (chunk, queries.head));
             let visible = VisibleTiles::new(seen.in_chunk(after));
             tiles.set_after(visible.positions(), |index| source.tile(after * TILES + visible.tile(index), head));

@@ -12,10 +12,12 @@ use core::ops::Range;
 use super::stored::Stored;
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, KvElement, Positions};
-use crate::num::{settle, short};
 
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
 const EXPS: usize = 4;
+
+/// 2^28: the product with it is infinite where `short` is not a number.
+const INFINITE_FROM_HUGE: f32 = 268_435_456.0;
 
 /// Queries that go through chunks together, and what has been computed for them in the chunk at hand.
 pub(super) struct Pack<'s, V: Lanes> {
@@ -66,8 +68,27 @@ impl<'s, V: Lanes> Pack<'s, V> {
     /// Sets a query of a batch: `q` is `[head_dim]`, to be multiplied with keys of this type.
     #[inline(always)]
     pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32], keys: KvElement) -> Option<()> {
-        let start = batch.start.checked_mul(self.padded())?;
-        set_query(self.queries.get_mut(start..)?, batch.len(), query.checked_sub(batch.start)?, q, keys)
+        let first = batch.start.checked_mul(self.padded())?.checked_add(query.checked_sub(batch.start)? * LANES)?;
+        let (blocks, rest) = q.as_chunks::<LANES>();
+        let mut places = (first..).step_by(batch.len().max(1) * LANES);
+        for block in blocks {
+            self.set_block(places.next()?, block, keys)?;
+        }
+        if !rest.is_empty() {
+            let mut block = [0.0; LANES];
+            block.iter_mut().zip(rest).for_each(|(place, &q)| *place = q);
+            self.set_block(places.next()?, &block, keys)?;
+        }
+        Some(())
+    }
+
+    /// Sets the 16 elements of a query that begin at `place`.
+    #[inline(always)]
+    fn set_block(&mut self, place: usize, block: &[f32; LANES], keys: KvElement) -> Option<()> {
+        let place = self.queries.get_mut(place..)?.first_chunk_mut::<LANES>()?;
+        // SAFETY: the block and its place are arrays of 16 elements.
+        unsafe { query_factor(self.proof, V::load(self.proof, block.as_ptr()), keys).store(place.as_mut_ptr()) };
+        Some(())
     }
 
     /// What a query has of the chunk: its largest score, the sum of its weights, which is 0 if it sees nothing, and the
@@ -160,21 +181,17 @@ impl<'s, V: Lanes> Pack<'s, V> {
     }
 }
 
-/// Sets query `index` of a batch of `len`, whose queries begin with these elements. It is the same for all registers, so
-/// that its code is there once.
+/// Elements of a query as they are multiplied with keys of this type: [`short`](crate::num::short) or
+/// [`settle`](crate::num::settle) of each.
 #[inline(always)]
-fn set_query(queries: &mut [f32], len: usize, index: usize, q: &[f32], keys: KvElement) -> Option<()> {
-    let factor = |q: f32| if keys == KvElement::F16 { short(q) } else { settle(q) };
-    let blocks = queries.as_chunks_mut::<LANES>().0;
-    let mut places = blocks.iter_mut().skip(index).step_by(len.max(1));
-    let (blocks, rest) = q.as_chunks::<LANES>();
-    for block in blocks {
-        *places.next()? = block.map(factor);
+fn query_factor<V: Lanes>(proof: V::Proof, q: V, keys: KvElement) -> V {
+    let q = q.settle(proof);
+    if keys != KvElement::F16 {
+        return q;
     }
-    if !rest.is_empty() {
-        places.next()?.iter_mut().zip(rest).for_each(|(place, &q)| *place = factor(q));
-    }
-    Some(())
+    // Infinite from 2^100 on, so that the difference is not a number; 0 below.
+    let huge = q.mul(V::splat(proof, INFINITE_FROM_HUGE));
+    q.short(proof).add(huge.sub(huge))
 }
 
 /// A weight as it is multiplied with values of this type.
@@ -184,6 +201,12 @@ fn factor<V: Lanes>(proof: V::Proof, weight: V, values: KvElement) -> V {
         KvElement::F16 => weight.short(proof),
         _ => weight,
     }
+}
+
+/// Whether a loop asks for the tiles that come next. One that converts for other batches does not: these compute meanwhile.
+#[inline(always)]
+const fn asks_for_next<T: Stored, const STAGE: bool>() -> bool {
+    T::PREFETCHED && !STAGE
 }
 
 /// `sum + a * stored`.
@@ -202,4 +225,35 @@ fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V
         selected = others.first(first[0], values.first(first[1], others.first(second[0], selected)));
     }
     selected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::query_factor;
+    use crate::kernels::generic::lanes::LANES;
+    use crate::kv::KvElement;
+    use crate::num::{settle, short};
+
+    /// Numbers of all exponents, of which one is at each end of what is short, and what is no number.
+    fn queries() -> impl Iterator<Item = [f32; LANES]> {
+        let edges = [0x2680_0000_u32, 0x7180_0000, 0x7f80_0000].into_iter().flat_map(|edge| edge - 2..edge + 2);
+        let spread = (0..0x8000_u32).map(|index| index << 16 | index.wrapping_mul(0x9e37) & 0xffff);
+        edges.chain(spread).map(|bits| {
+            let mut sign = 0;
+            [(); LANES].map(|()| {
+                sign ^= 1 << 31;
+                f32::from_bits(bits ^ sign)
+            })
+        })
+    }
+
+    #[test]
+    fn queries_are_short_or_settled_in_lanes() {
+        // Which NaN it is means nothing.
+        let bits = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
+        for q in queries() {
+            assert_eq!(query_factor((), q, KvElement::F16).map(bits), q.map(short).map(bits), "{q:?}");
+            assert_eq!(query_factor((), q, KvElement::Q8_0).map(bits), q.map(settle).map(bits), "{q:?}");
+        }
+    }
 }

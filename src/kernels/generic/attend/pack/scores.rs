@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use half::f16;
 
-use super::{Pack, add};
+use super::{Pack, add, asks_for_next};
 use crate::kernels::generic::attend::stored::{Stored, scales};
 use crate::kernels::generic::attend::tiles::{LINE, Run};
 use crate::kernels::generic::lanes::{LANES, Lanes};
@@ -127,7 +127,7 @@ impl<V: Lanes> Pack<'_, V> {
         scale: f32,
         staging: &mut [f32],
     ) {
-        let (proof, head_dim) = (self.proof, self.head_dim);
+        let (proof, head_dim, asks) = (self.proof, self.head_dim, asks_for_next::<T, STAGE>());
         let Some((queries, scores)) = self.batch_of::<N>(batch.start) else { return };
         let tile_len = head_dim * TILE_TOKENS;
         let Some(codes) = T::ELEMENT.k_codes(head_dim) else { return };
@@ -165,10 +165,10 @@ impl<V: Lanes> Pack<'_, V> {
                             // SAFETY: `staging` has room for the tiles of the run, as compared above; index < count.
                             unsafe { columns[t].store(staging.add(index[t] * tile_len + dim * TILE_TOKENS)) };
                         }
-                        if T::PREFETCHED && (dim * T::PITCH).is_multiple_of(LINE) {
+                        if asks && (dim * T::PITCH).is_multiple_of(LINE) {
                             V::prefetch(next.next());
                         }
-                        if T::PREFETCHED && (dim * k.after_step()).is_multiple_of(LINE) {
+                        if asks && (dim * k.after_step()).is_multiple_of(LINE) {
                             V::prefetch(after.next());
                         }
                     }

@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use half::f16;
 
-use super::{Pack, add};
+use super::{Pack, add, asks_for_next};
 use crate::kernels::generic::attend::stored::{Stored, scales};
 use crate::kernels::generic::attend::tiles::{LINE, Run};
 use crate::kernels::generic::lanes::{LANES, Lanes};
@@ -76,7 +76,7 @@ impl<V: Lanes> Pack<'_, V> {
         let weights = unsafe { weights.as_ptr().add(v.offset()) };
         let out = out.as_mut_ptr();
         // Bytes that are asked for with 16 elements of a row.
-        let ahead = v.after_step().checked_div(padded / LANES).filter(|_| T::PREFETCHED).unwrap_or(0);
+        let ahead = v.after_step().checked_div(padded / LANES).filter(|_| asks_for_next::<T, STAGE>()).unwrap_or(0);
         let (ahead_of_tile, after_bytes) = (WIDE * ahead * TILE_TOKENS, (v.after_step() * TILE_TOKENS).max(1));
         // Bytes that were asked for.
         let mut asked = 0;
