@@ -147,24 +147,17 @@ impl<'s, V: Lanes> Pack<'s, V> {
         };
         let (scores, max) = (scores.as_mut_ptr(), V::splat(proof, *max));
         let groups = positions.min(CHUNK).div_ceil(LANES);
-        let whole = if visible.is_prefix() { visible.end().min(CHUNK) } else { 0 };
-        let mut sums = V::splat(proof, 0.0);
-        let mut group = 0;
+        let (mut sums, mut group) = (V::splat(proof, 0.0), 0);
         // Registers that are arrays have independent numbers enough.
-        while V::QUERIES > 2 && (group + EXPS) * LANES <= whole {
-            let mut weights = [max; EXPS];
-            for e in 0..EXPS {
-                // SAFETY: 16 * (group + EXPS) <= whole <= CHUNK, the length of the scores of a query.
-                weights[e] = unsafe { V::load(proof, scores.add((group + e) * LANES)) }.sub(max);
-            }
-            let mut weights = V::weights(proof, weights);
-            for e in 0..EXPS {
-                weights[e] = factor(proof, weights[e], values);
-                // SAFETY: 16 * (group + EXPS) <= whole <= CHUNK, as for the load from this place.
-                unsafe { weights[e].store(scores.add((group + e) * LANES)) };
-                sums = sums.add(weights[e]);
-            }
-            group += EXPS;
+        if V::QUERIES > 2 && visible.is_prefix() {
+            // SAFETY: a query has CHUNK scores, and these are `groups` times 16 at most.
+            sums = unsafe {
+                match values {
+                    KvElement::F16 => weights_of_first::<V, true>(proof, scores, max, groups, visible.end()),
+                    _ => weights_of_first::<V, false>(proof, scores, max, groups, visible.end()),
+                }
+            };
+            group = groups;
         }
         while group < groups {
             // SAFETY: 16 * group < CHUNK, the length of the scores of a query.
@@ -179,6 +172,45 @@ impl<'s, V: Lanes> Pack<'s, V> {
         }
         *sum = sums.tree();
     }
+}
+
+/// Turns the first `end` scores into weights, rounded as for values in f16 if `SHORT`, and the others among so many groups of 16 into 0.
+/// Returns the sums by lane. Which numbers are rounded is known to the compiler: behind a branch it computes one exponential
+/// after the other.
+///
+/// # Safety
+/// There are [`CHUNK`] scores, and no more groups.
+#[inline(always)]
+unsafe fn weights_of_first<V: Lanes, const SHORT: bool>(
+    proof: V::Proof,
+    scores: *mut f32,
+    max: V,
+    groups: usize,
+    end: usize,
+) -> V {
+    const { assert!(CHUNK.is_multiple_of(EXPS * LANES)) };
+    let zero = V::splat(proof, 0.0);
+    let mut sums = zero;
+    for first in (0..groups * LANES).step_by(EXPS * LANES) {
+        let mut weights = [max; EXPS];
+        for e in 0..EXPS {
+            // SAFETY: `first` is below CHUNK, and both are multiples of 16 * EXPS; the caller promises CHUNK scores.
+            weights[e] = unsafe { V::load(proof, scores.add(first + e * LANES)) }.sub(max);
+        }
+        let mut weights = V::weights(proof, weights);
+        for e in 0..EXPS {
+            if SHORT {
+                weights[e] = weights[e].short(proof);
+            }
+            weights[e] = weights[e].first(end.saturating_sub(first + e * LANES), zero);
+        }
+        for e in 0..EXPS {
+            // SAFETY: `first` is below CHUNK, and both are multiples of 16 * EXPS; the caller promises CHUNK scores.
+            unsafe { weights[e].store(scores.add(first + e * LANES)) };
+            sums = sums.add(weights[e]);
+        }
+    }
+    sums
 }
 
 /// Elements of a query as they are multiplied with keys of this type: [`short`](crate::num::short) or
