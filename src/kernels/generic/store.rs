@@ -100,9 +100,18 @@ fn store_columns<T: Pod>(
         for (rounded, [k, _]) in rounded.iter_mut().zip(tokens) {
             finite &= round_all(rounded, k.chunks(16).nth(block)?, &round);
         }
-        for (dim, row) in rows.iter_mut().enumerate() {
-            for (place, rounded) in row.get_mut(slots.clone())?.iter_mut().zip(&rounded) {
-                *place = *rounded.get(dim)?;
+        if slots.len() == TILE_TOKENS {
+            // All of a row, in registers.
+            for (dim, row) in rows.iter_mut().enumerate() {
+                for (place, rounded) in row.iter_mut().zip(&rounded) {
+                    *place = *rounded.get(dim)?;
+                }
+            }
+            continue;
+        }
+        for (slot, rounded) in slots.clone().zip(&rounded) {
+            for (row, &rounded) in rows.iter_mut().zip(rounded) {
+                *row.get_mut(slot)? = rounded;
             }
         }
     }
