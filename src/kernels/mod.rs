@@ -144,7 +144,13 @@ impl Level {
         if !fits {
             return None;
         }
-        let inputs = &inputs.fetching(self.fetch);
+        let fetching;
+        let inputs = if inputs.order() == self.fetch {
+            inputs
+        } else {
+            fetching = inputs.fetching(self.fetch);
+            &fetching
+        };
         match dispatch!(self, products(weights, inputs, out, scratch)) {
             Ok(()) => Some(()),
             Err(Refused::NoKernel) => generic::products(weights, inputs, out),

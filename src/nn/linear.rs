@@ -74,6 +74,8 @@ impl<'w> Linear<'w> {
     ) -> Option<()> {
         let (rows, cols) = (tile.rows(), tile.cols());
         let selected = inputs.select(row..row.checked_add(rows.len())?, form(self.weights.dtype()))?;
+        // One variable, of which little changes: a copy of all of it would wait for what was stored last.
+        let mut selected = selected.fetching(level.fetch_order());
         let (outputs, scratch) = scratch.split_at_mut_checked(rows.len().checked_mul(OUTPUTS)?)?;
         let (biases, _) = self.bias.as_chunks::<{ size_of::<f32>() }>();
         let mut col = cols.start.max(first);
@@ -85,7 +87,7 @@ impl<'w> Linear<'w> {
             let distance = if col + count < end { count } else { beyond.saturating_add(count) };
             let weights = self.weights.slice_rows(col - first, count)?;
             let (address, stride) = tile.address(col - cols.start);
-            let selected = selected.then_rows_at(distance).then_stored_at(address, stride);
+            selected = selected.then_rows_at(distance).then_stored_at(address, stride);
             level.products(weights, &selected, outputs, scratch)?;
             if self.scale != 1.0 {
                 outputs.iter_mut().for_each(|output| *output = settle(*output * self.scale));

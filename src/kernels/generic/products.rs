@@ -71,8 +71,9 @@ impl<'a> Inputs<'a> {
         self.destination
     }
 
-    /// Says in which order kernels fetch them.
-    pub(in crate::kernels) fn fetching(self, order: FetchOrder) -> Self {
+    /// Says in which order kernels fetch them. [`Level::products`](crate::kernels::Level::products) copies what says another order
+    /// than the level's.
+    pub(crate) fn fetching(self, order: FetchOrder) -> Self {
         Self { order, ..self }
     }
 

@@ -52,9 +52,12 @@ impl Batch {
         let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
             return None;
         };
-        let squares = if cols == 256 { blocks } else { 0 };
-        let lengths = [blocks * cols, blocks, blocks * cols / 16, squares];
-        if [x.codes.len(), x.scales.len(), x.sums.len(), x.squares.len()] != lengths {
+        // One by one: arrays of lengths would be compared in memory.
+        let fits = x.codes.len() == blocks * cols
+            && x.scales.len() == blocks
+            && x.sums.len() == blocks * cols / 16
+            && x.squares.len() == if cols == 256 { blocks } else { 0 };
+        if !fits {
             return None;
         }
         let (words, stride) = inputs.words();

@@ -148,14 +148,19 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
     Some(())
 }
 
-/// The rows of activations, of blocks of `cols` columns. Past the last one, the last one again.
+/// The rows of activations, of blocks of `cols` columns. Past the last one, the first one again.
 ///
 /// # Safety
 /// There are so many rows, at least one.
 #[inline(never)] // once for all formats
 unsafe fn rows_of(batch: &Batch, count: usize, cols: usize) -> [Input; MOST] {
-    // SAFETY: the row is below their number, which the caller promises; where there is no block, nothing is read.
-    core::array::from_fn(|row| unsafe { batch.row(row.min(count - 1), 0, cols) })
+    // SAFETY: the caller promises one row at least; where there is no block, nothing is read.
+    let mut rows = [unsafe { batch.row(0, 0, cols) }; MOST];
+    for (row, place) in rows.iter_mut().enumerate().take(count).skip(1) {
+        // SAFETY: the row is below their number, which the caller promises.
+        *place = unsafe { batch.row(row, 0, cols) };
+    }
+    rows
 }
 
 /// A block of sixteen rows of weights, of which each lies right after the one before.
