@@ -68,16 +68,18 @@ impl<'s, V: Lanes> Pack<'s, V> {
     /// Sets a query of a batch: `q` is `[head_dim]`, to be multiplied with keys of this type.
     #[inline(always)]
     pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32], keys: KvElement) -> Option<()> {
-        let first = batch.start.checked_mul(self.padded())?.checked_add(query.checked_sub(batch.start)? * LANES)?;
+        let index = query.checked_sub(batch.start)?;
+        let mut place = batch.start.checked_mul(self.padded())?.checked_add(index.checked_mul(LANES)?)?;
+        let step = batch.len().checked_mul(LANES)?;
         let (blocks, rest) = q.as_chunks::<LANES>();
-        let mut places = (first..).step_by(batch.len().max(1) * LANES);
         for block in blocks {
-            self.set_block(places.next()?, block, keys)?;
+            self.set_block(place, block, keys)?;
+            place = place.checked_add(step)?;
         }
         if !rest.is_empty() {
             let mut block = [0.0; LANES];
             block.iter_mut().zip(rest).for_each(|(place, &q)| *place = q);
-            self.set_block(places.next()?, &block, keys)?;
+            self.set_block(place, &block, keys)?;
         }
         Some(())
     }
