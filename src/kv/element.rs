@@ -52,6 +52,11 @@ impl KvElement {
         }
     }
 
+    /// Whether it is f16, of the types that are built. Where no other is, the compiler knows.
+    pub(crate) const fn is_f16(self) -> bool {
+        matches!(self, Self::F16) || !(Self::F32.is_built() || Self::Q8_0.is_built() || Self::Q4_0.is_built())
+    }
+
     /// ggml's number.
     pub const fn number(self) -> u32 {
         match self {

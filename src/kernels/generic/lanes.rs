@@ -99,6 +99,12 @@ pub(in crate::kernels) trait Lanes: Copy {
         split.sub(split.sub(self))
     }
 
+    /// [`crate::num::short`] of each lane, whatever it is.
+    #[inline(always)]
+    fn short_of_any(self, proof: Self::Proof) -> Self {
+        short_in_registers(self, proof)
+    }
+
     /// `if self > other { self } else { other }`
     fn max(self, other: Self) -> Self;
 
@@ -148,6 +154,15 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     /// [`Lanes::prefetch`] of what is not needed soon, to the second-level cache.
     fn prefetch_later<T>(address: *const T);
+}
+
+/// [`crate::num::short`] without comparisons.
+#[inline(always)]
+fn short_in_registers<V: Lanes>(x: V, proof: V::Proof) -> V {
+    let settled = x.settle(proof);
+    // 2^28 times a number is infinite from 2^100 on, so that the difference is not a number; it is 0 below.
+    let huge = settled.mul(V::splat(proof, 268_435_456.0));
+    settled.short(proof).add(huge.sub(huge))
 }
 
 impl Lanes for [f32; LANES] {
@@ -232,6 +247,11 @@ impl Lanes for [f32; LANES] {
     }
 
     #[inline(always)]
+    fn short_of_any(self, (): ()) -> Self {
+        self.map(crate::num::short)
+    }
+
+    #[inline(always)]
     fn max(mut self, other: Self) -> Self {
         self.iter_mut().zip(other).for_each(|(a, b)| *a = if *a > b { *a } else { b });
         self
@@ -258,4 +278,26 @@ impl Lanes for [f32; LANES] {
 
     #[inline(always)]
     fn prefetch_later<T>(_address: *const T) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LANES, short_in_registers};
+    use crate::num::short;
+
+    /// Numbers of all exponents, those at each end of what is short, and what is no number.
+    fn numbers() -> impl Iterator<Item = [f32; LANES]> {
+        let edges = [0x2680_0000_u32, 0x7180_0000, 0x7f80_0000].into_iter().flat_map(|edge| edge - 2..edge + 2);
+        let spread = (0..0x8000_u32).map(|index| index << 16 | index.wrapping_mul(0x9e37) & 0xffff);
+        edges.chain(spread).map(|bits| core::array::from_fn(|lane| f32::from_bits(bits ^ (lane as u32 % 2) << 31)))
+    }
+
+    #[test]
+    fn registers_are_short_as_numbers_are() {
+        // Which NaN it is means nothing.
+        let bits = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
+        for x in numbers() {
+            assert_eq!(short_in_registers(x, ()).map(bits), x.map(short).map(bits), "{x:?}");
+        }
+    }
 }

@@ -80,8 +80,8 @@ fn half(x: f32) -> (f16, bool) {
     (rounded, f16_is_finite(rounded))
 }
 
-/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of each token are rounded at a time, in registers, and what
-/// belongs together in the tile is written together.
+/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of a token are rounded at a time, in registers, and written to
+/// sixteen rows.
 #[inline(always)]
 fn store_columns<T: Pod>(
     tile: &mut [T],
@@ -95,22 +95,11 @@ fn store_columns<T: Pod>(
         return None;
     }
     let mut finite = true;
-    let mut rounded = [[T::zeroed(); 16]; TILE_TOKENS];
+    let mut rounded = [T::zeroed(); 16];
     for (block, rows) in rows.chunks_mut(16).enumerate() {
-        for (rounded, [k, _]) in rounded.iter_mut().zip(tokens) {
-            finite &= round_all(rounded, k.chunks(16).nth(block)?, &round);
-        }
-        if slots.len() == TILE_TOKENS {
-            // All of a row, in registers.
-            for (dim, row) in rows.iter_mut().enumerate() {
-                for (place, rounded) in row.iter_mut().zip(&rounded) {
-                    *place = *rounded.get(dim)?;
-                }
-            }
-            continue;
-        }
-        for (slot, rounded) in slots.clone().zip(&rounded) {
-            for (row, &rounded) in rows.iter_mut().zip(rounded) {
+        for (slot, [k, _]) in slots.clone().zip(tokens) {
+            finite &= round_all(&mut rounded, k.chunks(16).nth(block)?, &round);
+            for (row, &rounded) in rows.iter_mut().zip(&rounded) {
                 *row.get_mut(slot)? = rounded;
             }
         }

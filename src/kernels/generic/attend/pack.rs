@@ -16,9 +16,6 @@ use crate::kv::{CHUNK, KvElement, Positions};
 /// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
 const EXPS: usize = 4;
 
-/// 2^28: the product with it is infinite where `short` is not a number.
-const INFINITE_FROM_HUGE: f32 = 268_435_456.0;
-
 /// Queries that go through chunks together, and what has been computed for them in the chunk at hand.
 pub(super) struct Pack<'s, V: Lanes> {
     proof: V::Proof,
@@ -154,9 +151,10 @@ impl<'s, V: Lanes> Pack<'s, V> {
         if V::QUERIES > 2 && visible.is_prefix() {
             // SAFETY: a query has CHUNK scores, and these are `groups` times 16 at most.
             sums = unsafe {
-                match values {
-                    KvElement::F16 => weights_of_first::<V, true>(proof, scores, max, groups, visible.end()),
-                    _ => weights_of_first::<V, false>(proof, scores, max, groups, visible.end()),
+                if values.is_f16() {
+                    weights_of_first::<V, true>(proof, scores, max, groups, visible.end())
+                } else {
+                    weights_of_first::<V, false>(proof, scores, max, groups, visible.end())
                 }
             };
             group = groups;
@@ -215,26 +213,16 @@ unsafe fn weights_of_first<V: Lanes, const SHORT: bool>(
     sums
 }
 
-/// Elements of a query as they are multiplied with keys of this type: [`short`](crate::num::short) or
-/// [`settle`](crate::num::settle) of each.
+/// Elements of a query as they are multiplied with keys of this type.
 #[inline(always)]
 fn query_factor<V: Lanes>(proof: V::Proof, q: V, keys: KvElement) -> V {
-    let q = q.settle(proof);
-    if keys != KvElement::F16 {
-        return q;
-    }
-    // Infinite from 2^100 on, so that the difference is not a number; 0 below.
-    let huge = q.mul(V::splat(proof, INFINITE_FROM_HUGE));
-    q.short(proof).add(huge.sub(huge))
+    if keys.is_f16() { q.short_of_any(proof) } else { q.settle(proof) }
 }
 
 /// A weight as it is multiplied with values of this type.
 #[inline(always)]
 fn factor<V: Lanes>(proof: V::Proof, weight: V, values: KvElement) -> V {
-    match values {
-        KvElement::F16 => weight.short(proof),
-        _ => weight,
-    }
+    if values.is_f16() { weight.short(proof) } else { weight }
 }
 
 /// Whether a loop asks for the tiles that come next. One that converts for other batches does not: these compute meanwhile.
@@ -259,35 +247,4 @@ fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V
         selected = others.first(first[0], values.first(first[1], others.first(second[0], selected)));
     }
     selected
-}
-
-#[cfg(test)]
-mod tests {
-    use super::query_factor;
-    use crate::kernels::generic::lanes::LANES;
-    use crate::kv::KvElement;
-    use crate::num::{settle, short};
-
-    /// Numbers of all exponents, of which one is at each end of what is short, and what is no number.
-    fn queries() -> impl Iterator<Item = [f32; LANES]> {
-        let edges = [0x2680_0000_u32, 0x7180_0000, 0x7f80_0000].into_iter().flat_map(|edge| edge - 2..edge + 2);
-        let spread = (0..0x8000_u32).map(|index| index << 16 | index.wrapping_mul(0x9e37) & 0xffff);
-        edges.chain(spread).map(|bits| {
-            let mut sign = 0;
-            [(); LANES].map(|()| {
-                sign ^= 1 << 31;
-                f32::from_bits(bits ^ sign)
-            })
-        })
-    }
-
-    #[test]
-    fn queries_are_short_or_settled_in_lanes() {
-        // Which NaN it is means nothing.
-        let bits = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
-        for q in queries() {
-            assert_eq!(query_factor((), q, KvElement::F16).map(bits), q.map(short).map(bits), "{q:?}");
-            assert_eq!(query_factor((), q, KvElement::Q8_0).map(bits), q.map(settle).map(bits), "{q:?}");
-        }
-    }
 }
