@@ -98,7 +98,8 @@ fn broken_kernels_are_found() {
         (Kernel::Input, "ROW = group.x + P.first_row;", "ROW = group.x;", "norms in place"),
         (Kernel::Input, "P.second_form - 1u", "P.form", "an input in two forms"),
         (Kernel::Route, "GROUPS[i] == mine && i < invocation", "false", "the choice of experts"),
-        (Kernel::Route, "u32(before >= P.groups_used)", "0u", "the choice of experts"),
+        (Kernel::Route, "before >= P.groups_used", "false", "the choice of experts"),
+        (Kernel::Route, "RANKS[j] == mine && j < i", "false", "the choice of experts"),
         (
             Kernel::Input,
             "P.factor != 0u && (P.adds & TO_BRANCH) == 0u",

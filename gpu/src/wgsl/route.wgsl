@@ -1,5 +1,4 @@
 //!include num.wgsl
-//!include best.wgsl
 // Which experts a row goes through, and the weights of their results, from the logits of the router. One workgroup per row.
 
 struct Params {
@@ -23,43 +22,34 @@ const SOFTMAX_OF_CHOSEN = 0u;
 const SOFTMAX = 1u;
 const NONE = 0xffffffffu;
 
+// Less than the rank of any number.
+const LEAST = -2147483647;
+const THREADS = 256u;
+
 var<workgroup> SCORES: array<f32, 512>;
-var<workgroup> TAKEN: array<u32, 512>;
+var<workgroup> RANKS: array<i32, 512>;
+// The experts that are chosen, in descending order, and their scores.
+var<workgroup> CHOSEN: array<u32, 512>;
 var<workgroup> WEIGHTS: array<f32, 512>;
 var<workgroup> GROUPS: array<i32, 64>;
 
-fn softmax_of_scores() {
-    var most = number(0xff800000u);
-    for (var i = 0u; i < P.experts; i++) { if (greater(SCORES[i], most)) { most = SCORES[i]; } }
+// Of the first so many scores, in their order. Each invocation has it.
+fn sum_of_scores(count: u32) -> f32 {
     var sum = number(0u);
-    for (var i = 0u; i < P.experts; i++) {
-        SCORES[i] = exp_of(sub(SCORES[i], most));
-        sum = add(sum, SCORES[i]);
-    }
-    for (var i = 0u; i < P.experts; i++) { SCORES[i] = settle(div(SCORES[i], sum)); }
+    for (var i = 0u; i < count; i++) { sum = add(sum, SCORES[i]); }
+    return sum;
 }
 
-fn softmax_of_weights() {
+// Of the first so many scores, in their place. All invocations call it.
+fn softmax(count: u32, invocation: u32) {
     var most = number(0xff800000u);
-    for (var i = 0u; i < P.used; i++) { if (greater(WEIGHTS[i], most)) { most = WEIGHTS[i]; } }
-    var sum = number(0u);
-    for (var i = 0u; i < P.used; i++) {
-        WEIGHTS[i] = exp_of(sub(WEIGHTS[i], most));
-        sum = add(sum, WEIGHTS[i]);
-    }
-    for (var i = 0u; i < P.used; i++) { WEIGHTS[i] = settle(div(WEIGHTS[i], sum)); }
-}
-
-fn score(row: u32, invocation: u32) {
-    for (var i = invocation; i < P.experts; i += 256u) {
-        let x = X[P.logits_at + row * P.logits_stride + i];
-        if (is_nan(x)) { atomicMax(&FLAG[P.flag], 1u); }
-        let scaled = settle(mul(x, number(P.logit_scale)));
-        if (P.scores > SOFTMAX) { SCORES[i] = sigmoid(scaled); } else { SCORES[i] = scaled; }
-        TAKEN[i] = 0u;
-    }
+    for (var i = 0u; i < count; i++) { if (greater(SCORES[i], most)) { most = SCORES[i]; } }
     workgroupBarrier();
-    if (P.scores == SOFTMAX && invocation == 0u) { softmax_of_scores(); }
+    for (var i = invocation; i < count; i += THREADS) { SCORES[i] = exp_of(sub(SCORES[i], most)); }
+    workgroupBarrier();
+    let sum = sum_of_scores(count);
+    workgroupBarrier();
+    for (var i = invocation; i < count; i += THREADS) { SCORES[i] = settle(div(SCORES[i], sum)); }
     workgroupBarrier();
 }
 
@@ -68,7 +58,18 @@ fn ranked(expert: u32) -> f32 {
     return add(SCORES[expert], settle(V[P.biases + expert]));
 }
 
-fn rank(expert: u32) -> i32 { return order(ranked(expert)); }
+fn score(row: u32, invocation: u32) {
+    for (var i = invocation; i < P.experts; i += THREADS) {
+        let x = X[P.logits_at + row * P.logits_stride + i];
+        if (is_nan(x)) { atomicMax(&FLAG[P.flag], 1u); }
+        let scaled = settle(mul(x, number(P.logit_scale)));
+        if (P.scores > SOFTMAX) { SCORES[i] = sigmoid(scaled); } else { SCORES[i] = scaled; }
+    }
+    workgroupBarrier();
+    if (P.scores == SOFTMAX) { softmax(P.experts, invocation); }
+    for (var i = invocation; i < P.experts; i += THREADS) { RANKS[i] = order(ranked(i)); }
+    workgroupBarrier();
+}
 
 // The sum of the two largest ranks of a group.
 fn rank_of_group(group: u32) -> i32 {
@@ -87,7 +88,7 @@ fn rank_of_group(group: u32) -> i32 {
     return order(add(most, next));
 }
 
-// Takes the experts of groups that are not chosen: those with enough others before them. All invocations call it.
+// Puts the experts of groups that are not chosen, those with enough others before them, behind all others. All invocations call it.
 fn choose_groups(invocation: u32) {
     if (P.groups <= 1u) { return; }
     if (invocation < P.groups) { GROUPS[invocation] = rank_of_group(invocation); }
@@ -99,42 +100,43 @@ fn choose_groups(invocation: u32) {
             if (GROUPS[i] > mine || (GROUPS[i] == mine && i < invocation)) { before += 1u; }
         }
         let size = P.experts / P.groups;
-        for (var i = invocation * size; i < (invocation + 1u) * size; i++) { TAKEN[i] = u32(before >= P.groups_used); }
+        if (before >= P.groups_used) {
+            for (var i = invocation * size; i < (invocation + 1u) * size; i++) { RANKS[i] = LEAST; }
+        }
     }
     workgroupBarrier();
 }
 
-// The expert at a place of the choice, in descending order.
-fn choose(row: u32, place: u32, invocation: u32) {
-    var best = LEAST;
-    var token = NO_TOKEN;
-    for (var i = invocation; i < P.experts; i += 256u) {
-        if (TAKEN[i] == 0u && rank(i) > best) { best = rank(i); token = i; }
+// The place of an expert in descending order is the number of those before it. Scores of the chosen ones come first afterwards.
+// All invocations call it.
+fn choose(invocation: u32) {
+    for (var i = invocation; i < P.experts; i += THREADS) {
+        let mine = RANKS[i];
+        var before = 0u;
+        for (var j = 0u; j < P.experts; j++) {
+            if (RANKS[j] > mine || (RANKS[j] == mine && j < i)) { before += 1u; }
+        }
+        if (before < P.used) {
+            CHOSEN[before] = i;
+            WEIGHTS[before] = SCORES[i];
+        }
     }
-    ORDER[invocation] = best;
-    TOKEN[invocation] = token;
-    find_best(invocation);
-    if (invocation == 0u) {
-        let expert = min(TOKEN[0], P.experts - 1u);
-        TAKEN[expert] = 1u;
-        WEIGHTS[place] = SCORES[expert];
-        CHOICES[row * P.used + place] = expert;
-    }
+    workgroupBarrier();
+    for (var k = invocation; k < P.used; k += THREADS) { SCORES[k] = WEIGHTS[k]; }
     workgroupBarrier();
 }
 
-fn weigh(row: u32) {
-    if (P.scores == SOFTMAX_OF_CHOSEN) { softmax_of_weights(); }
-    if (P.normalized != 0u) {
-        var sum = number(0u);
-        for (var i = 0u; i < P.used; i++) { sum = add(sum, WEIGHTS[i]); }
-        sum = add(sum, number(P.epsilon));
-        for (var i = 0u; i < P.used; i++) { WEIGHTS[i] = div(WEIGHTS[i], sum); }
-    }
-    for (var i = 0u; i < P.used; i++) {
-        var weight = settle(mul(WEIGHTS[i], number(P.scale)));
-        if (P.scales != NONE) { weight = settle(mul(weight, settle(V[P.scales + CHOICES[row * P.used + i]]))); }
-        RESULTS[P.weights + row * P.used + i] = weight;
+fn weigh(row: u32, invocation: u32) {
+    if (P.scores == SOFTMAX_OF_CHOSEN) { softmax(P.used, invocation); }
+    var sum = number(0u);
+    if (P.normalized != 0u) { sum = add(sum_of_scores(P.used), number(P.epsilon)); }
+    for (var k = invocation; k < P.used; k += THREADS) {
+        var weight = SCORES[k];
+        if (P.normalized != 0u) { weight = div(weight, sum); }
+        weight = settle(mul(weight, number(P.scale)));
+        if (P.scales != NONE) { weight = settle(mul(weight, settle(V[P.scales + CHOSEN[k]]))); }
+        CHOICES[row * P.used + k] = CHOSEN[k];
+        RESULTS[P.weights + row * P.used + k] = weight;
     }
 }
 
@@ -144,6 +146,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let row = group.x;
     score(row, invocation);
     choose_groups(invocation);
-    for (var place = 0u; place < P.used; place++) { choose(row, place, invocation); }
-    if (invocation == 0u) { weigh(row); }
+    choose(invocation);
+    weigh(row, invocation);
 }
