@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | x86 and x86_64 with SSE | MXCSR | 0x1f80: nearest even, no FTZ, no DAZ, exceptions masked |
 //! | aarch64 | FPCR, FPSR | 0 |
-//! | 32-bit Arm, hard float | FPSCR | 0 |
+//! | 32-bit Arm, hard float | FPSCR | 0; with MVE LTPSIZE is 4 |
 //! | RISC-V Linux | fcsr | 0 |
 //! | wasm, soft float | none | nothing to set: there is only the default |
 //!
@@ -39,8 +39,8 @@ pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
     if KEEPS.load(Ordering::SeqCst) {
         return black_box(black_box(f)());
     }
-    let _host = Restore(register::read());
-    register::write(register::DEFAULT);
+    let host = Restore(register::read());
+    register::write(register::default(host.0));
     // The compiler does not know that arithmetic depends on the register and might move it past the
     // write. Nothing can be computed from what `f` captures before the first black box has returned
     // it, and nothing of the result, or of memory that `f` can reach, is late for the second.
@@ -61,7 +61,11 @@ mod register {
     use core::arch::asm;
 
     pub(super) type Bits = u32;
-    pub(super) const DEFAULT: Bits = 0x1f80;
+
+    /// The default where the host has these bits.
+    pub(super) fn default(_: Bits) -> Bits {
+        0x1f80
+    }
 
     #[inline(always)]
     pub(super) fn read() -> Bits {
@@ -75,7 +79,7 @@ mod register {
     #[inline(always)]
     pub(super) fn write(bits: Bits) {
         // SAFETY: the target has SSE; the instruction loads 4 bytes from `bits`, which is a live u32.
-        // The value is either DEFAULT, which is what compiled Rust code assumes, or what `read` gave,
+        // The value is either `default`, which is what compiled Rust code assumes, or what `read` gave,
         // so it sets no reserved bit (that would fault) and the caller gets back what it had.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const bits, options(nostack)) };
     }
@@ -87,7 +91,11 @@ mod register {
 
     /// FPCR (control) and FPSR (status).
     pub(super) type Bits = [u64; 2];
-    pub(super) const DEFAULT: Bits = [0, 0];
+
+    /// The default where the host has these bits.
+    pub(super) fn default(_: Bits) -> Bits {
+        [0, 0]
+    }
 
     #[inline(always)]
     pub(super) fn read() -> Bits {
@@ -102,7 +110,7 @@ mod register {
 
     #[inline(always)]
     pub(super) fn write([control, status]: Bits) {
-        // SAFETY: the target has floating point. The values are either DEFAULT, which is what compiled
+        // SAFETY: the target has floating point. The values are either `default`, which is what compiled
         // Rust code assumes, or what `read` gave, so the caller gets back what it had.
         unsafe { asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) control, in(reg) status, options(nostack)) };
     }
@@ -113,7 +121,13 @@ mod register {
     use core::arch::asm;
 
     pub(super) type Bits = u32;
-    pub(super) const DEFAULT: Bits = 0;
+
+    /// The default where the host has these bits. On cores with MVE three of them say how long a vector's loop is (LTPSIZE): 4
+    /// outside of such loops, which is what code relies on.
+    pub(super) fn default(host: Bits) -> Bits {
+        const LTPSIZE: Bits = 7 << 16;
+        if host & LTPSIZE == 4 << 16 { 4 << 16 } else { 0 }
+    }
 
     #[inline(always)]
     pub(super) fn read() -> Bits {
@@ -126,7 +140,7 @@ mod register {
 
     #[inline(always)]
     pub(super) fn write(bits: Bits) {
-        // SAFETY: the register exists, see `read`. The value is either DEFAULT, which is what compiled
+        // SAFETY: the register exists, see `read`. The value is either `default`, which is what compiled
         // Rust code assumes, or what `read` gave, so the caller gets back what it had.
         unsafe { asm!("vmsr fpscr, {}", in(reg) bits, options(nostack)) };
     }
@@ -137,7 +151,11 @@ mod register {
     use core::arch::asm;
 
     pub(super) type Bits = usize;
-    pub(super) const DEFAULT: Bits = 0;
+
+    /// The default where the host has these bits.
+    pub(super) fn default(_: Bits) -> Bits {
+        0
+    }
 
     #[inline(always)]
     pub(super) fn read() -> Bits {
@@ -150,7 +168,7 @@ mod register {
 
     #[inline(always)]
     pub(super) fn write(bits: Bits) {
-        // SAFETY: the register exists, see `read`. The value is either DEFAULT, which is what compiled
+        // SAFETY: the register exists, see `read`. The value is either `default`, which is what compiled
         // Rust code assumes, or what `read` gave, so the caller gets back what it had.
         unsafe { asm!("fscsr {}", in(reg) bits, options(nostack)) };
     }
@@ -170,7 +188,9 @@ mod register {
     #[derive(Clone, Copy)]
     pub(super) struct Bits;
 
-    pub(super) const DEFAULT: Bits = Bits;
+    pub(super) fn default(_: Bits) -> Bits {
+        Bits
+    }
 
     pub(super) fn read() -> Bits {
         Bits
@@ -257,9 +277,9 @@ mod tests {
     fn nested_calls_restore_each_level() {
         let host = register::read();
         with_default(|| {
-            assert_eq!(register::read(), register::DEFAULT);
+            assert_eq!(register::read(), register::default(HOSTILE));
             with_default(|| ());
-            assert_eq!(register::read(), register::DEFAULT);
+            assert_eq!(register::read(), register::default(HOSTILE));
         });
         assert_eq!(register::read(), host);
     }

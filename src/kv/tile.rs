@@ -114,6 +114,6 @@ pub trait KvSource {
     fn elements(&self) -> [KvElement; 2];
 
     /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
-    /// with visible positions are asked for.
+    /// with visible positions are asked for. `head` can be one past the last: what comes next is fetched ahead.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }

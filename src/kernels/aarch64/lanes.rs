@@ -24,7 +24,6 @@ impl Lanes for Neon {
     type Proof = ();
 
     const QUERIES: usize = 4;
-    const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 

@@ -12,84 +12,93 @@ use crate::tensor::TensorView;
 
 crate::kernels::shims::shims!(Neon: (),);
 crate::kernels::shims::quantize_shim!();
-generic::level_products!(Neon: (), Products: (),);
+generic::level_products!(Neon: (), Sums<()>: (),);
 
+/// What adds 16 products of bytes to four sums. A value proves that the machine has the instruction.
+pub(super) trait Dot: Copy {
+    /// See [`Quad::MOST`].
+    const MOST: [usize; 2];
+
+    fn dot(self, acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t;
+}
+
+impl Dot for () {
+    const MOST: [usize; 2] = [4, 2];
+
+    #[inline(always)]
+    fn dot(self, acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
+        // |w| <= 128 and |x| <= 127: two products are at most 32,512.
+        // SAFETY: NEON is part of the target, see `Neon`.
+        unsafe {
+            let pairs = vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x);
+            vpadalq_s16(acc, pairs)
+        }
+    }
+}
+
+/// Four sums, and the instruction that adds to them.
 #[derive(Clone, Copy)]
-struct Products(int32x4_t);
+pub(super) struct Sums<D>(int32x4_t, D);
 
-impl Quad for Products {
-    type Proof = ();
+impl<D: Dot> Quad for Sums<D> {
+    type Proof = D;
 
     type Codes = int8x16_t;
     type Floats = Four;
 
-    const MOST: [usize; 2] = [4, 2];
+    const MOST: [usize; 2] = D::MOST;
 
     #[inline(always)]
-    fn zero((): ()) -> Self {
-        // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vdupq_n_s32(0) })
+    fn zero(dot: D) -> Self {
+        Self::splat(dot, 0)
     }
 
     #[inline(always)]
-    unsafe fn load((): (), from: *const i8) -> int8x16_t {
+    unsafe fn load(_: D, from: *const i8) -> int8x16_t {
         // SAFETY: NEON is part of the target; the caller promises 16 elements to read.
         unsafe { vld1q_s8(from) }
     }
 
     #[inline(always)]
     fn dot(self, w: int8x16_t, x: int8x16_t) -> Self {
-        // |w| <= 128 and |x| <= 127: two products are at most 32,512.
-        // SAFETY: NEON is part of the target, see `Neon`.
-        unsafe {
-            let pairs = vmlal_high_s8(vmull_s8(vget_low_s8(w), vget_low_s8(x)), w, x);
-            Self(vpadalq_s16(self.0, pairs))
-        }
+        Self(self.1.dot(self.0, w, x), self.1)
     }
 
     #[inline(always)]
-    fn splat((): (), x: i32) -> Self {
+    fn splat(dot: D, x: i32) -> Self {
         // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vdupq_n_s32(x) })
+        Self(unsafe { vdupq_n_s32(x) }, dot)
     }
 
     #[inline(always)]
-    fn ints((): (), from: &[i32; 4]) -> Self {
+    fn ints(dot: D, from: &[i32; 4]) -> Self {
         // SAFETY: NEON is part of the target; the array has the four elements that are read.
-        Self(unsafe { vld1q_s32(from.as_ptr()) })
+        Self(unsafe { vld1q_s32(from.as_ptr()) }, dot)
     }
 
     #[inline(always)]
     fn mul_add(self, other: Self, by: Self) -> Self {
         // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vmlaq_s32(self.0, other.0, by.0) })
+        Self(unsafe { vmlaq_s32(self.0, other.0, by.0) }, self.1)
     }
 
     #[inline(always)]
     fn sums(rows: [Self; 4]) -> Self {
         let [a, b, c, d] = rows.map(|row| row.0);
         // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)) })
+        Self(unsafe { vpaddq_s32(vpaddq_s32(a, b), vpaddq_s32(c, d)) }, rows[0].1)
     }
 
     #[inline(always)]
     fn floats(self) -> Four {
-        Four::rounded(self.0)
+        // SAFETY: NEON is part of the target, see `Neon`.
+        Four(unsafe { vcvtq_f32_s32(self.0) })
     }
 }
 
 /// Four lanes of f32.
 #[derive(Clone, Copy)]
 pub(super) struct Four(float32x4_t);
-
-impl Four {
-    /// The lanes rounded to f32.
-    #[inline(always)]
-    pub(super) fn rounded(ints: int32x4_t) -> Self {
-        // SAFETY: NEON is part of the target, see `Neon`.
-        Self(unsafe { vcvtq_f32_s32(ints) })
-    }
-}
 
 impl Floats for Four {
     #[inline(always)]

@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use crate::kernels::generic::{COLS, Family, Row};
-use crate::quant::{ActivationRow, Layout256, Parts, QuantizedRow};
+use crate::quant::{Layout256, Parts};
 
 /// Rows of weights at a time.
 pub(super) const ROWS: usize = 8;
@@ -83,15 +83,7 @@ impl<I: Instruction<INPUTS>, B: Parts<32, PARTS>, const PARTS: usize, const INPU
     const SCALED: usize = 32;
     const MOST: usize = 4;
 
-    #[inline(always)]
-    fn panel() -> Panel<INPUTS> {
-        Panel::ZERO
-    }
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x32(row) = row { Some(row) } else { None }
-    }
+    const ZERO: Panel<INPUTS> = Panel::ZERO;
 
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel<INPUTS>) {
@@ -134,15 +126,7 @@ impl<I: Instruction<INPUTS>, B: Layout256<SUBS>, const SUBS: usize, const INPUTS
     const SCALED: usize = 256;
     const MOST: usize = 4;
 
-    #[inline(always)]
-    fn panel() -> Panel<INPUTS> {
-        Panel::ZERO
-    }
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x256(row) = row { Some(row) } else { None }
-    }
+    const ZERO: Panel<INPUTS> = Panel::ZERO;
 
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel<INPUTS>) {

@@ -9,7 +9,7 @@
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use super::products::{Inputs, OUTPUTS};
-use crate::quant::{ActivationRow, QuantizedRow};
+use crate::quant::ActivationRow;
 use crate::tensor::TensorView;
 
 /// Columns that are unpacked at a time: with everything else about 8 KiB of stack.
@@ -33,10 +33,7 @@ pub(in crate::kernels) trait Family<const R: usize> {
     const MOST: usize;
 
     /// A panel of zeros.
-    fn panel() -> Self::Panel;
-
-    /// The row in the form that this is multiplied with.
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>>;
+    const ZERO: Self::Panel;
 
     /// Unpacks blocks, at most [`COLS`] elements, as row `row` of the panel.
     fn unpack(blocks: &[Self::Block], row: usize, panel: &mut Self::Panel);
@@ -75,9 +72,9 @@ pub(in crate::kernels) fn block_products<F: Family<R>, const R: usize>(
         return None;
     }
     const { assert!(OUTPUTS.is_multiple_of(R)) };
-    let mut panel = F::panel();
+    let mut panel = F::ZERO;
     for first in (0..weights.rows()).step_by(R) {
-        for col in (0..cols).step_by(COLS) {
+        for col in (0..cols.max(1)).step_by(COLS) {
             let blocks = (cols - col).min(COLS) / F::LEN;
             for row in 0..R {
                 // Past the last row it is that row again.
@@ -124,7 +121,11 @@ impl Place {
         let mut acc = [[0.0; R]; T];
         let start = self.row * OUTPUTS + self.first;
         for t in 0..T {
-            let row = F::activations(inputs.row(self.row + t)?)?;
+            let row = match inputs.row(self.row + t)? {
+                ActivationRow::Q8x32(row) if F::SCALED == 32 => row,
+                ActivationRow::Q8x256(row) if F::SCALED == 256 => row,
+                _ => return None,
+            };
             let end = self.col + self.blocks * F::LEN;
             x[t] = Row {
                 codes: row.codes.get(self.col..end)?.as_ptr(),

@@ -122,7 +122,7 @@ impl<'a> FloatPanels<'a> {
     /// floats.
     #[inline(always)]
     pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self, proof: V::Proof) -> Option<()> {
-        const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T)) };
+        const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T) && 2 <= T && T <= 3) };
         // Chunks of equal size, as far as that goes.
         let all = self.weights.cols();
         let chunks = all.div_ceil(COLS).max(1);

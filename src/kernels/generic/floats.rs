@@ -13,8 +13,8 @@ use crate::kernels::fetch::FetchOrder;
 use crate::quant::{ActivationRow, form};
 use crate::tensor::{Dtype, TensorView};
 
-/// Bytes from the weights that are multiplied to those that are fetched meanwhile. On a Zen 5, 4096 is a tenth slower with one row of
-/// inputs, and 12288 as fast.
+/// Bytes from the weights that are multiplied to those that are fetched meanwhile. The times by this number, on a
+/// Zen 5, are in `docs/performance/kernels.md`.
 const LEAD: usize = 16384;
 /// Bytes of a cache line.
 const LINE: usize = 64;

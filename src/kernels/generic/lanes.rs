@@ -34,7 +34,7 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     /// Queries of attention that are taken together where there are that many: conversions of K and V are
     /// shared by them, scratch grows with them.
-    const TOGETHER: usize;
+    const TOGETHER: usize = 4 * Self::QUERIES;
 
     /// Whether [`Lanes::load_f16`] is an instruction or two.
     const LOADS_F16: bool;
@@ -170,7 +170,6 @@ impl Lanes for [f32; LANES] {
     type Proof = ();
 
     const QUERIES: usize = 2;
-    const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
     const FUSED: bool = false;
 

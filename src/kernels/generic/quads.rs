@@ -6,7 +6,7 @@
 use core::marker::PhantomData;
 
 use super::blocks::{COLS, Family, Row};
-use crate::quant::{ActivationRow, Layout256, Parts, QuantizedRow};
+use crate::quant::{Layout256, Parts};
 
 /// Rows of weights at a time.
 const ROWS: usize = 4;
@@ -97,15 +97,7 @@ impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family
     const SCALED: usize = 32;
     const MOST: usize = Q::MOST[0];
 
-    #[inline(always)]
-    fn panel() -> Panel {
-        Panel::ZERO
-    }
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x32(row) = row { Some(row) } else { None }
-    }
+    const ZERO: Panel = Panel::ZERO;
 
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {
@@ -167,15 +159,7 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
     const SCALED: usize = 256;
     const MOST: usize = Q::MOST[1];
 
-    #[inline(always)]
-    fn panel() -> Panel {
-        Panel::ZERO
-    }
-
-    #[inline(always)]
-    fn activations(row: ActivationRow<'_>) -> Option<QuantizedRow<'_>> {
-        if let ActivationRow::Q8x256(row) = row { Some(row) } else { None }
-    }
+    const ZERO: Panel = Panel::ZERO;
 
     #[inline(always)]
     fn unpack(blocks: &[B], row: usize, panel: &mut Panel) {

@@ -23,7 +23,6 @@ impl Lanes for Simd128 {
     type Proof = ();
 
     const QUERIES: usize = 2;
-    const TOGETHER: usize = 8;
     const LOADS_F16: bool = false;
     const FUSED: bool = false;
 

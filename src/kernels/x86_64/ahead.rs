@@ -49,11 +49,8 @@ impl Ahead {
         let end = (first + count) * self.step;
         let mut at = (first * self.step).next_multiple_of(LINE);
         while at < end {
-            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
             // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast())
-            };
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(self.from.wrapping_add(at).cast()) };
             at += LINE;
         }
     }
@@ -84,7 +81,7 @@ impl Coming {
     /// fetched right before they are read.
     #[inline(always)]
     pub(super) fn with_lead(self, lead: usize, order: FetchOrder) -> *const u8 {
-        if lead > 0 && !self.follow {
+        if !self.follow {
             self.fetch_first(lead, order);
         }
         self.first.wrapping_add(lead)
@@ -103,7 +100,6 @@ impl Coming {
 #[inline(always)]
 pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder, far: bool) {
     let places = (0..bytes).step_by(LINE).map(|at| from.wrapping_add(at).cast::<i8>());
-    #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
     // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
     unsafe {
         match order {
@@ -120,11 +116,8 @@ pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder, far:
 /// Fetches numbers to the first-level cache.
 pub(in crate::kernels) fn fetch(numbers: &[f32]) {
     for line in numbers.chunks(LINE / size_of::<f32>()) {
-        #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
         // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
-        unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast())
-        };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 
@@ -137,11 +130,8 @@ pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
     for row in rows {
         let place = core::ptr::without_provenance::<u8>(address.wrapping_add(row.wrapping_mul(stride)));
         for line in 0..OUTPUTS * size_of::<f32>() / LINE {
-            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
             // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T1>(place.wrapping_add(line * LINE).cast())
-            };
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(place.wrapping_add(line * LINE).cast()) };
         }
     }
 }
@@ -187,11 +177,8 @@ impl NextRows {
     pub(super) fn fetch(&self, place: *const u8, block: usize, lines: usize) {
         let from = place.wrapping_add(block * self.step);
         for line in 0..lines {
-            #[allow(unused_unsafe)] // not unsafe in newer versions of Rust
             // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(LINE * line).cast())
-            };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(LINE * line).cast()) };
         }
     }
 }

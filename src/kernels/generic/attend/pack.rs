@@ -39,6 +39,7 @@ impl<'s, V: Lanes> Pack<'s, V> {
     /// Cuts the scratch into its parts; `None` where it is too small.
     #[inline(always)]
     pub(super) fn new(proof: V::Proof, count: usize, head_dim: usize, scratch: &'s mut [f32]) -> Option<Self> {
+        const { assert!(matches!(V::QUERIES, 2 | 4 | 8)) };
         if count == 0 || head_dim == 0 {
             return None;
         }

@@ -3,8 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::codes::{
-    both, fifth_bits, fifth_bits_of_two, fp4_values, is_set, is_set_in_two, nibbles, nibbles_of_two, pairs_of_bits,
-    values,
+    fifth_bits, fifth_bits_of_two, fp4_values, is_set, is_set_in_two, nibbles, nibbles_of_two, pairs_of_bits, values,
 };
 use crate::quant::mxfp4::LEAST_EXPONENT;
 
@@ -40,7 +39,11 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     ///
     /// # Safety
     /// As [`Blocks32::codes`], for two parts, of which the first has an even number.
-    unsafe fn two(part: *const u8) -> [__m256i; 2];
+    #[inline(always)]
+    unsafe fn two(_part: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller promises AVX2, and this only makes a register.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
 
     /// The scales whose first two bytes these are; of two the first one.
     ///
@@ -87,12 +90,6 @@ impl Blocks32 for Q8_0 {
     unsafe fn codes(block: *const u8) -> __m256i {
         // SAFETY: the caller promises AVX2 and the block; its bytes 2..34 are read.
         unsafe { _mm256_loadu_si256(block.add(2).cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..34 of both are read.
-        unsafe { [both(block.add(2), Self::BYTES), both(block.add(18), Self::BYTES)] }
     }
 }
 
@@ -246,13 +243,6 @@ impl Blocks32 for Nvfp4 {
             let (low, high) = (_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16::<4>(bytes), mask));
             fp4_values(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)))
         }
-    }
-
-    /// There is no use for it.
-    #[inline(always)]
-    unsafe fn two(part: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two parts.
-        unsafe { [Self::codes(part), Self::codes(part.add(Self::PART_BYTES))] }
     }
 
     /// Half the E4M3 number in the lower byte of each, without its sign. A NaN without sign is 0.

@@ -338,6 +338,9 @@ pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usi
 /// The weights are of the format of the kernels.
 #[inline(always)]
 unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
+    if K::bytes(how, job.cols / K::LEN) != job.row_bytes {
+        return None;
+    }
     // SAFETY: as this function; the number is that of the rows.
     unsafe {
         match job.inputs.rows() {

@@ -16,7 +16,6 @@ impl Lanes for Ymm2 {
     type Proof = Avx2;
 
     const QUERIES: usize = 4;
-    const TOGETHER: usize = 16;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 

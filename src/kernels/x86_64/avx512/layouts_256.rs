@@ -15,7 +15,6 @@ pub(in crate::kernels::x86_64) struct Tq2_0;
 
 // SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
 unsafe impl Layout256 for Q2K {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 84;
     const SUBS: usize = 16;
@@ -48,7 +47,6 @@ unsafe impl Layout256 for Q2K {
 
 // SAFETY: half and q are below 2 and j below 4, so k is at most 32 + 24 + 4.
 unsafe impl Layout256 for Q3K {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 110;
     const SUBS: usize = 16;
@@ -89,7 +87,6 @@ unsafe impl Layout256 for Q3K {
 
 // SAFETY: p is below 4 and j below 2, so k is at most 48 + 8.
 unsafe impl Layout256 for Q4K {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 2];
     const BYTES: usize = 144;
     const SUBS: usize = 8;
@@ -116,7 +113,6 @@ unsafe impl Layout256 for Q4K {
 
 // SAFETY: c is below 4 and j below 2, so k is at most 48 + 8.
 unsafe impl Layout256 for Q5K {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 2];
     const BYTES: usize = 176;
     const SUBS: usize = 8;
@@ -148,7 +144,6 @@ unsafe impl Layout256 for Q5K {
 
 // SAFETY: half, q, j and i are below 2, so k is at most 32 + 8 + 4 + 16.
 unsafe impl Layout256 for Q6K {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 210;
     const SUBS: usize = 16;
@@ -187,7 +182,6 @@ unsafe impl Layout256 for Q6K {
 
 // SAFETY: j is below 8, so k is at most 56 + 4.
 unsafe impl Layout256 for Iq4Xs {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 136;
     const SUBS: usize = 8;
@@ -219,7 +213,6 @@ unsafe impl Layout256 for Iq4Xs {
 
 // SAFETY: p and j are below 4, so k is at most 32 + 4 + 24.
 unsafe impl Layout256 for Tq2_0 {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = 66;
     const SUBS: usize = 8;

@@ -229,7 +229,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     ) {
         // SAFETY: the caller promises the inputs, room for at most 8 rows, and at most `BYTES` of panel, which is two
         // super-blocks.
-        unsafe { matmul_256::add_products::<L::Products, ROWS>(panel, inputs, sums, ahead, out) }
+        unsafe { matmul_256::add_products::<L, ROWS>(panel, inputs, sums, ahead, out) }
     }
 }
 

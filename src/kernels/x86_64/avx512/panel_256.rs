@@ -29,9 +29,6 @@ const MAX_SQUARED: u32 = 32767 * 32767;
 /// # Safety
 /// `unpack` calls `codes` with k of at most 60, or 56 where [`Layout256::Codes`] are eight registers.
 pub(in crate::kernels::x86_64) unsafe trait Layout256 {
-    /// A format that is multiplied in the same way: with the same constants but for the bytes. The code is there once for all
-    /// that have the same one.
-    type Products: Layout256;
     /// Registers that are unpacked together: four of sixteen codes, or twice as many of a sub-block of 32.
     type Codes: AsRef<[[__m512i; 4]]>;
     /// Bytes of a super-block.

@@ -127,7 +127,6 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Format for Unpacked<SUBS, LAR
 
 // SAFETY: p is below 16, so k is at most 60.
 unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, LARGEST> {
-    type Products = Self;
     type Codes = [[__m512i; 4]; 1];
     const BYTES: usize = size_of::<Row>();
     const SUBS: usize = SUBS;

@@ -28,7 +28,6 @@ impl Lanes for Zmm {
     type Proof = Avx512;
 
     const QUERIES: usize = 8;
-    const TOGETHER: usize = 32;
     const LOADS_F16: bool = true;
     const FUSED: bool = true;
 

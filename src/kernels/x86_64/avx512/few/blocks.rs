@@ -10,7 +10,6 @@ use crate::kernels::x86_64::avx512::panel_32::Layout32;
 
 impl<L: Layout32<1>> Few for Blocks<L, 1> {
     const LEAD: usize = 4096;
-    const FAR: bool = L::BYTES > 32; // Q8_0
 
     #[inline(never)] // so that what a call does before it is there once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -21,7 +20,7 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
         sums: &mut Sums,
         out: *mut f32,
     ) {
-        rows.far = Self::FAR && N <= 4;
+        rows.far = L::BYTES > 32 && N <= 4;
         /// Blocks for which there are sums at a time.
         const PREPARED: usize = 32;
         let mut acc = [_mm512_setzero_ps(); N];
@@ -70,7 +69,6 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
 /// Blocks of two parts, with two scales in each: 16 codes have one.
 impl<L: Layout32<2>> Few for Blocks<L, 2> {
     const LEAD: usize = 4096;
-    const FAR: bool = false;
 
     #[inline(never)] // so that what a call does before it is there once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]

@@ -199,9 +199,6 @@ unsafe impl Sixteen for Neighbours {
 trait Few: Format<How = ()> {
     /// Bytes: see [`Coming::with_lead`].
     const LEAD: usize;
-    /// Whether up to four rows of activations wait for the weights, so that it pays to fetch more of them to the second-level
-    /// cache.
-    const FAR: bool;
 
     /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of activations
     /// belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.

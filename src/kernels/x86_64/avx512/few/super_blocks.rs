@@ -12,7 +12,6 @@ use crate::kernels::x86_64::avx512::panel_256::{Header, Layout256};
 
 impl<L: Layout256> Few for SuperBlocks<L> {
     const LEAD: usize = 2048;
-    const FAR: bool = true;
 
     #[inline(never)] // so that what a call does before it is there once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
@@ -23,7 +22,7 @@ impl<L: Layout256> Few for SuperBlocks<L> {
         sums: &mut Sums,
         out: *mut f32,
     ) {
-        rows.far = Self::FAR && N <= 4;
+        rows.far = N <= 4;
         const { assert!(L::OFFSET == 0 || size_of::<L::Codes>() == size_of::<[__m512i; 4]>()) };
         let mut acc = [_mm512_setzero_ps(); N];
         let mut header = Registers::<L>::new();

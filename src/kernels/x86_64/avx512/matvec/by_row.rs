@@ -4,8 +4,9 @@
 use core::arch::x86_64::*;
 
 use super::k16::{Place, words};
-use super::tile::{Tile, load_64, low_f16, start, sum_in_lanes, sum_lanes, term};
+use super::tile::{Tile, load_64, start, sum_in_lanes, sum_lanes, term};
 use crate::kernels::x86_64::avx512::by_row::ByRow;
+use crate::kernels::x86_64::avx512::panel::low_f16;
 use crate::quant::QuantizedRow;
 
 #[inline]

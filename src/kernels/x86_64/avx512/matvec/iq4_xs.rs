@@ -5,7 +5,8 @@
 
 use core::arch::x86_64::*;
 
-use super::tile::{Tile, load_16, load_64, low_f16, start, sum_in_lanes, term, transpose_lanes};
+use super::tile::{Tile, load_16, load_64, start, sum_in_lanes, term, transpose_lanes};
+use crate::kernels::x86_64::avx512::panel::low_f16;
 use crate::quant::QuantizedRow;
 
 #[inline]

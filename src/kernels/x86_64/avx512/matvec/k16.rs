@@ -7,9 +7,9 @@
 use core::arch::x86_64::*;
 
 use super::tile::{
-    Tile, halves, high_f16, load_16, load_32, load_64, low_f16, set_lanes, start, store_lanes, sum_in_lanes, sum_lanes,
-    term,
+    Tile, halves, load_16, load_32, load_64, set_lanes, start, store_lanes, sum_in_lanes, sum_lanes, term,
 };
+use crate::kernels::x86_64::avx512::panel::{high_f16, low_f16};
 use crate::quant::QuantizedRow;
 
 #[inline]

@@ -6,8 +6,8 @@
 
 use core::arch::x86_64::*;
 
-use super::tile::{Tile, high_f16, load_32, low_f16, term};
-use crate::kernels::x86_64::avx512::panel::{bits, by_fours};
+use super::tile::{Tile, load_32, term};
+use crate::kernels::x86_64::avx512::panel::{bits, by_fours, high_f16, low_f16};
 use crate::quant::QuantizedRow;
 
 #[inline]

@@ -2,7 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::tile::{Tile, halves, load_32, load_64, low_f16, start, sum_halves, sum_in_lanes, term};
+use super::tile::{Tile, halves, load_32, load_64, start, sum_halves, sum_in_lanes, term};
+use crate::kernels::x86_64::avx512::panel::low_f16;
 use crate::quant::QuantizedRow;
 
 #[inline]

@@ -267,20 +267,6 @@ pub(in crate::kernels::x86_64::avx512) fn sum_lanes(registers: [__m512i; 4]) -> 
     _mm512_add_epi32(low, high)
 }
 
-/// The f16 numbers in the low words of dwords.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn low_f16(dwords: __m512i) -> __m512 {
-    _mm512_cvtph_ps(_mm512_cvtepi32_epi16(dwords))
-}
-
-/// The f16 numbers in the high words of dwords.
-#[inline]
-#[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn high_f16(dwords: __m512i) -> __m512 {
-    low_f16(_mm512_srli_epi32::<16>(dwords))
-}
-
 /// `f32(integers) * (scale * dx)`: what a block adds to a sum.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
