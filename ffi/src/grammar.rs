@@ -116,7 +116,13 @@ impl From<GrammarError> for Failure {
             ErrorKind::Empty => new(status::E_GRAMMAR_EMPTY),
             ErrorKind::LeftRecursion => new(status::E_GRAMMAR_RECURSION),
             ErrorKind::TooManyStates { limit } => new(status::E_GRAMMAR_STATES).numbers(limit, 0_u32),
-            ErrorKind::ScratchTooSmall { given } => too_small(given, given.saturating_mul(4)),
+            ErrorKind::ScratchTooSmall { given } if given >= Grammar::MOST_SCRATCH => {
+                let text = format_args!("the grammar takes more than {given} 32-bit words of scratch");
+                Self::new(status::E_GRAMMAR_STATES, text).numbers(Grammar::MOST_SCRATCH, given)
+            }
+            ErrorKind::ScratchTooSmall { given } => {
+                too_small(given, given.saturating_mul(4).min(Grammar::MOST_SCRATCH))
+            }
             ErrorKind::Unfinished => new(status::E_BUSY),
             ErrorKind::Memory(error) => error.into(),
             _ => new(status::E_INTERNAL),

@@ -105,6 +105,9 @@ pub struct Grammar<'m> {
 }
 
 impl<'m> Grammar<'m> {
+    /// The most 32-bit words of scratch that a compilation uses.
+    pub const MOST_SCRATCH: usize = 1 << 28;
+
     /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says with how
     /// much to begin.
     ///
@@ -160,7 +163,7 @@ pub enum Planned {
 }
 
 /// The most 32-bit words of scratch that records can be numbered in.
-const MOST_SCRATCH: usize = 1 << 28;
+const MOST_SCRATCH: usize = Grammar::MOST_SCRATCH;
 
 fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
     let mut build = GrammarBuild::new(source, *options, scratch);

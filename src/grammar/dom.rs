@@ -27,6 +27,7 @@ const NAME: u32 = 5;
 const NAME_END: u32 = 6;
 const HASH: u32 = 7;
 const COUNT: u32 = 8;
+/// While the text is read the last child; afterwards the last round in which the node was met (see [`Dom::meet`]).
 const LAST: u32 = 9;
 /// Of an object: where its members are found by their names, or 0.
 const TABLE: u32 = 10;
@@ -77,6 +78,7 @@ impl<'t> Reading<'t> {
                 check_names(self.text, scratch, self.parent)?;
                 let above = scratch.get(self.parent, END);
                 scratch.set(self.parent, END, end as u32);
+                scratch.set(self.parent, LAST, 0);
                 self.parent = above;
                 return Ok(());
             }
@@ -223,6 +225,13 @@ impl<'t> Dom<'t> {
         scratch.get(node, NEXT)
     }
 
+    /// Notes that a container was met in a round. Returns whether it is the first time.
+    pub(super) fn meet(self, scratch: &mut Scratch<'_>, node: Node, round: u32) -> bool {
+        let is_first = scratch.get(node, LAST) != round;
+        scratch.set(node, LAST, round);
+        is_first
+    }
+
     /// Returns the number of elements or members.
     pub(super) fn count(self, scratch: &Scratch<'_>, node: Node) -> u32 {
         scratch.get(node, COUNT)
@@ -230,11 +239,11 @@ impl<'t> Dom<'t> {
 
     /// Returns the member of an object with this name, or 0.
     pub(super) fn member(self, scratch: &Scratch<'_>, object: Node, wanted: &str) -> Node {
-        self.find(scratch, object, Chars(wanted.as_bytes()))
+        self.find(scratch, object, wanted.chars().map(u32::from))
     }
 
-    /// Returns the member of an object with this name, or 0.
-    pub(super) fn find(self, scratch: &Scratch<'_>, object: Node, wanted: Chars<'_>) -> Node {
+    /// Returns the member of an object with a name of these characters, or 0.
+    pub(super) fn find(self, scratch: &Scratch<'_>, object: Node, wanted: impl Iterator<Item = u32> + Clone) -> Node {
         if object == 0 || self.kind(scratch, object) != Kind::Object {
             return 0;
         }

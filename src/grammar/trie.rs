@@ -142,7 +142,7 @@ impl<'m> TokenTrie<'m> {
         let mut bytes = 0_usize;
         let tokens = vocabulary.tokens();
         (0..tokens).for_each(|id| vocabulary.each_byte(id, &mut |_| bytes = bytes.saturating_add(1)));
-        (4 * tokens as usize).saturating_add(bytes.div_ceil(4))
+        (tokens as usize).saturating_mul(4).saturating_add(bytes.div_ceil(4))
     }
 
     /// Returns the bytes of memory that [`TokenTrie::new`] needs.

@@ -186,3 +186,30 @@ x ::= "\u0041" <[7]> | """#,
     println!("{compiled} compiled, {refused} refused");
     assert!(compiled > 500 && refused > 500);
 }
+
+/// Four ways lead from each schema to the next, so there are 4^25 to the last one.
+#[test]
+fn schemas_that_many_ways_lead_to_are_read_once() {
+    let all = |level: u32| vec![format!("{{\"$ref\":\"#/$defs/a{}\"}}", level + 1); 4].join(",");
+    let levels: String = (0..25).map(|level| format!("\"a{level}\":{{\"allOf\":[{}]}},", all(level))).collect();
+    let text = format!("{{\"$ref\":\"#/$defs/a0\",\"$defs\":{{{levels}\"a25\":{{\"type\":\"boolean\"}}}}}}");
+    let source = Source::Schema(text.as_bytes());
+    assert_eq!(check(source, &COMPACT, &["true", "1"]).unwrap(), [(4, true), (0, false)]);
+}
+
+/// References look for what they refer to: the work of that is counted.
+#[test]
+fn units_stay_short_with_many_references() {
+    let unit = |count: usize| {
+        let members: Vec<_> = (0..count).map(|n| format!("\"p{n}\":{{\"$ref\":\"#/$defs/a\"}}")).collect();
+        let other = r#""b":{"$id":"http://example.com/b"},"a":{"type":"string"}"#;
+        let text = format!("{{\"$defs\":{{{other}}},\"type\":\"object\",\"properties\":{{{}}}}}", members.join(","));
+        let mut scratch = vec![0; 1 << 22];
+        let mut build = GrammarBuild::new(Source::Schema(text.as_bytes()), Options::default(), &mut scratch);
+        while !build.step(1).unwrap() {}
+        build.work() / count as u64
+    };
+    // Each looks at all objects of the document.
+    let (few, many) = (unit(100), unit(1000));
+    assert!(many > few + 700, "{few} {many}");
+}

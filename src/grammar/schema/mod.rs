@@ -123,6 +123,11 @@ pub(super) struct Kept {
     /// The element of the list of tools whose rule is made next.
     element: Node,
     tools: Callable,
+    /// One more with each list that schemas are added to.
+    round: u32,
+    /// One more than the objects of the document, once a reference was met; and whether one but the root has an `$id`.
+    objects_read: usize,
+    has_resources: bool,
 }
 
 /// Automata that many rules use.
@@ -257,6 +262,13 @@ impl Schemas<'_, '_, '_, '_> {
         if path.contains(&node) {
             return self.refused("$ref", self.dom.at(self.scratch, node));
         }
+        if path.is_empty() {
+            self.kept.round = self.kept.round.saturating_add(1);
+        }
+        // All that it includes is there then: many ways can lead to one schema, each twice as many as the one before.
+        if !self.dom.meet(self.scratch, node, self.kept.round) {
+            return Ok(());
+        }
         // One of which a choice was made is added again: in a circle of choices nothing was chosen yet.
         if set.contains(&Member::new(node, 0)) {
             return Ok(());
@@ -264,6 +276,7 @@ impl Schemas<'_, '_, '_, '_> {
         path.push(node).map_err(|_| self.too_many(node))?;
         let mut child = self.dom.child(self.scratch, node);
         while child != 0 {
+            self.scratch.spend(1);
             match self.keyword(child) {
                 Some("$ref") => {
                     let target = self.reference(child)?;

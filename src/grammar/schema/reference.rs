@@ -13,7 +13,13 @@ type Text = Vec<u8, LENGTH>;
 
 impl Schemas<'_, '_, '_, '_> {
     /// Returns the schema to which the value of a `$ref` refers.
-    pub(super) fn reference(&self, node: Node) -> Result<Node> {
+    pub(super) fn reference(&mut self, node: Node) -> Result<Node> {
+        self.survey();
+        // Most references are pointers in a document that is one resource. Others look at all of its objects.
+        let is_pointer = self.dom.bytes(self.scratch, node).starts_with(b"#/");
+        if self.kept.has_resources || !is_pointer {
+            self.scratch.spend(self.kept.objects_read);
+        }
         let target = self.text_of(node).and_then(|text| {
             let split = text.iter().position(|byte| *byte == b'#').unwrap_or(text.len());
             let (base, fragment) = text.split_at_checked(split)?;
@@ -39,15 +45,36 @@ impl Schemas<'_, '_, '_, '_> {
         Some(text)
     }
 
+    /// Counts the objects of the document, once, and looks for resources in it.
+    fn survey(&mut self) {
+        if self.kept.objects_read > 0 {
+            return;
+        }
+        let (mut objects, mut has_resources) = (1, false);
+        self.visit(self.kept.root, &mut |schemas, node| {
+            objects += 1;
+            has_resources |= node != schemas.kept.root && schemas.is_resource(node);
+        });
+        (self.kept.objects_read, self.kept.has_resources) = (objects, has_resources);
+        self.scratch.spend(objects);
+    }
+
+    /// Whether a schema has an `$id` that is no anchor.
+    fn is_resource(&self, node: Node) -> bool {
+        let id = self.dom.member(self.scratch, node, "$id");
+        id != 0 && self.text_of(id).is_some_and(|id| !id.starts_with(b"#"))
+    }
+
     /// Returns the schema with an `$id` that is the innermost around a node.
     fn resource_of(&self, node: Node) -> Node {
+        if !self.kept.has_resources {
+            return self.kept.root;
+        }
         let place = self.dom.range(self.scratch, node).0;
         let mut found = self.kept.root;
         self.visit(self.kept.root, &mut |schemas, node| {
             let (from, to) = schemas.dom.range(schemas.scratch, node);
-            let id = schemas.dom.member(schemas.scratch, node, "$id");
-            let is_resource = schemas.text_of(id).is_some_and(|id| !id.starts_with(b"#"));
-            if id != 0 && is_resource && (from..to).contains(&place) {
+            if schemas.is_resource(node) && (from..to).contains(&place) {
                 found = node;
             }
         });
@@ -96,22 +123,8 @@ impl Schemas<'_, '_, '_, '_> {
     }
 
     fn member_named(&self, object: Node, name: &[u8]) -> Node {
-        let mut child = self.dom.child(self.scratch, object);
-        while child != 0 {
-            let mut rest = name;
-            let same = self.dom.name(self.scratch, child).all(|char| {
-                let mut bytes = [0; 4];
-                let bytes = char::from_u32(char).map_or(&b"\0"[..], |char| char.encode_utf8(&mut bytes).as_bytes());
-                let stripped = rest.strip_prefix(bytes);
-                rest = stripped.unwrap_or(&[]);
-                stripped.is_some()
-            });
-            if same && rest.is_empty() {
-                return child;
-            }
-            child = self.dom.next(self.scratch, child);
-        }
-        0
+        let Ok(name) = core::str::from_utf8(name) else { return 0 };
+        self.dom.member(self.scratch, object, name)
     }
 
     fn element_at(&self, array: Node, index: &[u8]) -> Node {
