@@ -136,6 +136,56 @@ fn calls_are_read_as_listed() {
     }
 }
 
+/// A call with the tools of `LIST`, in the words of each format that writes its own.
+#[test]
+fn calls_of_every_format_come_in_pieces() {
+    for (format, text) in [
+        (CallFormat::Glm4_5, "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"),
+        (CallFormat::Qwen3_5, "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>"),
+        (CallFormat::Hermes, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"),
+        (CallFormat::MiniCpm5, "<function name=\"f\"><param name=\"a\"><![CDATA[1]]></param></function>"),
+        (CallFormat::Gemma4, "<|tool_call>call:f{a:1}<tool_call|>"),
+        (CallFormat::Lfm2, "<|tool_call_start|>[f(a=1)]<|tool_call_end|>"),
+        (CallFormat::MistralV11, "[TOOL_CALLS]f[CALL_ID]id[ARGS]{\"a\":1}"),
+        (
+            CallFormat::DeepSeek,
+            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\":1}\n```<｜tool▁call▁end｜>",
+        ),
+        (CallFormat::KimiK2, "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\":1}<|tool_call_end|>"),
+        (
+            CallFormat::SeedOss,
+            "<seed:tool_call>\n<function=f>\n<parameter=a>1</parameter>\n</function>\n</seed:tool_call>",
+        ),
+        (CallFormat::Apertus, "<|tools_prefix|>[{\"f\": {\"a\":1}}]<|tools_suffix|>"),
+    ] {
+        let mut reader = Reader::new(Some(format), None, false);
+        let mut calls = Vec::new();
+        for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
+            while let Some(part) = reader.next(&text[..end], false, None) {
+                match part {
+                    Ok(Part::Call(call)) => calls.push((call.name.to_owned(), json_of(&call.arguments, None))),
+                    other => panic!("{format}: {other:?} at {end}"),
+                }
+            }
+        }
+        assert_eq!(calls.len(), 1, "{format}");
+        let (name, arguments) = &calls[0];
+        let value: Value = serde_json::from_str(arguments).unwrap();
+        assert!(name == "f" && (value["a"] == 1 || value["a"] == "1"), "{format} {calls:?}");
+    }
+}
+
+#[test]
+fn a_thought_after_a_broken_call_has_no_calls() {
+    let text =
+        "<tool_call>oops !<think>\nperhaps <tool_call>{\"name\":\"rm\",\"arguments\":{}}</tool_call>\n</think>done";
+    let mut reader = Reader::new(Some(CallFormat::Hermes), Some(ThoughtMarks::THINK), false);
+    let parts: Vec<_> = core::iter::from_fn(|| reader.next(text, true, None)).collect();
+    assert!(matches!(parts.first(), Some(Err(_))), "{parts:?}");
+    assert!(parts.iter().all(|part| !matches!(part, Ok(Part::Call(_)))), "{parts:?}");
+    assert_eq!(parts.last(), Some(&Ok(Part::Text("done"))));
+}
+
 /// White space before a call without a mark is left out, and one `;` after it, however the text comes.
 #[test]
 fn what_is_around_a_bare_call() {

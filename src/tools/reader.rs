@@ -315,13 +315,12 @@ impl Reader {
 
     /// Goes on after a call with an error: at the next mark, or at the end of the text.
     fn lost<'t>(&mut self, text: &str, is_whole: bool) -> Option<Result<Part<'t>, CallError<'t>>> {
-        (self.at, self.place) = match self.next_mark(text, is_whole) {
-            (at, Some((Mark::Thought, len))) => (at.saturating_add(len), Place::Lost),
-            (at, Some(_)) => (at, Place::Text),
+        (self.at, self.place, self.trims) = match self.next_mark(text, is_whole) {
+            (at, Some((Mark::Thought, len))) => (at.saturating_add(len), Place::Thought, false),
+            (at, Some(_)) => (at, Place::Text, true),
             // What is left may be the beginning of a mark.
-            (at, None) => (at, if is_whole { Place::Text } else { Place::Lost }),
+            (at, None) => (at, if is_whole { Place::Text } else { Place::Lost }, true),
         };
-        self.trims = true;
         None
     }
 }
