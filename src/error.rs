@@ -81,9 +81,9 @@ impl Site {
         self.0
     }
 
-    /// Returns the place of this number, as [`Site::number`] gave it.
+    /// Returns the place of this number, as [`Site::number`] gave it. The highest bit counts as set.
     pub const fn from_number(number: u32) -> Self {
-        Self(number)
+        Self(1 << 31 | number)
     }
 }
 

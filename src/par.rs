@@ -196,7 +196,7 @@ impl<'b> Watch<'b> {
     /// Ticks by which it is later than the deadline, if that ended the step. It is not asked for before the workers are done.
     pub(crate) fn late(&self) -> Option<u64> {
         let Deadline { clock, at } = self.until.filter(|_| self.is_over())?;
-        // The end of all times is no time: a host without a flag of its own kind shows that instead.
+        // A clock that answers `u64::MAX` says that a flag was set, and not what time it is.
         Some(clock()).filter(|&now| now != u64::MAX)?.checked_sub(at)
     }
 

@@ -73,7 +73,7 @@
 
 use core::fmt;
 
-use crate::cache::SeqId;
+use crate::cache::{CacheError, SeqId};
 use crate::engine::{Engine, EngineError};
 use crate::grammar::{MatchError, Matcher, Vocabulary};
 
@@ -182,23 +182,31 @@ impl<'g, 'm> Writing<'g, 'm> {
     /// sequence, before the text.
     ///
     /// # Errors
-    /// As [`Engine::rewind`]; [`WritingError::Before`], [`WritingError::Gone`]. Nothing has changed then.
+    /// As [`Engine::rewind`]; [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed. [`WritingError::Refused`], as in
+    /// [`Writing::follow`]: the sequence is as it was.
     pub fn rewind(
         &mut self,
         engine: &mut Engine<'_, '_>,
         vocabulary: &dyn Vocabulary,
         keep: usize,
     ) -> Result<(), WritingError> {
-        self.check(engine, keep)?;
-        engine.rewind(self.seq, keep)?;
-        self.go_to(engine, vocabulary, keep)
+        let before = engine.seq_len(self.seq)?;
+        self.go_to(engine, vocabulary, keep)?;
+        match engine.rewind(self.seq, keep) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.go_to(engine, vocabulary, before)?;
+                Err(error.into())
+            }
+        }
     }
 
     /// Returns a text that continues the first `keep` tokens of this one's sequence in another sequence, as [`Engine::fork`] does.
     /// `memory` is as large as [`Matcher::plan`] says for the same limits.
     ///
     /// # Errors
-    /// As [`Engine::fork`] and [`Matcher::fork`]; [`WritingError::Before`], [`WritingError::Gone`]. Nothing has changed then.
+    /// As [`Engine::fork`] and [`Matcher::fork`]; [`WritingError::Before`], [`WritingError::Gone`], [`WritingError::Refused`]. Nothing
+    /// has changed then.
     pub fn fork<'o>(
         &self,
         engine: &mut Engine<'_, '_>,
@@ -208,9 +216,10 @@ impl<'g, 'm> Writing<'g, 'm> {
     ) -> Result<Writing<'g, 'o>, WritingError> {
         self.check(engine, keep)?;
         let matcher = self.matcher.fork(memory)?;
-        let seq = engine.fork(self.seq, keep)?;
-        let mut fork = Writing { seq, matcher, begin: self.begin, len: self.len };
+        // It reads the tokens of this sequence, so that the other one is opened last.
+        let mut fork = Writing { seq: self.seq, matcher, begin: self.begin, len: self.len };
         fork.go_to(engine, vocabulary, keep)?;
+        fork.seq = engine.fork(self.seq, keep)?;
         Ok(fork)
     }
 
@@ -228,6 +237,10 @@ impl<'g, 'm> Writing<'g, 'm> {
         let begin = self.begin;
         if len < begin {
             return Err(WritingError::Before { begin, given: len });
+        }
+        let length = engine.seq_len(self.seq)?;
+        if len > length {
+            return Err(EngineError::Cache(CacheError::TooShort { keep: len, length }).into());
         }
         let from = if self.is_kept(len) { self.len } else { begin };
         match (from..len).find(|&at| engine.cache().token(self.seq, at).is_none()) {

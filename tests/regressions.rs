@@ -1,10 +1,10 @@
 //! Faults that random calls have found, each as the smallest sequence of calls that shows it.
 
 use common::Memory;
-use common::gguf_writer::GgufWriter;
+use common::gguf_writer::{GgufWriter, Meta};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel, encode_f32};
-use gleed::cache::{CacheError, SnapshotError, SnapshotOptions};
+use gleed::cache::{BlockChoice, BlockId, CacheError, HostPolicy, SnapshotError, SnapshotOptions};
 use gleed::model::Adapter;
 use gleed::{Engine, EngineError, KvKind, Limits, Logits, Model, Plan, Pooling, SeqId, Step, Window};
 
@@ -320,5 +320,109 @@ fn set_rows(engine: &mut Engine<'_, '_>, seq: SeqId, count: usize) {
         for layer in 0..2 {
             cache.push_row(seq, layer, &[row as f32; 4], &[-1.0; 4]).unwrap();
         }
+    }
+}
+
+/// A row that only the states need again came behind rows that were to be stored: the step failed.
+#[test]
+fn rows_that_are_stored_may_follow_others() {
+    let tokens: Vec<u32> = (0..20).map(|token| token % VOCAB as u32).collect();
+    for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
+    {
+        let file = tiny(architecture).bytes();
+        let model = Model::open(&file).unwrap();
+        let limits = Limits { sequences: 2, context: 64, rows: 64, ..Limits::default() };
+        let plan = Plan::new(&model, &limits).unwrap();
+        let run = |others: bool| {
+            let mut memory = Memory::new(plan.bytes());
+            let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+            let (first, second) = (engine.open().unwrap(), engine.open().unwrap());
+            engine.prefill(second, &tokens).unwrap();
+            engine.rewind(second, 10).unwrap();
+            assert_eq!(engine.computed_at(second, 10), Ok(0));
+            if others {
+                engine.queue(first, 0, &tokens, Logits::Last).unwrap();
+            }
+            engine.queue(second, 10, &[3], Logits::Last).unwrap();
+            while engine.step(usize::MAX).unwrap() != Step::Idle {
+                if let Some(logits) = engine.logits(second) {
+                    return logits.to_vec();
+                }
+            }
+            panic!("no logits");
+        };
+        assert_eq!(run(true), run(false), "{architecture:?}");
+    }
+}
+
+/// Checkpoints kept nothing there, and said that they had.
+#[test]
+fn a_state_that_is_to_be_computed_again_is_no_checkpoint() {
+    let file = tiny(Architecture::Lfm2).bytes();
+    let model = Model::open(&file).unwrap();
+    let limits = Limits { sequences: 2, context: 64, rows: 64, checkpoints: 2, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    let seq = engine.open().unwrap();
+    engine.prefill(seq, &[1; 20]).unwrap();
+    engine.rewind(seq, 10).unwrap();
+    assert_eq!(engine.checkpoint(seq), Ok(false));
+    engine.prefill(seq, &[1, 2, 3]).unwrap();
+    assert_eq!(engine.checkpoint(seq), Ok(true));
+    engine.prefill(seq, &[4]).unwrap();
+    assert_eq!(engine.computed_at(seq, 13), Ok(13));
+}
+
+/// Its tokens have no logits, so the step that was to compute them never ended.
+#[test]
+fn an_encoder_is_not_replayed() {
+    let file = common::encoder::encoder("nomic-bert", 16, true).finish();
+    let model = Model::open(&file).unwrap();
+    let plan = Plan::new(&model, &Limits { sequences: 2, context: 32, rows: 32, ..Limits::default() }).unwrap();
+    let (mut one, mut two) = (Memory::new(plan.bytes()), Memory::new(plan.bytes()));
+    let mut from = Engine::new(&model, &plan, one.bytes()).unwrap();
+    let mut to = Engine::new(&model, &plan, two.bytes()).unwrap();
+    let seq = from.open().unwrap();
+    from.embed(seq, &[1, 2, 3, 4], Pooling::Mean, &mut vec![0.0; model.config().hidden]).unwrap();
+    assert_eq!(to.replay(&from, seq), Err(EngineError::NoLogits));
+    assert_eq!(to.step(1000), Ok(Step::Idle));
+}
+
+/// A policy that gives a wrong block for the second part of a prompt: the first part stayed.
+#[test]
+fn a_prompt_that_fails_in_its_second_part_leaves_nothing() {
+    struct OnceRight(u32);
+    impl HostPolicy for OnceRight {
+        fn hand_out(&mut self, choice: &BlockChoice<'_>) -> BlockId {
+            self.0 += 1;
+            if self.0 > 1 { BlockId::MAX } else { choice.default() }
+        }
+    }
+    let file = tiny(Architecture::Llama).bytes();
+    let model = Model::open(&file).unwrap();
+    let window = Window { sinks: 0, last: 60 };
+    let limits = Limits { sequences: 1, context: 64, rows: 16, window, ..Limits::default() };
+    let plan = Plan::new(&model, &limits).unwrap();
+    let mut memory = Memory::new(plan.bytes());
+    let mut policy = OnceRight(0);
+    let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
+    engine.set_host_policy(Some(&mut policy));
+    let seq = engine.open().unwrap();
+    assert!(matches!(engine.prefill(seq, &[1; 40]), Err(EngineError::Cache(CacheError::PolicyBlock { .. }))));
+    assert_eq!(engine.seq_len(seq), Ok(0));
+}
+
+/// A set of frequencies that no layer uses was not checked.
+#[test]
+fn rotations_that_no_layer_uses_are_checked() {
+    let base = tiny(Architecture::Gemma4);
+    for dims in [5_u32, 4_000_000_001] {
+        let pattern = Meta::Array(7, vec![Meta::Bool(true); base.layers]);
+        let file = tiny(Architecture::Gemma4)
+            .with("attention.sliding_window_pattern", pattern)
+            .with("rope.dimension_count", dims)
+            .bytes();
+        assert!(Model::open(&file).is_err(), "{dims}");
     }
 }

@@ -163,7 +163,9 @@ impl fmt::Display for CacheError {
             Self::Shape { expected, given } => write!(f, "wrong shape: {expected} elements expected, {given} given"),
             Self::Layer { expected, given } => write!(f, "layer {given} given where {expected} was expected"),
             Self::NonFinite => f.write_str("a key or value is not finite in the cache's element type"),
-            Self::NotKept => f.write_str("the cache of kind off keeps no keys and values"),
+            Self::NotKept => {
+                f.write_str("a cache of kind off, or of a recurrent model, takes and gives no keys and values alone")
+            }
             Self::OnDevice => f.write_str("keys and values lie on a device"),
             Self::DeviceLost => f.write_str("the device is gone, and keys and values with it"),
             Self::Internal(site) => write!(f, "internal error of the cache at site {site}"),

@@ -113,7 +113,7 @@ impl KvCache<'_> {
 
     /// Copies one layer of a shared partial block that a reservation has replaced. Returns whether there was one.
     ///
-    /// All layers must be copied before rows are written.
+    /// A unit of work: [`KvCache::write_row`] and [`KvCache::commit`] copy all that is left.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -128,8 +128,17 @@ impl KvCache<'_> {
         Ok(false)
     }
 
-    /// Returns how often [`KvCache::copy_unit`] has to be called for a sequence.
+    /// Copies what [`KvCache::copy_unit`] has not copied yet. On a device that is the device's work.
+    pub(super) fn copy_rest(&mut self, seq: SeqId) -> Result<(), CacheError> {
+        while !self.is_on_device() && self.copy_unit(seq)? {}
+        Ok(())
+    }
+
+    /// Returns how often [`KvCache::copy_unit`] has to be called for a sequence; 0 for one that is not open.
     pub fn copy_units(&self, seq: SeqId) -> usize {
+        if self.sequence(seq).is_err() {
+            return 0;
+        }
         self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
     }
 
@@ -155,8 +164,9 @@ impl KvCache<'_> {
         let sequence = self.sequence(seq)?;
         let (len, reserved) = (sequence.len as usize, sequence.reserved as usize);
         if rows > reserved {
-            return Err(CacheError::Position { expected: len + reserved, given: len + rows });
+            return Err(CacheError::Position { expected: len + reserved, given: len.saturating_add(rows) });
         }
+        self.copy_rest(seq)?;
         for group in &mut self.groups {
             if rows > 0 {
                 group.commit_copy(seq.slot())?;

@@ -7,12 +7,12 @@ use super::writer::KvRow;
 use crate::kernels::fpenv;
 
 impl<'a> KvCache<'a> {
-    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. (The kind
-    /// `off` writes committed positions again.)
+    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. Rows go from the first to the last:
+    /// the one in the first slot of a block clears the block. (The kind `off` writes committed positions again.)
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Position`], [`CacheError::Layer`],
-    /// [`CacheError::Shape`], [`CacheError::NonFinite`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] (not reserved), [`CacheError::Layer`],
+    /// [`CacheError::Shape`], [`CacheError::NonFinite`], [`CacheError::OnDevice`].
     pub fn write_row(
         &mut self,
         seq: SeqId,
@@ -23,6 +23,7 @@ impl<'a> KvCache<'a> {
     ) -> Result<(), CacheError> {
         // Some machines round to f16 with an instruction that obeys the environment.
         fpenv::with_default(|| {
+            self.copy_rest(seq)?;
             let row = KvRow { seq, position, k, v };
             Ok(self.writer(layer, core::iter::once(Some(row)))?.write_all()?)
         })
@@ -32,7 +33,7 @@ impl<'a> KvCache<'a> {
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`], [`CacheError::Shape`],
-    /// [`CacheError::WindowGone`].
+    /// [`CacheError::WindowGone`], [`CacheError::OnDevice`].
     pub fn materialize(
         &self,
         seq: SeqId,

@@ -44,7 +44,7 @@ impl KvLayout {
 
     /// Returns the first 32-bit word of the tiles of a head of a layer of a block, counted from the start of the block.
     pub fn tile(&self, layer: usize, head: usize) -> usize {
-        (layer * self.heads + head) * (self.k_bytes + self.v_bytes) / 4
+        layer.saturating_mul(self.heads).saturating_add(head).saturating_mul((self.k_bytes + self.v_bytes) / 4)
     }
 }
 
@@ -84,10 +84,10 @@ impl StateLayout {
     }
 
     /// Returns where a slot has an element of a tail. Channels lie in groups of 128; the last group can have fewer. A group is
-    /// `[earlier, channels of the group]`; row 0 is the oldest.
+    /// `[earlier, channels of the group]`; row 0 is the oldest. `layer`, `channel` and `row` are among those that there are.
     pub fn tail(&self, layer: usize, channel: usize, row: usize) -> usize {
         let first = channel / TAIL_CHANNELS * TAIL_CHANNELS;
-        let width = TAIL_CHANNELS.min(self.channels - first);
+        let width = TAIL_CHANNELS.min(self.channels.saturating_sub(first));
         (layer * self.channels + first) * self.earlier + row * width + channel - first
     }
 

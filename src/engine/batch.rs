@@ -15,9 +15,13 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Takes the next rows from the queues and begins a batch of them.
     ///
     /// # Errors
-    /// [`EngineError::Internal`] where the cache has lost a queued token. Nothing has changed then.
+    /// [`EngineError::Internal`] where the cache has lost a queued token, or where no row can be taken: defects.
     pub(super) fn begin_batch(&mut self) -> Result<(), EngineError> {
         let count = self.share_rows();
+        if count == 0 {
+            // What can never run was refused when it was queued. A step without rows would go on for ever.
+            return Err(EngineError::Internal(site!()));
+        }
         self.check_tokens_taken()?;
         let (with_logits, finished) = self.fill_rows()?;
         (self.batch, self.batch_finished, self.batch_logits) = (count, finished, with_logits);

@@ -6,7 +6,8 @@ use crate::cache::{KvKind, SeqId};
 impl Engine<'_, '_> {
     /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
     /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past them.
-    /// Returns whether there was room, see `Limits::checkpoints`; true where the model has no such layers.
+    /// Returns whether it was kept: false where there is no room, see `Limits::checkpoints`, and after a rewind whose rows are to be
+    /// computed again ([`Engine::computed_at`]), since their state is not there. True where the model has no such layers.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, or busy.
@@ -15,6 +16,9 @@ impl Engine<'_, '_> {
         if !self.parts.cache.has_states() {
             self.seq_len(seq)?;
             return Ok(true);
+        }
+        if self.rows_again(seq)? > 0 {
+            return Ok(false);
         }
         Ok(self.parts.cache.keep_state(seq, true)?)
     }

@@ -63,6 +63,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             return Err(EngineError::Token { index, token, vocab });
         }
         self.check_whole(0, length)?;
+        self.check_logits(Logits::Last)?;
         let copy = self.open()?;
         let tokens = (0..length).map(|position| token(position).unwrap_or_default());
         if let Err(error) = self.take_tokens(copy, 0, tokens, Logits::Last) {

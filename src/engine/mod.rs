@@ -269,7 +269,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Opens a sequence that continues the first `keep` tokens of another; see [`KvCache::fork`].
     ///
     /// # Errors
-    /// [`EngineError::Cache`].
+    /// [`EngineError::Cache`], as [`KvCache::fork`]; in an encoder [`EngineError::Whole`] where `keep` is not all.
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
         self.check_part(seq, keep)?;
@@ -286,7 +286,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// with those that are queued next.
     ///
     /// # Errors
-    /// [`EngineError::Cache`].
+    /// [`EngineError::Cache`], as [`KvCache::rewind`]; in an encoder [`EngineError::Whole`] where `keep` is neither 0 nor all.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         let before = self.parts.cache.computed(seq)?;
         self.rewind_uncounted(seq, keep)?;
@@ -319,7 +319,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Whether `tokens` more tokens fit a sequence and the pool; the error says what is missing.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: what [`Engine::queue`] would answer.
+    /// [`EngineError::Cache`], and in an encoder [`EngineError::Whole`] and [`EngineError::TextRows`]: what [`Engine::queue`] would
+    /// answer. No tokens always fit.
     pub fn can_extend(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.parts.cache.can_extend(seq, tokens)?;
         if tokens > 0 { self.check_whole(self.seq_len(seq)?, tokens) } else { Ok(()) }

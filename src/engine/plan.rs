@@ -305,7 +305,12 @@ impl Limits {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);
         }
         if !limits.window.is_all() || limits.window.sinks > 0 {
-            let (given, max) = (limits.window.last, limits.context.saturating_sub(limits.window.sinks));
+            let sinks = limits.window.sinks;
+            if sinks >= limits.context {
+                let max = limits.context.saturating_sub(1);
+                return Err(PlanError::Limit { name: "sinks", given: sinks, min: 0, max });
+            }
+            let (given, max) = (limits.window.last, limits.context.saturating_sub(sinks));
             // What a token sees after itself is not the host's to choose.
             let (min, max) = if model.config().attention.causal { (1, max) } else { (0, 0) };
             if given < min || given > max {
@@ -316,9 +321,10 @@ impl Limits {
         if limits.kv_blocks == 0 || limits.kv_kind == KvKind::Basic {
             limits.kv_blocks = full;
         }
-        limits.checkpoint_every = match limits.checkpoint_every.checked_next_multiple_of(BLOCK_TOKENS) {
-            Some(every) if limits.checkpoints > 0 && every <= i32::MAX as usize => every,
-            _ => 0,
+        const LARGEST: usize = i32::MAX as usize / BLOCK_TOKENS * BLOCK_TOKENS;
+        limits.checkpoint_every = match limits.checkpoints {
+            0 => 0,
+            _ => limits.checkpoint_every.min(LARGEST).next_multiple_of(BLOCK_TOKENS),
         };
         limits.prefix_cache &= limits.kv_kind == KvKind::Paged && !limits.geometry(model).any_forgets();
         limits.prefix_cache &= model.config().attention.causal;

@@ -89,7 +89,10 @@ impl Engine<'_, '_> {
         budget: Budget<'_>,
         on_batch: &mut dyn FnMut(&mut Self),
     ) -> Result<bool, EngineError> {
-        self.queue(seq, self.seq_len(seq)?, tokens, logits)?;
+        let position = self.seq_len(seq)?;
+        if let Err(error) = self.queue(seq, position, tokens, logits) {
+            return Err(if position > length { self.undo(seq, length, error) } else { error });
+        }
         loop {
             match self.step(budget) {
                 Ok(Step::Idle) => return Ok(true),
@@ -100,14 +103,16 @@ impl Engine<'_, '_> {
                         return Ok(true);
                     }
                 }
-                Err(error) => {
-                    // The batch was dropped. The chunks before it were committed; they go, too.
-                    match self.parts.cache.rewind(seq, length) {
-                        Ok(()) | Err(CacheError::WindowGone { .. }) => return Err(error),
-                        Err(other) => return Err(other.into()),
-                    }
-                }
+                Err(error) => return Err(self.undo(seq, length, error)),
             }
+        }
+    }
+
+    /// After an error the chunks that were committed go, too. Returns the error, or why they stay.
+    fn undo(&mut self, seq: SeqId, length: usize, error: EngineError) -> EngineError {
+        match self.parts.cache.rewind(seq, length) {
+            Ok(()) | Err(CacheError::WindowGone { .. }) => error,
+            Err(other) => other.into(),
         }
     }
 }

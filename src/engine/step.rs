@@ -216,7 +216,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
     ///
     /// # Errors
-    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens.
+    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens and lose what they have queued.
+    /// [`EngineError::DeviceLost`]: see [`Engine::replay`]. [`EngineError::Internal`]: a defect of the library.
     pub fn step<'b>(&mut self, budget: impl Into<Budget<'b>>) -> Result<Step, EngineError> {
         let budget = budget.into();
         fpenv::with_default(|| self.step_in_default_environment(budget))
@@ -266,7 +267,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Whether these are tokens of the model.
-    pub(super) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
+    pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
         let vocab = self.model.config().vocab;
         if tokens.is_empty() {
             return Err(EngineError::Empty);

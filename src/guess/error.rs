@@ -5,6 +5,7 @@ use core::fmt;
 use crate::engine::EngineError;
 #[cfg(feature = "grammar")]
 use crate::grammar::MatchError;
+use crate::mem::MemoryError;
 
 /// Why tokens could not be guessed, or guesses not be checked.
 ///
@@ -31,7 +32,7 @@ pub enum GuessError {
         limit: usize,
     },
     /// The memory does not suit.
-    Memory(crate::mem::MemoryError),
+    Memory(MemoryError),
 }
 
 impl From<EngineError> for GuessError {
@@ -40,8 +41,8 @@ impl From<EngineError> for GuessError {
     }
 }
 
-impl From<crate::mem::MemoryError> for GuessError {
-    fn from(error: crate::mem::MemoryError) -> Self {
+impl From<MemoryError> for GuessError {
+    fn from(error: MemoryError) -> Self {
         Self::Memory(error)
     }
 }

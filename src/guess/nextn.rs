@@ -108,6 +108,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         tokens: &[u32],
     ) -> Result<&'t [f32], GuessError> {
         engine.can_prefill(seq, tokens.len())?;
+        engine.check_tokens(tokens)?;
         let (last, before) = tokens.split_last().ok_or(EngineError::Empty)?;
         let chunk = engine.cache().geometry().rows.min(self.engine.cache().geometry().rows).max(1);
         for part in before.chunks(chunk) {

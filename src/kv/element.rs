@@ -57,7 +57,7 @@ impl KvElement {
         matches!(self, Self::F16) || !(Self::F32.is_built() || Self::Q8_0.is_built() || Self::Q4_0.is_built())
     }
 
-    /// ggml's number.
+    /// Returns the number that ggml has for the type.
     pub const fn number(self) -> u32 {
         match self {
             Self::F32 => 0,

@@ -95,7 +95,8 @@ impl<'a> Arena<'a> {
     /// slice is empty while measuring.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit.
+    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit: then the arena is as
+    /// before.
     pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
         let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;
@@ -103,10 +104,13 @@ impl<'a> Arena<'a> {
         if isize::try_from(end).is_err() {
             return Err(MemoryError::TooLarge);
         }
+        let too_small = MemoryError::TooSmall { needed: end, given: self.given };
+        if self.rest.as_ref().is_some_and(|rest| rest.len() < padded) {
+            return Err(too_small);
+        }
         let slice = match self.rest.take() {
             None => <&mut [T]>::default(),
             Some(rest) => {
-                let too_small = MemoryError::TooSmall { needed: end, given: self.given };
                 let (taken, rest) = rest.split_at_mut_checked(padded).ok_or(too_small)?;
                 self.rest = Some(rest);
                 let taken = taken.get_mut(..bytes).ok_or(too_small)?;
@@ -219,6 +223,10 @@ mod tests {
         let memory = aligned(&mut memory);
         let mut arena = Arena::new(&mut memory[..255]).unwrap();
         assert_eq!(walk(&mut arena).unwrap_err(), MemoryError::TooSmall { needed: 256, given: 255 });
+        // What fits can still be had.
+        let mut arena = Arena::new(&mut memory[..128]).unwrap();
+        assert_eq!(arena.slice::<u8>("x", 129).unwrap_err(), MemoryError::TooSmall { needed: 192, given: 128 });
+        assert_eq!(arena.slice::<u8>("y", 128).map(|bytes| bytes.len()), Ok(128));
         let error = Arena::new(&mut memory[1..]).unwrap_err();
         assert_eq!(error, MemoryError::Misaligned { needed: 64, off_by: 1 });
         assert_eq!(Arena::measuring().slice::<u64>("x", usize::MAX / 4).unwrap_err(), MemoryError::TooLarge);

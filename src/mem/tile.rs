@@ -183,8 +183,9 @@ impl<'a, T> Claims<'a, T> {
     pub(crate) fn take(&self, index: usize) -> Option<Tile<'a, T>> {
         let (word, bit) = (self.taken.get(index / 32)?, 1 << (index % 32));
         let first = word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
-        // The bit is set once, so this tile is handed out once; the counter of the tiles is not used.
-        if first { self.tiles.tile(index) } else { None }
+        // The bit is set once, so this tile is handed out once. The counter of the tiles stays where it was: tiles before it are
+        // others' to hand out.
+        if first && index >= self.tiles.next.load(Ordering::Relaxed) { self.tiles.tile(index) } else { None }
     }
 }
 
@@ -220,7 +221,7 @@ impl<T> Tile<'_, T> {
 
     /// Returns the address of the first row's element in a column of the tile, and the bytes from one row to the next.
     pub(crate) fn address(&self, col: usize) -> (usize, usize) {
-        (self.data.wrapping_add(col).addr(), self.stride * size_of::<T>())
+        (self.data.wrapping_add(col).addr(), self.stride.wrapping_mul(size_of::<T>()))
     }
 
     /// Returns the elements of row `row` of the matrix that are in the tile, or `None` outside of [`Tile::rows`].
@@ -345,6 +346,11 @@ mod tests {
             fill();
         });
         assert!(claims.take(0).is_none() && claims.take(usize::MAX).is_none());
+        // The second half of some tiles does not have those of the first.
+        let mut halved = vec![0u32; 8];
+        let (first, second) = Matrix::new(&mut halved, 1, 8).unwrap().tiles(1, 1, 0..8).unwrap().split_at(4);
+        let (first, second) = (Claims::new(first), Claims::new(second));
+        assert!((0..8).all(|index| first.take(index).is_some() != second.take(index).is_some()));
         assert!(data.iter().enumerate().all(|(index, &x)| x == u32::from(index % 10 < 6)));
     }
 

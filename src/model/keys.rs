@@ -261,7 +261,6 @@ impl<'m> Keys<'m> {
     /// The rotary embedding: the same frequencies in all layers.
     pub(super) fn rope(&self, architecture: &Architecture, head_dim: usize) -> Result<Rope, ModelError> {
         const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
-        const ORIGINAL: &str = "rope.scaling.original_context_length";
         let none = self.no_rope(architecture.pairs);
         if !architecture.rotary {
             return Ok(none);

@@ -161,7 +161,7 @@ fn feed_forward(
     };
     let gate = if !architecture.gated {
         Gate::None
-    } else if (experts == 0 || dense_layers > 0) && keys.rows_of("blk.0.ffn_up.weight")? == 2 * ffn {
+    } else if (experts == 0 || dense_layers > 0) && keys.rows_of("blk.0.ffn_up.weight")? == ffn.saturating_mul(2) {
         Gate::Fused
     } else {
         Gate::Separate
@@ -290,7 +290,10 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
         return Err(keys.bad(KV_HEADS));
     }
     let turned = |layer| (config.rope.place(layer).len(), config.layer(layer).kv.head_dim);
-    if (0..config.layers).map(turned).any(|(dims, of_head)| !dims.is_multiple_of(2) || dims > of_head) {
+    // Also of a set that no layer uses: its cosines are computed with the others.
+    let largest = config.kv_shapes.into_iter().map(|shape| shape.head_dim).max().unwrap_or(0);
+    let sets = config.rope.sets().map(|(_, dims, _)| (dims, largest));
+    if (0..config.layers).map(turned).chain(sets).any(|(dims, of_head)| !dims.is_multiple_of(2) || dims > of_head) {
         return Err(keys.bad("rope.dimension_count"));
     }
     if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {

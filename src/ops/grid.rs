@@ -35,9 +35,9 @@ impl Grid {
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
-    #[cfg(feature = "experts")]
     /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as high as
     /// it takes for most rows of an expert to be in one.
+    #[cfg(feature = "experts")]
     pub(crate) fn experts(pairs: usize, experts: usize, outputs: usize, inputs: usize) -> Self {
         const SPREAD: usize = 4;
         let tile_rows = (SPREAD * pairs).checked_div(experts).unwrap_or(1).clamp(1, Self::MAX_TILE_ROWS);

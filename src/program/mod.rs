@@ -131,7 +131,7 @@ impl Program {
         }
     }
 
-    /// Whether any layer has an operation that is the same as one of these.
+    /// Whether `op` holds for an operation of any layer.
     pub(crate) fn has(&self, op: impl Fn(&Op) -> bool) -> bool {
         self.kinds.iter().any(|kind| kind.steps.iter().any(|step| op(&step.op)))
     }

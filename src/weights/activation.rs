@@ -6,7 +6,7 @@ use super::error::ModelError;
 use super::files::Files;
 use crate::num::{Xielu, is_finite, settle, softplus};
 
-/// The numbers of xIELU in a layer: those of a file are before their last function.
+/// The numbers of xIELU in a layer. The file has them before softplus, which is applied here.
 pub(crate) fn xielu(files: &Files<'_>, layer: usize) -> Result<Xielu, ModelError> {
     let number = |name: &'static str| {
         let key = Name::new(name.as_bytes());

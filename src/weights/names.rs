@@ -22,7 +22,7 @@ pub(super) fn layer_in<'n>(name: &'n str, config: &Config) -> Option<(usize, &'n
 /// The name of a tensor of a layer.
 pub(super) fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
     let mut name = heapless::String::new();
-    // Layers have at most four digits and the suffixes are those of the table.
+    // The number of a layer has three digits at most (`MAX_LAYERS`), and the suffixes are those of the table.
     let _ = write!(name, "blk.{layer}.{suffix}");
     name
 }

@@ -143,3 +143,55 @@ fn errors_say_their_numbers() {
         assert_eq!(error.to_string(), text);
     }
 }
+
+#[test]
+fn a_closed_sequence_has_no_keys() {
+    for geometry in keeping() {
+        with_cache(geometry, |cache| {
+            let old = cache.open().unwrap();
+            cache.close(old).unwrap();
+            let new = cache.open().unwrap();
+            append(cache, new, &[1, 2, 3]).unwrap();
+            assert!(cache.layer_source(new, 0).is_some() && cache.layer_source(old, 0).is_none());
+            assert_eq!(cache.copy_units(old), 0);
+        });
+    }
+}
+
+#[test]
+fn more_rows_than_are_reserved_are_not_committed() {
+    for geometry in keeping() {
+        with_cache(geometry, |cache| {
+            let seq = cache.open().unwrap();
+            append(cache, seq, &[1, 2]).unwrap();
+            for rows in [1, usize::MAX] {
+                let refused = CacheError::Position { expected: 2, given: rows.saturating_add(2) };
+                assert_eq!(cache.commit(seq, rows), Err(refused));
+            }
+        });
+    }
+}
+
+/// The part of a shared block that a fork continues is copied, whoever asks for it.
+#[test]
+fn a_fork_that_is_written_to_keeps_what_it_shares() {
+    for geometry in keeping() {
+        with_cache(geometry, |cache| {
+            let seq = cache.open().unwrap();
+            append(cache, seq, &[1, 2]).unwrap();
+            let fork = cache.fork(seq, 2).unwrap();
+            cache.reserve(fork, [7].into_iter()).unwrap();
+            (0..LAYERS).for_each(|layer| cache.write_row(fork, layer, 2, &[1.0; WIDTH], &[1.0; WIDTH]).unwrap());
+            cache.commit(fork, 1).unwrap();
+            for layer in 0..LAYERS {
+                let mut shared = [vec![0.0; 2 * WIDTH], vec![0.0; 2 * WIDTH]];
+                let mut own = [vec![0.0; 3 * WIDTH], vec![0.0; 3 * WIDTH]];
+                let [k, v] = &mut shared;
+                cache.materialize(seq, layer, k, v).unwrap();
+                let [k, v] = &mut own;
+                cache.materialize(fork, layer, k, v).unwrap();
+                assert_eq!(shared, own.map(|rows| rows[..2 * WIDTH].to_vec()));
+            }
+        });
+    }
+}

@@ -1,11 +1,11 @@
 //! Sequences that write texts: whatever happens to them, masks and tokens are those of a fresh run.
 
-use gleed::cache::SnapshotOptions;
+use gleed::cache::{CacheError, SnapshotOptions};
 use gleed::grammar::{Grammar, Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Whitespace};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::writing::{Writing, WritingError};
-use gleed::{Engine, Limits, Logits, Model, Plan, Window};
+use gleed::{Engine, EngineError, Limits, Logits, Model, Plan, Window};
 
 use super::Compiled;
 use super::masks::{mask_of, with_tokens};
@@ -190,5 +190,26 @@ fn what_cannot_be_kept_together_is_refused() {
         assert!(matches!(resumed(&state, &mut other), Err(WritingError::Gone { .. })));
         state[9] ^= 1;
         assert_eq!(resumed(&state, &mut other), Err(WritingError::State { given: 16 }));
+    });
+}
+
+/// A token that the grammar does not allow has come to the sequence without its text.
+#[test]
+fn a_fork_and_a_rewind_that_are_refused_leave_the_sequences() {
+    with_engine(&Limits { sequences: 3, context: 64, ..Limits::default() }, |engine, tokenizer, _, grammar| {
+        let (mut one, mut two) =
+            (Memory::new(Matcher::plan(limits(8)).unwrap()), Memory::new(Matcher::plan(limits(8)).unwrap()));
+        let matcher = Matcher::new(grammar, limits(8), one.bytes()).unwrap();
+        let seq = engine.open().unwrap();
+        engine.prefill(seq, &PROMPT[..3]).unwrap();
+        let mut writing = Writing::new(engine, seq, matcher).unwrap();
+        let short = EngineError::Cache(CacheError::TooShort { keep: 10, length: 3 });
+        assert_eq!(writing.rewind(engine, tokenizer, 10), Err(WritingError::Engine(short)));
+        engine.prefill(seq, &PROMPT[3..]).unwrap();
+        let refused = WritingError::Refused { position: 3, token: PROMPT[3] };
+        assert_eq!(writing.fork(engine, tokenizer, 5, two.bytes()).unwrap_err(), refused);
+        assert_eq!(writing.rewind(engine, tokenizer, 4), Err(refused));
+        assert_eq!(engine.seq_len(seq), Ok(5));
+        assert!(engine.open().is_ok() && engine.open().is_ok());
     });
 }

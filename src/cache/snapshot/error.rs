@@ -182,16 +182,14 @@ impl fmt::Display for SnapshotError {
             Self::Version { found } => {
                 write!(
                     f,
-                    "snapshot of version {found}; this library reads versions {} and {}",
+                    "snapshot of version {found}; this library reads versions {} to {}",
                     SnapshotHeader::VERSION,
-                    SnapshotHeader::VERSION_WITH_STATE
+                    SnapshotHeader::VERSION_WITH_CHECKPOINTS
                 )
             }
             Self::HeaderLength { found } => write!(f, "snapshot with an impossible header of {found} bytes"),
             Self::HeaderChecksum { stored, computed } => damaged(f, "header", stored, computed),
-            Self::StateChecksum { stored, computed } => {
-                write!(f, "snapshot with a damaged state: checksum {stored:016x}, computed {computed:016x}")
-            }
+            Self::StateChecksum { stored, computed } => damaged(f, "state", stored, computed),
             Self::StateNonFinite => f.write_str("snapshot with an element of the state that is not finite"),
             Self::BlockChecksum { block, stored, computed } => {
                 write!(f, "block {block} of the ")?;

@@ -1,4 +1,4 @@
-//! A sequence as bytes: format version 1, which `docs/snapshot.md` describes byte by byte.
+//! A sequence as bytes, in a format which `docs/snapshot.md` describes byte by byte.
 //!
 //! A snapshot is written to and read from callbacks of the host, in pieces of at most a layer of a block, which go
 //! straight from and to the pool. It is checked, not authenticated: a forged one can give wrong text, never worse.
