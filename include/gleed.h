@@ -161,7 +161,8 @@ enum {
     GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values: there is nothing to set */
     GLEED_E_WINDOW = -510,   /* tokens were evicted from the window; needed: its first position, given: the position */
     GLEED_E_TOO_MANY = -511, /* too many tokens at a time for the window; needed: the most, given: tokens */
-    GLEED_E_NO_LOGITS = -512, /* no such row of results; needed: rows that have results, given: the row */
+    GLEED_E_NO_LOGITS = -512, /* no such row of results; needed: rows that have results, given: the row. Of calls that take
+                                 tokens: the model is an encoder, it predicts none */
     GLEED_E_ADAPTER = -513,   /* no adapter with this number is loaded; needed: numbers are below this, given: it */
     GLEED_E_ADAPTER_ROOM = -514, /* no room for it; at: planned adapters, needed: its rank, given: the planned rank */
     GLEED_E_WHOLE = -515, /* tokens of an encoder see those after them; at: tokens that the sequence has */
@@ -435,7 +436,8 @@ typedef struct gleed_plan_info {
     uint64_t bytes;              /* size of the memory: what gleed_plan returns */
     uint64_t kv_bytes_per_token; /* keys and values of one token, in all layers */
     uint64_t kv_bytes;           /* keys and values of all blocks */
-    uint64_t units_per_token;    /* the most units of work for one token of one sequence, logits included: gleed_step */
+    uint64_t units_per_token;    /* the most units of work for one token of one sequence, logits included: gleed_step. With
+                                    GLEED_KV_OFF for its first token: later ones compute those before them, too */
     uint32_t sections;           /* parts of the memory: gleed_plan_section */
     uint32_t sequences;
     uint32_t context;
@@ -605,7 +607,7 @@ gleed_status gleed_fork(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_
  *   Time     Grows with the number of blocks that are freed.
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_KEEP,
- *            GLEED_E_WINDOW.
+ *            GLEED_E_WINDOW; in an encoder GLEED_E_WHOLE, unless `keep` is 0.
  *   After    Nothing has changed.
  */
 gleed_status gleed_rewind(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_error *error);
@@ -613,7 +615,8 @@ gleed_status gleed_rewind(gleed_engine *engine, gleed_seq seq, size_t keep, glee
 /*
  * Keeps the state of a sequence's recurrent layers, so that a later gleed_rewind to its length of today computes
  * nothing again. Such a checkpoint stays until the sequence is closed or rewound past it. Returns GLEED_FULL if the
- * config has too few checkpoints. Does nothing in a model without recurrent layers.
+ * config has too few checkpoints, and after a rewind whose tokens are to be computed again (gleed_computed_at): their state is
+ * not there. Does nothing in a model without recurrent layers.
  *   Memory   Keeps nothing.
  *   Time     Grows with the number of checkpoints.
  *   Threads  One at a time per engine.
@@ -673,12 +676,12 @@ gleed_status gleed_seq_tokens(const gleed_engine *engine, gleed_seq seq, size_t 
 
 /*
  * Checks whether `tokens` more tokens fit in a sequence and in the pool. Returns GLEED_OK, or what gleed_queue would
- * return for that many tokens.
+ * return for that many tokens. 0 tokens always fit.
  *   Memory   Keeps nothing.
  *   Time     Grows with the blocks of the sequence.
  *   Threads  Any, while no call changes the engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_CONTEXT,
- *            GLEED_E_TOO_MANY.
+ *            GLEED_E_TOO_MANY; in an encoder GLEED_E_WHOLE, GLEED_E_ROWS.
  *   After    Nothing is written.
  */
 gleed_status gleed_can_extend(const gleed_engine *engine, gleed_seq seq, size_t tokens, gleed_error *error);
@@ -694,7 +697,7 @@ gleed_status gleed_can_extend(const gleed_engine *engine, gleed_seq seq, size_t 
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY (any
  *            sequence has unfinished work), GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT (with a window, the limit is
- *            2^32 - 1 tokens), GLEED_E_NON_FINITE.
+ *            2^32 - 1 tokens), GLEED_E_NON_FINITE; in an encoder GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS.
  *   After    The sequence is as long as before, and earlier logits are still valid. Exception: GLEED_E_NON_FINITE
  *            comes during the computation and invalidates earlier logits. If a window has evicted tokens by then, the
  *            sequence also keeps the chunks of new tokens that were finished.
@@ -736,7 +739,8 @@ enum {
  *   Time     Grows with count and the blocks of the sequence.
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_SEQUENCE,
- *            GLEED_E_BUSY, GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_TOO_MANY.
+ *            GLEED_E_BUSY, GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_TOO_MANY; in an encoder
+ *            GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS.
  *   After    Nothing has changed.
  */
 gleed_status gleed_queue(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t logits,
@@ -1767,11 +1771,13 @@ gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t form
  * what was computed behind it is taken back. The engine needs several rows with logits (`logit_rows` of its config).
  *
  *     gleed_guesses_queue(guesses, engine, token, NULL, 0, &guessed, &error);
- *     while (gleed_step(engine, &budget, &error) == GLEED_READY)
- *         while (gleed_guesses_logits(guesses, engine, &logits, &logits_len, &error) == GLEED_OK) {
+ *     do {
+ *         status = gleed_step(engine, &budget, &error);      (after GLEED_YIELDED the frame ends here, and the next one goes on)
+ *         while (status == GLEED_READY && gleed_guesses_logits(guesses, engine, &logits, &logits_len, &error) == GLEED_OK) {
  *             choose `token` from the logits, show its text
  *             gleed_guesses_take(guesses, engine, token, &error);
  *         }
+ *     } while (status == GLEED_READY || status == GLEED_YIELDED);
  *     gleed_guesses_end(guesses, engine, ticks, &error);
  *
  * `token` is the one that was chosen last: it is not part of the sequence yet. Guesses that do not pay rest, and are tried
@@ -1814,7 +1820,7 @@ gleed_status gleed_guesses_init(const gleed_engine *engine, gleed_seq seq, uint3
  *   Threads  One at a time per guesses and engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_LIMIT (more than 31 ids),
  *            GLEED_E_BUSY (also before gleed_guesses_end), GLEED_E_SEQUENCE, GLEED_E_TOKEN (of `token`), GLEED_E_CONTEXT,
- *            GLEED_E_NO_LOGITS, GLEED_FULL.
+ *            GLEED_E_NO_LOGITS, GLEED_E_WHOLE (an encoder), GLEED_FULL.
  *   After    Nothing has changed.
  */
 gleed_status gleed_guesses_queue(gleed_guesses *guesses, gleed_engine *engine, uint32_t token, const uint32_t *ids,
@@ -1850,7 +1856,8 @@ gleed_status gleed_guesses_take(gleed_guesses *guesses, const gleed_engine *engi
  *   Memory   Keeps nothing.
  *   Time     As gleed_rewind.
  *   Threads  One at a time per guesses and engine.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY (keys and values are being written
+ *            to the sequence).
  *   After    Nothing has changed.
  */
 gleed_status gleed_guesses_end(gleed_guesses *guesses, gleed_engine *engine, uint64_t ticks, gleed_error *error);
@@ -1961,7 +1968,8 @@ typedef struct gleed_desk_limits {
     uint32_t context;     /* tokens of the longest conversation; default 4,096 */
     uint32_t text;        /* bytes of the longest text between two replies, with what the format writes around messages. A
                              conversation whose replies are not known is one such text; default 16,384 */
-    uint32_t word;        /* bytes of the longest word in it, about 51 bytes of memory for each; default 256 */
+    uint32_t word;        /* bytes of the longest word in it, about 51 bytes of memory for each; default `text`. Chinese and
+                             Japanese have no blanks between words: there a word can be a whole message */
     uint32_t replies;     /* the most replies whose tokens are kept; default 64 */
     uint32_t entries;     /* the most entries; default 256 */
 } gleed_desk_limits;
@@ -2101,7 +2109,7 @@ gleed_status gleed_conversation_seq(const gleed_conversation *conversation, glee
  *            role, flag, think, tool format; a result of a tool without tools; at: the index of the entry), GLEED_E_TOOLS,
  *            GLEED_E_SCRATCH_TOO_SMALL (the desk has no room for so many entries, for a text or for a word; `text` says which),
  *            GLEED_E_TEXT and GLEED_E_TEXT_TOO_LONG (also of the summary), GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_CONTEXT,
- *            GLEED_E_EMPTY, GLEED_FULL.
+ *            GLEED_E_EMPTY, GLEED_E_ROWS (an encoder), GLEED_FULL.
  *   After    Nothing has changed. With GLEED_FULL the sequence may be shorter. The contents of update->tokens of an earlier
  *            call have no meaning.
  */
@@ -2243,7 +2251,9 @@ typedef struct gleed_grammar_options {
 /*
  * Compiles a grammar in `scratch` and returns the size and alignment of the memory that it needs, in bytes. `options` may
  * be NULL: a JSON Schema, all defaults. If the scratch is too small, `needed` of the error says how many elements to try
- * next; begin with a scratch_len of 0. One more try suffices for most grammars.
+ * next; begin with a scratch_len of 0. One more try suffices for most grammars. GLEED_E_GRAMMAR_STATES says that no scratch suffices:
+ * none larger than 2^28 elements is used. Time and scratch of a schema in which many choices hold at once (`allOf` of several
+ * `anyOf`) double with each choice: who compiles schemas of strangers bounds the scratch, or the units of gleed_grammar_build_step.
  *   Memory   Keeps nothing, and not the tokenizer. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with the text; for patterns and numbers with their automata, which `states` bounds.
  *   Threads  Any, each with scratch of its own.
@@ -2742,7 +2752,7 @@ gleed_status gleed_writing_resume(const gleed_engine *engine, const gleed_tokeni
  *   Time     As gleed_fork, and as gleed_writing_follow.
  *   Threads  One at a time per engine and per writing.
  *   Errors   As gleed_fork, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_NOT_REWINDABLE,
- *            GLEED_E_WINDOW as gleed_writing_follow.
+ *            GLEED_E_WINDOW, GLEED_E_NOT_ALLOWED, GLEED_E_AMBIGUOUS, GLEED_E_NESTED as gleed_writing_follow.
  *   After    Nothing has changed but the contents of `memory`.
  */
 gleed_status gleed_writing_fork(gleed_writing *writing, gleed_engine *engine, const gleed_tokenizer *tokenizer,
@@ -2753,8 +2763,9 @@ gleed_status gleed_writing_fork(gleed_writing *writing, gleed_engine *engine, co
  *   Memory   Keeps nothing.
  *   Time     As gleed_rewind, and as gleed_writing_follow.
  *   Threads  One at a time per engine and per writing.
- *   Errors   As gleed_rewind, GLEED_E_NOT_REWINDABLE, GLEED_E_WINDOW as gleed_writing_follow.
- *   After    Nothing has changed.
+ *   Errors   As gleed_rewind, GLEED_E_NOT_REWINDABLE, GLEED_E_WINDOW, GLEED_E_NOT_ALLOWED, GLEED_E_AMBIGUOUS, GLEED_E_NESTED as
+ *            gleed_writing_follow.
+ *   After    The sequence has not changed. After GLEED_E_NOT_ALLOWED the text may be that of fewer tokens.
  */
 gleed_status gleed_writing_rewind(gleed_writing *writing, gleed_engine *engine, const gleed_tokenizer *tokenizer,
                                   size_t keep, gleed_error *error);
@@ -2942,7 +2953,7 @@ typedef struct gleed_calls_part {
     size_t id_at;         /* where the identifier that the model gave the call begins */
     size_t id_len;        /* its bytes; 0: none */
     size_t arguments_at;  /* where the arguments begin, as the model has written them */
-    size_t arguments_len; /* their bytes */
+    size_t arguments_len; /* their bytes; 0 where the model has written none: as JSON they are {} */
     size_t json_len;      /* bytes of the arguments as a JSON object */
     size_t wrong_at;      /* the byte that is wrong: of a call in its JSON, else in the text */
 } gleed_calls_part;

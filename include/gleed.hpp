@@ -4,10 +4,11 @@
 //
 // The wrapper throws nothing and compiles with -fno-exceptions and -fno-rtti. At run time it needs only the C
 // functions. A function that can fail returns a Status, or a Result: a status, and a value that counts only if the
-// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer, Desk, Conversation and Matcher own their memory,
-// which comes from operator new, or borrow memory of the host. Grammar, TokenTrie, Stops and Calls own theirs. They can be moved, but not copied; a move leaves the C object where it
-// is. The rules of gleed.h hold: const functions may run on several threads at the same time, and a callback that uses
-// its engine gets GLEED_E_REENTRANT.
+// status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer, Desk, Guesses, Conversation and Matcher own their
+// memory, which comes from operator new, or borrow memory of the host. Grammar, GrammarBuild, TokenTrie, TokenTrieBuild, Writing,
+// Stops and Calls own theirs. They can be moved, but not copied. A move leaves the C object where it is. Calls on what was
+// moved from return GLEED_E_NULL. An assignment frees the object that was there. The rules of gleed.h hold: const functions may run
+// on several threads at the same time, and a callback that uses its engine gets GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
 #define GLEED_HPP
 
@@ -27,8 +28,13 @@ class Span {
 public:
     constexpr Span() noexcept = default;
     constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+    // Views an array. A Span<const char>, of a string literal for example, ends before the first 0. For a text that has zeros
+    // use std::string_view, or say its size.
     template <std::size_t N>
-    constexpr Span(T (&array)[N]) noexcept : data_(array), size_(N) {}
+    constexpr Span(T (&array)[N]) noexcept : data_(array), size_(N) {
+        if constexpr (std::is_same_v<T, const char>)
+            for (size_ = 0; size_ < N && array[size_] != 0;) size_++;
+    }
     // Views any container with data() and size(): std::vector, std::array, std::string_view, std::span, another Span.
     template <class C, class = std::enable_if_t<std::is_convertible_v<
                            std::remove_pointer_t<decltype(std::declval<C &>().data())> (*)[], T (*)[]>>>
@@ -46,6 +52,17 @@ private:
     std::size_t size_ = 0;
 };
 
+// A view of elements that are kept. It cannot be made of a temporary object that has a destructor, a std::vector for example.
+template <class T>
+class Kept : public Span<T> {
+public:
+    constexpr Kept() noexcept = default;
+    constexpr Kept(T *data, std::size_t size) noexcept : Span<T>(data, size) {}
+    template <class C, class = std::enable_if_t<std::is_convertible_v<C, Span<T>> &&
+                                                (std::is_lvalue_reference_v<C> || std::is_trivially_destructible_v<C>)>>
+    constexpr Kept(C &&container) noexcept : Span<T>(std::forward<C>(container)) {}
+};
+
 using Tokens = Span<const std::uint32_t>;
 using Logits = Span<const float>;
 using Bytes = Span<const std::uint8_t>;
@@ -58,13 +75,22 @@ T make() noexcept {
     return value;
 }
 
-// Returns a pointer to a callable, as the ctx argument of a callback.
+// Returns a pointer to a callable, as the ctx argument of a callback. The callable may be const, or a function.
 template <class Callable>
 void *context(Callable &callable) noexcept {
-    return const_cast<void *>(static_cast<const void *>(&callable));
+    if constexpr (std::is_function_v<Callable>)
+        return reinterpret_cast<void *>(&callable);
+    else
+        return const_cast<void *>(static_cast<const void *>(&callable));
 }
 
-// The outcome of a call. error() has the details of an error and of GLEED_FULL.
+// Returns the callable of a ctx argument.
+template <class Callable>
+Callable &callable(void *ctx) noexcept {
+    return *reinterpret_cast<Callable *>(ctx);
+}
+
+// The outcome of a call. error() has the details of an error and of GLEED_FULL. Of other statuses it has the number only.
 class [[nodiscard]] Status {
 public:
     Status() noexcept : error_(make<gleed_error>()) {}
@@ -81,7 +107,12 @@ public:
     const char *text() const noexcept { return error_.text[0] != 0 ? error_.text : gleed_status_text(code_); }
 
     // For the wrappers below: sets the status that a C function returned. details() is where that function writes.
+    // Details of another status, of an earlier call, are dropped.
     Status &operator=(gleed_status code) noexcept {
+        if (error_.status != code) {
+            error_ = make<gleed_error>();
+            error_.status = code;
+        }
         code_ = code;
         return *this;
     }
@@ -104,8 +135,9 @@ public:
     const Status &status() const noexcept { return status_; }
     T &value() & noexcept { return value_; }
     const T &value() const & noexcept { return value_; }
-    T &&value() && noexcept { return std::move(value_); }
-    T value_or(T other) const { return ok() ? value_ : other; }
+    T value() && noexcept { return std::move(value_); }
+    T value_or(T other) const & { return ok() ? value_ : other; }
+    T value_or(T other) && noexcept { return std::move(ok() ? value_ : other); }
 
 private:
     Status status_;
@@ -123,9 +155,10 @@ public:
           size_(std::exchange(other.size_, 0)),
           owned_(std::exchange(other.owned_, 0)) {}
     Memory &operator=(Memory &&other) noexcept {
-        std::swap(data_, other.data_);
-        std::swap(size_, other.size_);
-        std::swap(owned_, other.owned_);
+        Memory taken(std::move(other));
+        std::swap(data_, taken.data_);
+        std::swap(size_, taken.size_);
+        std::swap(owned_, taken.owned_);
         return *this;
     }
     ~Memory() {
@@ -153,23 +186,41 @@ private:
     std::size_t owned_ = 0;
 };
 
+// A pointer to an object of the C functions. A move leaves NULL behind.
+template <class T>
+class Pointer {
+public:
+    Pointer(T *object = nullptr) noexcept : object_(object) {}
+    Pointer(Pointer &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    Pointer &operator=(Pointer &&other) noexcept {
+        object_ = std::exchange(other.object_, nullptr);
+        return *this;
+    }
+    operator T *() const noexcept { return object_; }
+    // Returns where a C function writes the pointer.
+    T **out() noexcept { return &object_; }
+
+private:
+    T *object_;
+};
+
 // A model. The bytes of its GGUF file are not copied. They must outlive the model and its engines.
 class Model {
 public:
     Model() noexcept = default;
 
     // Opens a GGUF file, in a few hundred bytes of memory from operator new or in memory of the caller.
-    static Result<Model> open(Bytes file) noexcept {
+    static Result<Model> open(Kept<const std::uint8_t> file) noexcept {
         std::size_t size = 0, align = 1;
         Status status;
         status = gleed_model_size(&size, &align, status.details());
         if (!status) return Result<Model>(status);
         return open(file, Memory::allocate(size, align));
     }
-    static Result<Model> open(Bytes file, Memory memory) noexcept {
+    static Result<Model> open(Kept<const std::uint8_t> file, Memory memory) noexcept {
         Status status;
         Model model;
-        status = gleed_model_open(file.data(), file.size(), memory.data(), memory.size(), &model.model_, status.details());
+        status = gleed_model_open(file.data(), file.size(), memory.data(), memory.size(), model.model_.out(), status.details());
         model.memory_ = std::move(memory);
         return Result<Model>(status, std::move(model));
     }
@@ -185,7 +236,7 @@ public:
     static Result<Model> open_split(Span<const gleed_part> parts, Memory memory) noexcept {
         Status status;
         Model model;
-        status = gleed_model_open_split(parts.data(), parts.size(), memory.data(), memory.size(), &model.model_,
+        status = gleed_model_open_split(parts.data(), parts.size(), memory.data(), memory.size(), model.model_.out(),
                                         status.details());
         model.memory_ = std::move(memory);
         return Result<Model>(status, std::move(model));
@@ -202,7 +253,7 @@ public:
     Result<Model> predictor(Memory memory) const noexcept {
         Status status;
         Model layer;
-        status = gleed_model_predictor(model_, memory.data(), memory.size(), &layer.model_, status.details());
+        status = gleed_model_predictor(model_, memory.data(), memory.size(), layer.model_.out(), status.details());
         layer.memory_ = std::move(memory);
         return Result<Model>(status, std::move(layer));
     }
@@ -217,6 +268,13 @@ public:
         auto info = make<gleed_plan_info>();
         status = gleed_plan_describe(model_, &config, &info, status.details());
         return Result<gleed_plan_info>(status, info);
+    }
+    // Returns section `index`, from 0, of an engine's memory.
+    Result<gleed_section> section(const gleed_config &config, std::size_t index) const noexcept {
+        Status status;
+        auto section = make<gleed_section>();
+        status = gleed_plan_section(model_, &config, index, &section, status.details());
+        return Result<gleed_section>(status, section);
     }
     // Returns the elements of an embedding. `pooling` is GLEED_POOLING_MODEL, ...
     Result<std::size_t> embedding_len(std::uint32_t pooling = GLEED_POOLING_MODEL) const noexcept {
@@ -238,7 +296,7 @@ public:
 
 private:
     Memory memory_;
-    const gleed_model *model_ = nullptr;
+    Pointer<const gleed_model> model_;
 };
 
 // A LoRA adapter for a model. The bytes of its file are not copied. They must outlive the adapter and the engines that
@@ -247,18 +305,18 @@ class Adapter {
 public:
     Adapter() noexcept = default;
 
-    static Result<Adapter> open(const Model &model, Bytes file) noexcept {
+    static Result<Adapter> open(const Model &model, Kept<const std::uint8_t> file) noexcept {
         std::size_t size = 0, align = 1;
         Status status;
         status = gleed_adapter_size(&size, &align, status.details());
         if (!status) return Result<Adapter>(status);
         return open(model, file, Memory::allocate(size, align));
     }
-    static Result<Adapter> open(const Model &model, Bytes file, Memory memory) noexcept {
+    static Result<Adapter> open(const Model &model, Kept<const std::uint8_t> file, Memory memory) noexcept {
         Status status;
         Adapter adapter;
         status = gleed_adapter_open(model.get(), file.data(), file.size(), memory.data(), memory.size(),
-                                    &adapter.adapter_, status.details());
+                                    adapter.adapter_.out(), status.details());
         adapter.memory_ = std::move(memory);
         return Result<Adapter>(status, std::move(adapter));
     }
@@ -273,7 +331,7 @@ public:
 
 private:
     Memory memory_;
-    const gleed_adapter *adapter_ = nullptr;
+    Pointer<const gleed_adapter> adapter_;
 };
 
 // The logits of a token, and the position of the token.
@@ -290,17 +348,20 @@ struct HiddenRow {
     Span<const float> hidden;
 };
 
-// An open sequence. The destructor cancels its unfinished work and closes it. A Sequence must not outlive its engine.
-// It must not be destroyed in a callback of its engine either: the engine is in use there, and the sequence would stay
-// open. A default Sequence has no engine and the handle 0, which no open sequence has.
+// An open sequence. The destructor cancels its unfinished work and closes it, and so does an assignment to it. A Sequence
+// must not outlive its engine, which ends where another engine is assigned to it. It must not be destroyed in a callback
+// of its engine either: the engine is in use there, and the sequence would stay open. A default Sequence has no engine and
+// the handle 0, which no open sequence has.
 class Sequence {
 public:
     Sequence() noexcept = default;
     Sequence(gleed_engine *engine, gleed_seq seq) noexcept : engine_(engine), seq_(seq) {}
-    Sequence(Sequence &&other) noexcept : engine_(std::exchange(other.engine_, nullptr)), seq_(other.seq_) {}
+    Sequence(Sequence &&other) noexcept
+        : engine_(std::exchange(other.engine_, nullptr)), seq_(std::exchange(other.seq_, 0)) {}
     Sequence &operator=(Sequence &&other) noexcept {
-        std::swap(engine_, other.engine_);
-        std::swap(seq_, other.seq_);
+        Sequence taken(std::move(other));
+        std::swap(engine_, taken.engine_);
+        std::swap(seq_, taken.seq_);
         return *this;
     }
     ~Sequence() {
@@ -460,7 +521,7 @@ public:
         Status status;
         std::uint64_t written = 0;
         const gleed_sink call = [](void *ctx, const std::uint8_t *bytes, std::size_t len) -> std::int32_t {
-            return (*static_cast<Callable *>(ctx))(Bytes(bytes, len)) ? 0 : -1;
+            return callable<Callable>(ctx)(Bytes(bytes, len)) ? 0 : -1;
         };
         status = gleed_snapshot_write(engine_, seq_, options, call, context(sink), &written, status.details());
         return Result<std::uint64_t>(status, written);
@@ -505,7 +566,7 @@ public:
     static Result<Engine> start(const Model &model, const gleed_config &config, Memory memory) noexcept {
         Status status;
         Engine engine;
-        status = gleed_engine_init(model.get(), &config, memory.data(), memory.size(), &engine.engine_, status.details());
+        status = gleed_engine_init(model.get(), &config, memory.data(), memory.size(), engine.engine_.out(), status.details());
         engine.memory_ = std::move(memory);
         return Result<Engine>(status, std::move(engine));
     }
@@ -543,7 +604,7 @@ public:
         Status status;
         gleed_seq seq = 0, of_base = base != nullptr ? base->handle() : 0;
         const gleed_source call = [](void *ctx, std::uint8_t *bytes, std::size_t len) -> std::size_t {
-            return (*static_cast<Callable *>(ctx))(Span<std::uint8_t>(bytes, len));
+            return callable<Callable>(ctx)(Span<std::uint8_t>(bytes, len));
         };
         status = gleed_snapshot_read(engine_, base != nullptr ? &of_base : nullptr, call, context(source), &seq, info,
                                      status.details());
@@ -558,7 +619,7 @@ public:
         Status status;
         std::size_t closed = 0;
         const gleed_consent call = [](void *ctx, gleed_seq seq, const gleed_seq_info *info) -> std::int32_t {
-            return (*static_cast<Callable *>(ctx))(seq, *info) ? 1 : 0;
+            return callable<Callable>(ctx)(seq, *info) ? 1 : 0;
         };
         status = gleed_make_room(engine_, sequence.handle(), tokens, call, context(consent), &closed, status.details());
         return Result<std::size_t>(status, closed);
@@ -626,16 +687,22 @@ public:
         status = gleed_set_executor(engine_, &executor, status.details());
         return status;
     }
+    // Takes the executor back: only the thread that calls the engine computes.
+    Status set_executor(std::nullptr_t) noexcept {
+        Status status;
+        status = gleed_set_executor(engine_, nullptr, status.details());
+        return status;
+    }
     // Sets the threads that the engine computes on. loop(n, call) calls call(index) for each index below n, on any
-    // threads, and returns when all these calls have returned. `loop` must live until another executor is set or the
-    // engine ends.
+    // threads, and returns when all these calls have returned. `loop` must live until another executor is set, until
+    // set_executor(nullptr), or until the engine ends.
     template <class Loop>
     Status run_on(Loop &loop, std::uint32_t slots = 0) noexcept {
         auto executor = make<gleed_executor>();
         executor.slots = slots;
-        executor.ctx = &loop;
+        executor.ctx = context(loop);
         executor.parallel_for = [](void *ctx, std::uint32_t n, gleed_body body, void *arg) {
-            (*static_cast<Loop *>(ctx))(n, [body, arg](std::uint32_t index) { body(arg, index); });
+            callable<Loop>(ctx)(n, [body, arg](std::uint32_t index) { body(arg, index); });
         };
         return set_executor(executor);
     }
@@ -654,12 +721,19 @@ public:
         status = gleed_unpin(engine_, prompt.data(), prompt.size(), &count, status.details());
         return Result<std::size_t>(status, count);
     }
-    // Lends a clock to the metrics: clock() returns ticks. `clock` must live until another one is set or the engine ends.
+    // Lends a clock to the metrics: clock() returns ticks. `clock` must live until another one is set, until
+    // measure_by(nullptr), or until the engine ends.
     template <class Clock>
     Status measure_by(Clock &clock) noexcept {
         Status status;
-        const auto ticks = [](void *ctx) -> std::uint64_t { return (*static_cast<Clock *>(ctx))(); };
-        status = gleed_set_clock(engine_, ticks, &clock, status.details());
+        const auto ticks = [](void *ctx) -> std::uint64_t { return callable<Clock>(ctx)(); };
+        status = gleed_set_clock(engine_, ticks, context(clock), status.details());
+        return status;
+    }
+    // Takes the clock back.
+    Status measure_by(std::nullptr_t) noexcept {
+        Status status;
+        status = gleed_set_clock(engine_, nullptr, nullptr, status.details());
         return status;
     }
     // What the engine has done since its start or since reset_metrics().
@@ -685,8 +759,16 @@ public:
 
 private:
     Memory memory_;
-    gleed_engine *engine_ = nullptr;
+    Pointer<gleed_engine> engine_;
 };
+
+// Returns the header of a snapshot. The bytes after the header may be missing.
+inline Result<gleed_snapshot_info> snapshot_info(Bytes snapshot) noexcept {
+    Status status;
+    auto info = make<gleed_snapshot_info>();
+    status = gleed_snapshot_describe(snapshot.data(), snapshot.size(), &info, status.details());
+    return Result<gleed_snapshot_info>(status, info);
+}
 
 // A sampler: chooses tokens.
 class Sampler {
@@ -703,7 +785,7 @@ public:
     static Result<Sampler> start(const gleed_sampler_params &params, Memory memory) noexcept {
         Status status;
         Sampler sampler;
-        status = gleed_sampler_init(&params, memory.data(), memory.size(), &sampler.sampler_, status.details());
+        status = gleed_sampler_init(&params, memory.data(), memory.size(), sampler.sampler_.out(), status.details());
         sampler.memory_ = std::move(memory);
         return Result<Sampler>(status, std::move(sampler));
     }
@@ -745,7 +827,7 @@ public:
 
 private:
     Memory memory_;
-    gleed_sampler *sampler_ = nullptr;
+    Pointer<gleed_sampler> sampler_;
 };
 
 // Returns the token with the largest logit, the lowest id among equals.
@@ -771,7 +853,7 @@ public:
     static Result<Tokenizer> start(const Model &model, Memory memory) noexcept {
         Status status;
         Tokenizer tokenizer;
-        status = gleed_tokenizer_init(model.get(), memory.data(), memory.size(), &tokenizer.tokenizer_, status.details());
+        status = gleed_tokenizer_init(model.get(), memory.data(), memory.size(), tokenizer.tokenizer_.out(), status.details());
         tokenizer.memory_ = std::move(memory);
         return Result<Tokenizer>(status, std::move(tokenizer));
     }
@@ -817,7 +899,7 @@ public:
 
 private:
     Memory memory_;
-    const gleed_tokenizer *tokenizer_ = nullptr;
+    Pointer<const gleed_tokenizer> tokenizer_;
 };
 
 // Adds a bias for what spells a text to a sampler. Returns how many biases were added.
@@ -846,7 +928,7 @@ public:
         Status status;
         Detokenizer detokenizer;
         detokenizer.tokenizer_ = tokenizer.get();
-        status = gleed_detokenizer_init(tokenizer.get(), flags, memory.data(), memory.size(), &detokenizer.detokenizer_,
+        status = gleed_detokenizer_init(tokenizer.get(), flags, memory.data(), memory.size(), detokenizer.detokenizer_.out(),
                                         status.details());
         detokenizer.memory_ = std::move(memory);
         return Result<Detokenizer>(status, std::move(detokenizer));
@@ -869,12 +951,12 @@ public:
 
 private:
     Memory memory_;
-    const gleed_tokenizer *tokenizer_ = nullptr;
-    gleed_detokenizer *detokenizer_ = nullptr;
+    Pointer<const gleed_tokenizer> tokenizer_;
+    Pointer<gleed_detokenizer> detokenizer_;
 };
 
 // Returns a message of a conversation. It does not copy the text.
-inline gleed_message message(std::uint32_t role, Span<const char> text) noexcept {
+inline gleed_message message(std::uint32_t role, Kept<const char> text) noexcept {
     return gleed_message{role, 0, text.data(), text.size()};
 }
 
@@ -930,7 +1012,7 @@ private:
 };
 
 // Returns an entry of a conversation: a message. It does not copy the text.
-inline gleed_entry entry(std::uint32_t role, Span<const char> text) noexcept {
+inline gleed_entry entry(std::uint32_t role, Kept<const char> text) noexcept {
     return gleed_entry{role, 0, text.data(), text.size(), nullptr, 0, nullptr, 0};
 }
 
@@ -950,7 +1032,7 @@ public:
                               const gleed_desk_limits *limits = nullptr) noexcept {
         Status status;
         Desk desk;
-        status = gleed_desk_init(tokenizer.get(), limits, memory.data(), memory.size(), &desk.desk_, status.details());
+        status = gleed_desk_init(tokenizer.get(), limits, memory.data(), memory.size(), desk.desk_.out(), status.details());
         desk.memory_ = std::move(memory);
         return Result<Desk>(status, std::move(desk));
     }
@@ -958,7 +1040,7 @@ public:
 
 private:
     Memory memory_;
-    gleed_desk *desk_ = nullptr;
+    Pointer<gleed_desk> desk_;
 };
 
 // Guesses of a sequence's next tokens, which change no bit of its text. The sequence must outlive them.
@@ -980,7 +1062,7 @@ public:
         Status status;
         Guesses guesses;
         status = gleed_guesses_init(engine.get(), sequence.handle(), most, places, memory.data(), memory.size(),
-                                    &guesses.guesses_, status.details());
+                                    guesses.guesses_.out(), status.details());
         guesses.memory_ = std::move(memory);
         return Result<Guesses>(status, std::move(guesses));
     }
@@ -1047,15 +1129,23 @@ public:
 
 private:
     Memory memory_;
-    gleed_guesses *guesses_ = nullptr;
+    Pointer<gleed_guesses> guesses_;
 };
 
 // Which tokens of a list of messages the model has not read yet. A conversation owns its sequence. The engine must outlive it.
 class Conversation {
 public:
     Conversation() noexcept = default;
+    Conversation(Conversation &&other) noexcept = default;
+    // Closes the sequence that was there, then frees its memory.
+    Conversation &operator=(Conversation &&other) noexcept {
+        sequence_ = std::move(other.sequence_);
+        conversation_ = std::move(other.conversation_);
+        memory_ = std::move(other.memory_);
+        return *this;
+    }
 
-    // Starts a conversation in an empty sequence.
+    // Starts a conversation in an open sequence, which is the conversation's from now on: if this fails, it is closed.
     static Result<Conversation> start(Engine &engine, Sequence sequence,
                                       const gleed_conversation_limits *limits = nullptr) noexcept {
         std::size_t size = 0, align = 1;
@@ -1068,8 +1158,9 @@ public:
                                       const gleed_conversation_limits *limits = nullptr) noexcept {
         Status status;
         Conversation talk;
-        status = gleed_conversation_init(engine.get(), sequence.handle(), limits, memory.data(), memory.size(), &talk.conversation_,
+        status = gleed_conversation_init(engine.get(), sequence.handle(), limits, memory.data(), memory.size(), talk.conversation_.out(),
                                          status.details());
+        if (!status) return Result<Conversation>(status);
         talk.memory_ = std::move(memory);
         talk.sequence_ = std::move(sequence);
         return Result<Conversation>(status, std::move(talk));
@@ -1084,12 +1175,12 @@ public:
         if (!status) return Result<Conversation>(status);
         talk.memory_ = Memory::allocate(size, align);
         status = gleed_conversation_load(engine.get(), bytes.data(), bytes.size(), limits, talk.memory_.data(),
-                                         talk.memory_.size(), &talk.conversation_, status.details());
+                                         talk.memory_.size(), talk.conversation_.out(), status.details());
         if (status) talk.own(engine);
         return Result<Conversation>(status, std::move(talk));
     }
     // Writes the entries of a saved conversation to `out`. Returns how many; their texts lie in `bytes`.
-    static Result<std::size_t> saved_entries(Bytes bytes, Span<gleed_entry> out) noexcept {
+    static Result<std::size_t> saved_entries(Kept<const std::uint8_t> bytes, Span<gleed_entry> out) noexcept {
         Status status;
         std::size_t count = 0;
         status = gleed_conversation_saved_entries(bytes.data(), bytes.size(), out.data(), out.size(), &count,
@@ -1115,7 +1206,7 @@ public:
     Result<Conversation> fork(Engine &engine, Memory memory) const noexcept {
         Status status;
         Conversation copy;
-        status = gleed_conversation_fork(conversation_, engine.get(), memory.data(), memory.size(), &copy.conversation_,
+        status = gleed_conversation_fork(conversation_, engine.get(), memory.data(), memory.size(), copy.conversation_.out(),
                                          status.details());
         copy.memory_ = std::move(memory);
         if (status) copy.own(engine);
@@ -1146,7 +1237,7 @@ private:
     }
 
     Memory memory_;
-    gleed_conversation *conversation_ = nullptr;
+    Pointer<gleed_conversation> conversation_;
     Sequence sequence_;
 };
 
@@ -1158,8 +1249,11 @@ class GrammarBuild;
 class Scratch {
 public:
     Scratch() noexcept = default;
-    explicit Scratch(std::size_t words) noexcept
-        : memory_(Memory::allocate(words * sizeof(std::uint32_t), alignof(std::uint32_t))) {}
+    // If so much cannot be allocated, it is empty.
+    explicit Scratch(std::uint64_t words) noexcept {
+        if (words <= SIZE_MAX / sizeof(std::uint32_t))
+            memory_ = Memory::allocate(static_cast<std::size_t>(words) * sizeof(std::uint32_t), alignof(std::uint32_t));
+    }
     std::uint32_t *data() const noexcept { return static_cast<std::uint32_t *>(memory_.data()); }
     std::size_t size() const noexcept { return memory_.size() / sizeof(std::uint32_t); }
 
@@ -1169,7 +1263,7 @@ private:
 
 // Gives a build, whose size is known now, the memory of its result. Returns GLEED_YIELDED: the build goes on.
 template <class Build, class Plan, class Place>
-Status place(Build *build, Memory &memory, Plan plan, Place place) noexcept {
+Status place(const Pointer<Build> &build, Memory &memory, Plan plan, Place place) noexcept {
     std::size_t size = 0, align = 1;
     Status status;
     status = plan(build, &size, &align, status.details());
@@ -1194,14 +1288,14 @@ public:
             status = gleed_grammar_plan(text.data(), text.size(), scratch.data(), scratch.size(), &size, &align, &options,
                                         status.details());
             if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) break;
-            scratch = Scratch(static_cast<std::size_t>(status.error().needed));
+            scratch = Scratch(status.error().needed);
             if (scratch.data() == nullptr) break;
         }
         if (!status) return Result<Grammar>(status);
         Grammar grammar;
         grammar.memory_ = Memory::allocate(size, align);
         status = gleed_grammar_init(text.data(), text.size(), scratch.data(), scratch.size(), &options, grammar.memory_.data(),
-                                    grammar.memory_.size(), &grammar.grammar_, status.details());
+                                    grammar.memory_.size(), grammar.grammar_.out(), status.details());
         return Result<Grammar>(status, std::move(grammar));
     }
     const gleed_grammar *get() const noexcept { return grammar_; }
@@ -1209,28 +1303,37 @@ public:
 private:
     friend class GrammarBuild;
     Memory memory_;
-    const gleed_grammar *grammar_ = nullptr;
+    Pointer<const gleed_grammar> grammar_;
 };
 
-// A grammar in the making, in units of work. The text, and the texts of the options, must stay where they are until it is finished.
+// A grammar in the making, in units of work. The text, the texts of the options and the tokenizer of the options must stay where
+// they are until it is finished: it may begin again. The grammar needs none of them.
 class GrammarBuild {
 public:
     GrammarBuild() noexcept = default;
 
-    static Result<GrammarBuild> begin(Span<const char> text, const gleed_grammar_options &options) noexcept {
+    static Result<GrammarBuild> begin(Kept<const char> text, const gleed_grammar_options &options) noexcept {
+        std::size_t size = 0, align = 1;
+        Status status;
+        status = gleed_grammar_build_size(&size, &align, status.details());
+        if (!status) return Result<GrammarBuild>(status);
         GrammarBuild build;
         build.text_ = text;
         build.options_ = options;
-        Status status = build.restart((std::size_t(1) << 18) + 64 * text.size());
+        build.room_ = Memory::allocate(size, align);
+        status = build.restart(Scratch((std::uint64_t(1) << 18) + std::uint64_t(64) * text.size()));
         return Result<GrammarBuild>(status, std::move(build));
     }
     // Goes on for so many units: GLEED_OK when the grammar is finished, GLEED_YIELDED before. Where the scratch was too small it begins
-    // again with more.
+    // again with more. If more cannot be allocated, this and all later calls return GLEED_E_SCRATCH_TOO_SMALL.
     Status step(std::uint64_t units) noexcept {
         Status status;
         status = gleed_grammar_build_step(build_, units, status.details());
-        if (status.code() == GLEED_E_SCRATCH_TOO_SMALL) {
-            status = restart(static_cast<std::size_t>(status.error().needed));
+        if (status.code() == GLEED_E_SCRATCH_TOO_SMALL && !is_short_) {
+            Scratch more(status.error().needed);
+            is_short_ = more.data() == nullptr;
+            if (is_short_) return status;
+            status = restart(std::move(more));
             if (status) status = GLEED_YIELDED;
             return status;
         }
@@ -1241,28 +1344,26 @@ public:
     Result<Grammar> finish() noexcept {
         Status status;
         Grammar grammar;
-        status = gleed_grammar_build_finish(build_, &grammar.grammar_, status.details());
+        status = gleed_grammar_build_finish(build_, grammar.grammar_.out(), status.details());
         if (status) grammar.memory_ = std::move(memory_);
         return Result<Grammar>(status, std::move(grammar));
     }
 
 private:
-    Status restart(std::size_t words) noexcept {
-        std::size_t size = 0, align = 1;
+    // Begins again in the same room. If that fails, the build is what it was.
+    Status restart(Scratch scratch) noexcept {
         Status status;
-        status = gleed_grammar_build_size(&size, &align, status.details());
-        if (!status) return status;
-        scratch_ = Scratch(words);
-        room_ = Memory::allocate(size, align);
-        status = gleed_grammar_build_init(text_.data(), text_.size(), scratch_.data(), scratch_.size(), &options_,
-                                          room_.data(), room_.size(), &build_, status.details());
+        status = gleed_grammar_build_init(text_.data(), text_.size(), scratch.data(), scratch.size(), &options_,
+                                          room_.data(), room_.size(), build_.out(), status.details());
+        if (status) scratch_ = std::move(scratch);
         return status;
     }
     Span<const char> text_;
     gleed_grammar_options options_ = {};
     Scratch scratch_;
     Memory room_, memory_;
-    gleed_grammar_build *build_ = nullptr;
+    Pointer<gleed_grammar_build> build_;
+    bool is_short_ = false;
 };
 
 // The tokens of a vocabulary by their bytes. One serves all grammars.
@@ -1275,13 +1376,13 @@ public:
         Status status;
         status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
         if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrie>(status);
-        const Scratch scratch(static_cast<std::size_t>(status.error().needed));
+        const Scratch scratch(status.error().needed);
         status = gleed_trie_plan(tokenizer.get(), scratch.data(), scratch.size(), &size, &align, status.details());
         if (!status) return Result<TokenTrie>(status);
         TokenTrie trie;
         trie.memory_ = Memory::allocate(size, align);
         status = gleed_trie_init(tokenizer.get(), scratch.data(), scratch.size(), trie.memory_.data(), trie.memory_.size(),
-                                 &trie.trie_, status.details());
+                                 trie.trie_.out(), status.details());
         return Result<TokenTrie>(status, std::move(trie));
     }
     // Returns the elements of a mask.
@@ -1297,7 +1398,7 @@ private:
     friend class TokenTrieBuild;
 
     Memory memory_;
-    const gleed_trie *trie_ = nullptr;
+    Pointer<const gleed_trie> trie_;
 };
 
 // The state of one text under a grammar.
@@ -1316,7 +1417,7 @@ public:
                                  const gleed_matcher_limits *limits = nullptr) noexcept {
         Status status;
         Matcher matcher;
-        status = gleed_matcher_init(grammar.get(), limits, memory.data(), memory.size(), &matcher.matcher_,
+        status = gleed_matcher_init(grammar.get(), limits, memory.data(), memory.size(), matcher.matcher_.out(),
                                     status.details());
         matcher.memory_ = std::move(memory);
         return Result<Matcher>(status, std::move(matcher));
@@ -1327,7 +1428,7 @@ public:
     Result<Matcher> fork(Memory memory) const noexcept {
         Status status;
         Matcher copy;
-        status = gleed_matcher_fork(matcher_, memory.data(), memory.size(), &copy.matcher_, status.details());
+        status = gleed_matcher_fork(matcher_, memory.data(), memory.size(), copy.matcher_.out(), status.details());
         copy.memory_ = std::move(memory);
         return Result<Matcher>(status, std::move(copy));
     }
@@ -1436,7 +1537,7 @@ public:
 
 private:
     Memory memory_;
-    gleed_matcher *matcher_ = nullptr;
+    Pointer<gleed_matcher> matcher_;
 };
 
 // Chooses a token among those that a mask allows.
@@ -1460,12 +1561,12 @@ public:
         status = gleed_trie_plan(tokenizer.get(), nullptr, 0, &size, &align, status.details());
         if (status.code() != GLEED_E_SCRATCH_TOO_SMALL) return Result<TokenTrieBuild>(status);
         TokenTrieBuild build;
-        build.scratch_ = Scratch(static_cast<std::size_t>(status.error().needed));
+        build.scratch_ = Scratch(status.error().needed);
         status = gleed_trie_build_size(&size, &align, status.details());
         if (!status) return Result<TokenTrieBuild>(status);
         build.room_ = Memory::allocate(size, align);
         status = gleed_trie_build_init(tokenizer.get(), build.scratch_.data(), build.scratch_.size(), build.room_.data(),
-                                       build.room_.size(), &build.build_, status.details());
+                                       build.room_.size(), build.build_.out(), status.details());
         return Result<TokenTrieBuild>(status, std::move(build));
     }
     // Goes on for so many units: GLEED_OK when the trie is finished, GLEED_YIELDED before.
@@ -1479,7 +1580,7 @@ public:
     Result<TokenTrie> finish() noexcept {
         Status status;
         TokenTrie trie;
-        status = gleed_trie_build_finish(build_, &trie.trie_, status.details());
+        status = gleed_trie_build_finish(build_, trie.trie_.out(), status.details());
         if (status) trie.memory_ = std::move(memory_);
         return Result<TokenTrie>(status, std::move(trie));
     }
@@ -1487,7 +1588,7 @@ public:
 private:
     Scratch scratch_;
     Memory room_, memory_;
-    gleed_trie_build *build_ = nullptr;
+    Pointer<gleed_trie_build> build_;
 };
 
 // A sequence that writes a text under a grammar, and its matcher, which stay together. The sequence must outlive it, and so
@@ -1504,7 +1605,7 @@ public:
         writing.memory_ = room(limits, status);
         if (!status) return Result<Writing>(status);
         status = gleed_writing_init(engine.get(), sequence.handle(), grammar.get(), limits, writing.memory_.data(),
-                                    writing.memory_.size(), &writing.writing_, status.details());
+                                    writing.memory_.size(), writing.writing_.out(), status.details());
         return Result<Writing>(status, std::move(writing));
     }
     // Goes on with the text of a restored sequence, from the state that was saved with it.
@@ -1517,7 +1618,7 @@ public:
         if (!status) return Result<Writing>(status);
         status = gleed_writing_resume(engine.get(), tokenizer.get(), sequence.handle(), grammar.get(), state.data(),
                                       state.size(), limits, writing.memory_.data(), writing.memory_.size(),
-                                      &writing.writing_, status.details());
+                                      writing.writing_.out(), status.details());
         return Result<Writing>(status, std::move(writing));
     }
     // Opens a sequence that starts with the first tokens of this one's, with its text. *sequence receives it.
@@ -1526,7 +1627,7 @@ public:
         Writing copy;
         copy.memory_ = Memory::allocate(memory_.size(), 64);
         status = gleed_writing_fork(writing_, engine.get(), tokenizer.get(), keep, copy.memory_.data(),
-                                    copy.memory_.size(), &copy.writing_, status.details());
+                                    copy.memory_.size(), copy.writing_.out(), status.details());
         if (!status) return Result<Writing>(status);
         auto info = make<gleed_writing_info>();
         status = gleed_writing_describe(copy.writing_, &info, status.details());
@@ -1592,7 +1693,7 @@ private:
     }
 
     Memory memory_;
-    gleed_writing *writing_ = nullptr;
+    Pointer<gleed_writing> writing_;
 };
 
 // Finds strings that end a text. Their texts must outlive it.
@@ -1608,7 +1709,7 @@ public:
         Stops stops;
         stops.memory_ = Memory::allocate(size, align);
         status = gleed_stops_init(strings.data(), strings.size(), stops.memory_.data(), stops.memory_.size(),
-                                  &stops.stops_, status.details());
+                                  stops.stops_.out(), status.details());
         return Result<Stops>(status, std::move(stops));
     }
     // Takes the next piece of the text. Returns what can be shown.
@@ -1630,7 +1731,7 @@ public:
 
 private:
     Memory memory_;
-    gleed_stops *stops_ = nullptr;
+    Pointer<gleed_stops> stops_;
 };
 
 // Reads what a model has written: text, thoughts and calls of tools. The text of the tools must outlive it.
@@ -1638,18 +1739,19 @@ class Calls {
 public:
     Calls() noexcept = default;
 
-    // `format` is the name of a format of calls, or empty for none.
-    static Result<Calls> start(Span<const char> format, std::uint32_t flags, Span<const char> tools) noexcept {
+    // `format` is the name of a format of calls, or empty for none. Another name is refused with GLEED_E_VALUE.
+    static Result<Calls> start(Span<const char> format, std::uint32_t flags, Kept<const char> tools) noexcept {
         std::size_t size = 0, align = 1;
         std::uint32_t number = GLEED_NO_CALLS;
         Status status;
         status = gleed_calls_named(format.data(), format.size(), &number, status.details());
+        if (status && number == GLEED_NO_CALLS && !format.empty()) status = GLEED_E_VALUE;
         if (status) status = gleed_calls_size(&size, &align, status.details());
         if (!status) return Result<Calls>(status);
         Calls calls;
         calls.memory_ = Memory::allocate(size, align);
         status = gleed_calls_init(number, flags, tools.data(), tools.size(), calls.memory_.data(), calls.memory_.size(),
-                                  &calls.calls_, status.details());
+                                  calls.calls_.out(), status.details());
         return Result<Calls>(status, std::move(calls));
     }
     // Reads the next part. The arguments of a call are written to `json`.
@@ -1664,7 +1766,7 @@ public:
 
 private:
     Memory memory_;
-    gleed_calls *calls_ = nullptr;
+    Pointer<gleed_calls> calls_;
 };
 
 // Returns the format in which a model calls tools whose conversations have these turns, GLEED_NO_CALLS if it is not known.
@@ -1677,6 +1779,26 @@ inline Result<std::uint32_t> calls_of(const Model &model, const Turns &turns, st
 }
 
 #endif  // GLEED_NO_GRAMMAR
+
+// Checks that the kernels of a level compute correct results on this machine. The memory has GLEED_SELFTEST_BYTES.
+inline Status selftest(std::uint32_t level, Memory memory) noexcept {
+    Status status;
+    status = gleed_selftest(level, memory.data(), memory.size(), status.details());
+    return status;
+}
+inline Status selftest(std::uint32_t level = GLEED_LEVEL_BEST) noexcept {
+    return selftest(level, Memory::allocate(GLEED_SELFTEST_BYTES, alignof(std::uint32_t)));
+}
+
+// Asks the operating system to let this process use AMX. Returns whether it may.
+inline bool allow_amx() noexcept { return gleed_allow_amx() != 0; }
+
+// Returns the version of the library, "0.1.0" for example.
+inline const char *version() noexcept { return gleed_version(); }
+// Returns GLEED_ABI_VERSION of the library. A program that was compiled with another number must not go on.
+inline std::uint32_t abi_version() noexcept { return gleed_abi_version(); }
+// Returns the version of the arithmetic. Libraries with equal numbers compute equal bits.
+inline std::uint32_t arithmetic_version() noexcept { return gleed_arithmetic_version(); }
 
 } // namespace gleed
 

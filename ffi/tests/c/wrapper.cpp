@@ -4,8 +4,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
+#if __cplusplus > 201703L
+#include <span>
+#endif
 
 #include "gleed.hpp"
 
@@ -16,6 +23,20 @@
             std::exit(1);                                                           \
         }                                                                           \
     } while (0)
+
+// What the wrapper allocates, of `most` bytes at a time: how many blocks there are.
+static std::size_t most = SIZE_MAX, blocks = 0;
+
+void *operator new(std::size_t size, std::align_val_t align, const std::nothrow_t &) noexcept {
+    if (size > most) return nullptr;
+    blocks++;
+    const auto least = static_cast<std::size_t>(align) < 64 ? 64 : static_cast<std::size_t>(align);
+    return std::aligned_alloc(least, (size + least - 1) / least * least);
+}
+void operator delete(void *block, std::align_val_t) noexcept {
+    if (block != nullptr) blocks--;
+    std::free(block);
+}
 
 static std::vector<std::uint8_t> read_file(const char *path) {
     std::vector<std::uint8_t> bytes;
@@ -30,6 +51,255 @@ static std::vector<std::uint8_t> read_file(const char *path) {
 
 static_assert(!std::is_copy_constructible_v<gleed::Engine> && std::is_nothrow_move_constructible_v<gleed::Engine>);
 static_assert(!std::is_copy_constructible_v<gleed::Sequence> && std::is_nothrow_move_constructible_v<gleed::Sequence>);
+
+// What is kept is not made of a temporary object, but of a temporary view.
+using KeptBytes = gleed::Kept<const std::uint8_t>;
+using KeptText = gleed::Kept<const char>;
+static_assert(!std::is_convertible_v<std::vector<std::uint8_t>, KeptBytes> && !std::is_convertible_v<std::string, KeptText>);
+static_assert(std::is_convertible_v<std::vector<std::uint8_t> &, KeptBytes>);
+static_assert(std::is_convertible_v<const std::vector<std::uint8_t> &, KeptBytes>);
+static_assert(std::is_convertible_v<gleed::Bytes, KeptBytes> && std::is_convertible_v<std::string_view, KeptText>);
+static_assert(std::is_convertible_v<const char (&)[3], KeptText> && std::is_convertible_v<std::vector<char>, gleed::Span<const char>>);
+#if __cplusplus > 201703L
+static_assert(std::is_convertible_v<std::span<const std::uint8_t>, KeptBytes>);
+#endif
+static_assert(std::is_same_v<decltype(std::declval<gleed::Result<gleed::Model>>().value()), gleed::Model>);
+
+// Texts end before their 0. Buffers do not.
+static void literals(const gleed::Model &model, const gleed::Tokenizer &tokenizer) {
+    using Text = gleed::Span<const char>;
+    char buffer[8] = "Hi";
+    const char full[2] = {'H', 'i'};
+    CHECK(Text("Hi").size() == 2 && Text("").size() == 0 && Text(buffer).size() == 2 && Text(full).size() == 2);
+    CHECK(gleed::Span<char>(buffer).size() == 8 && Text(gleed::Span<char>(buffer)).size() == 8);
+    CHECK(Text(std::string_view("H\0i", 3)).size() == 3 && Text(std::string("H\0i", 3)).size() == 3 && Text("H\0i", 3).size() == 3);
+    const std::uint32_t zeros[4] = {};
+    const std::uint8_t bytes[4] = {};
+    CHECK(gleed::Tokens(zeros).size() == 4 && gleed::Bytes(bytes).size() == 4);
+    static_assert(Text("Hi").size() == 2);
+
+    std::uint32_t scratch[2000], ids[8], other[8];
+    CHECK(gleed::Turns::named("chatml").value() && !gleed::Turns::named("chat").value());
+    CHECK(tokenizer.find("</s>").value() == tokenizer.info().value().eos);
+    CHECK(model.string("general.architecture").value().size() == 5);
+    CHECK(tokenizer.encode("Hi", 0, scratch, ids).value() == tokenizer.encode(std::string_view("Hi"), 0, scratch, other).value());
+    CHECK(tokenizer.encode(buffer, 0, scratch, ids).value() == tokenizer.encode("Hi", 0, scratch, other).value());
+    auto regex = gleed::make<gleed_grammar_options>();
+    regex.kind = GLEED_GRAMMAR_REGEX;
+    const auto grammar = gleed::Grammar::compile("a+", regex);
+    auto matcher = gleed::Matcher::start(grammar.value());
+    CHECK(matcher.value().accept("aaab").value() == 3 && matcher.value().is_end().value());
+    CHECK(gleed::message(GLEED_ROLE_USER, "Hi").text_len == 2 && gleed::entry(GLEED_ROLE_USER, "Hi").text_len == 2);
+
+    auto calls = gleed::Calls::start("hermes", 0, "");
+    const char reply[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>";
+    CHECK(calls.value().next(reply, true, buffer).value().kind == GLEED_PART_CALL);
+    const auto none = gleed::Calls::start("hermess", 0, "");
+    CHECK(none.status().code() == GLEED_E_VALUE && none.status().error().status == GLEED_E_VALUE);
+    CHECK(gleed::Calls::start("", 0, ""));
+}
+
+// A status tells of its own call only.
+static void statuses(const gleed::Tokenizer &tokenizer) {
+    const std::string ok = gleed_status_text(GLEED_OK);
+    const auto tells_of = [&](const gleed::Status &status) {
+        return status.ok() && status.error().status == GLEED_OK && status.error().needed == 0 && status.text() == ok;
+    };
+    // Both begin with a scratch that is too small.
+    CHECK(tells_of(gleed::Grammar::compile("{}", gleed::make<gleed_grammar_options>()).status()));
+    CHECK(tells_of(gleed::TokenTrie::make(tokenizer).status()) && tells_of(gleed::Status()));
+    gleed::Status status;
+    status = gleed_turns_named(nullptr, 1, nullptr, status.details());
+    CHECK(status.code() == GLEED_E_NULL && status.error().status == GLEED_E_NULL && status.text() != ok);
+    CHECK(status.error().text[0] != 0);
+    status = GLEED_E_SHAPE;
+    CHECK(status.failed() && status.error().status == GLEED_E_SHAPE && status.text() == std::string(gleed_status_text(GLEED_E_SHAPE)));
+    status = GLEED_YIELDED;
+    CHECK(!status.failed() && status.error().status == GLEED_YIELDED && status.text() == std::string(gleed_status_text(GLEED_YIELDED)));
+    status = GLEED_OK;
+    CHECK(tells_of(status));
+}
+
+// A build whose scratch cannot grow says so, once and for all.
+static void scratch_that_runs_out() {
+    std::string schema = "{\"allOf\":[";
+    for (char name = 'a'; name < 'k'; name++) {
+        const std::string property = std::string("{\"properties\":{\"") + name + "\":{\"type\":\"";
+        schema += std::string(name == 'a' ? "" : ",") + "{\"anyOf\":[" + property + "string\"}}}," + property + "integer\"}}}]}";
+    }
+    schema += "]}";
+    const auto options = gleed::make<gleed_grammar_options>();
+    const std::size_t before = blocks;
+    {
+        auto build = gleed::GrammarBuild::begin(schema, options);
+        CHECK(build);
+        most = sizeof(std::uint32_t) * ((std::size_t(1) << 18) + 64 * schema.size());
+        gleed::Status status;
+        do status = build.value().step(64);
+        while (status.code() == GLEED_YIELDED);
+        CHECK(status.code() == GLEED_E_SCRATCH_TOO_SMALL && status.error().needed * sizeof(std::uint32_t) > most);
+        const auto compiled = gleed::Grammar::compile(schema, options);
+        CHECK(compiled.status().code() == GLEED_E_SCRATCH_TOO_SMALL);
+        most = SIZE_MAX;
+        CHECK(build.value().step(64).code() == GLEED_E_SCRATCH_TOO_SMALL && !build.value().finish());
+        // With more memory the same text is compiled, in a second scratch.
+        build = gleed::GrammarBuild::begin(schema, options);
+        do status = build.value().step(64);
+        while (status.code() == GLEED_YIELDED);
+        CHECK(status && build.value().finish());
+        // Where there is none at all, everything says so.
+        most = 0;
+        CHECK(gleed::GrammarBuild::begin(schema, options).status().failed());
+        CHECK(gleed::Grammar::compile("{}", options).status().code() == GLEED_E_SCRATCH_TOO_SMALL);
+        most = SIZE_MAX;
+    }
+    CHECK(blocks == before);
+}
+
+// Moves an object there and back. NULL stays behind, and nothing is freed or copied.
+template <class T>
+static bool moves(T &object) {
+    const std::size_t before = blocks;
+    const auto *pointer = object.get();
+    T other = std::move(object);
+    bool is_right = object.get() == nullptr && other.get() == pointer && blocks == before;
+    object = std::move(other);
+    is_right = is_right && other.get() == nullptr;
+    T &same = object;
+    object = std::move(same);
+    return is_right && object.get() == pointer && pointer != nullptr && blocks == before;
+}
+
+// An object that was moved from is refused, and what was assigned to is freed at once.
+static void objects(const gleed::Bytes file) {
+    const std::size_t before = blocks;
+    {
+        auto opened = gleed::Model::open(file);
+        gleed::Model model = std::move(opened).value();
+        CHECK(moves(model) && opened.value().info().status().code() == GLEED_E_NULL);
+        const auto &lasts = gleed::Model::open(file).value();
+        CHECK(lasts.info().value().layers == model.info().value().layers);
+        gleed::Tokenizer tokenizer = gleed::Tokenizer::start(model).value();
+        CHECK(moves(tokenizer));
+
+        auto config = gleed::make<gleed_config>();
+        config.sequences = 3;
+        config.context = 64;
+        config.logit_rows = 4;
+        gleed::Engine engine = gleed::Engine::start(model, config).value();
+        CHECK(moves(engine));
+        {
+            gleed::Engine other = gleed::Engine::start(model, config).value();
+            gleed::Engine third = gleed::Engine::start(model, config).value();
+            const auto *pointer = third.get();
+            const std::size_t both = blocks;
+            other = std::move(third);
+            CHECK(blocks == both - 1 && other.get() == pointer && third.open().status().code() == GLEED_E_NULL);
+            CHECK(other.open());
+            { const gleed::Engine ends = std::move(other); }
+            CHECK(blocks == both - 2 && other.open().status().code() == GLEED_E_NULL);
+        }
+
+        // A sequence is closed where another one is assigned to it.
+        gleed::Sequence sequence = engine.open().value(), second = engine.open().value();
+        const gleed_seq handle = second.handle();
+        sequence = std::move(second);
+        CHECK(engine.info().value().sequences == 1 && sequence.handle() == handle && second.handle() == 0);
+        CHECK(second.decode(1).status().code() == GLEED_E_NULL && sequence.decode(1));
+        gleed::Sequence &same = sequence;
+        sequence = std::move(same);
+        CHECK(sequence.decode(1) && engine.open().value_or(gleed::Sequence()).handle() != 0);
+        std::swap(sequence, second);
+        CHECK(second.decode(1) && engine.info().value().sequences == 1);
+
+        gleed::Guesses guesses = gleed::Guesses::start(engine, second, 3, 64).value();
+        gleed::Sampler sampler = gleed::Sampler::start(gleed::make<gleed_sampler_params>()).value();
+        gleed::Desk desk = gleed::Desk::start(tokenizer).value();
+        CHECK(moves(guesses) && moves(sampler) && moves(desk));
+        { const gleed::Sampler ends = std::move(sampler); }
+        CHECK(sampler.accept(1).code() == GLEED_E_NULL);
+        gleed::Detokenizer detokenizer = gleed::Detokenizer::start(tokenizer).value();
+        char text[64];
+        { gleed::Detokenizer ends = std::move(detokenizer); CHECK(ends.push(1, text)); }
+        CHECK(detokenizer.push(1, text).status().code() == GLEED_E_NULL);
+
+        // A conversation closes its sequence, also where it cannot start.
+        gleed::Conversation talk = gleed::Conversation::start(engine, engine.open().value()).value();
+        gleed::Conversation other = gleed::Conversation::start(engine, engine.open().value()).value();
+        CHECK(moves(talk) && engine.info().value().sequences == 3);
+        const std::size_t talks = blocks;
+        talk = std::move(other);
+        CHECK(blocks == talks - 1 && engine.info().value().sequences == 2 && other.fork(engine).status().code() == GLEED_E_NULL);
+        auto limits = gleed::make<gleed_conversation_limits>();
+        limits.reserved = 1;
+        const auto failed = gleed::Conversation::start(engine, engine.open().value(), &limits);
+        CHECK(failed.status().code() == GLEED_E_VALUE && engine.info().value().sequences == 2);
+        const auto small = gleed::Conversation::start(engine, engine.open().value(), gleed::Memory());
+        CHECK(small.status().failed() && engine.info().value().sequences == 2);
+
+        auto options = gleed::make<gleed_grammar_options>();
+        gleed::GrammarBuild build = gleed::GrammarBuild::begin("{}", options).value();
+        { gleed::GrammarBuild goes_on = std::move(build); CHECK(!goes_on.step(1).failed()); }
+        CHECK(build.step(1).code() == GLEED_E_NULL && build.finish().status().code() == GLEED_E_NULL);
+        gleed::TokenTrieBuild tables = gleed::TokenTrieBuild::begin(tokenizer).value();
+        { gleed::TokenTrieBuild goes_on = std::move(tables); CHECK(!goes_on.step(1).failed()); }
+        CHECK(tables.step(1).code() == GLEED_E_NULL && tables.finish().status().code() == GLEED_E_NULL);
+        gleed::Grammar grammar = gleed::Grammar::compile("{}", options).value();
+        gleed::TokenTrie trie = gleed::TokenTrie::make(tokenizer).value();
+        CHECK(moves(grammar) && moves(trie));
+        gleed::Matcher matcher = gleed::Matcher::start(grammar).value();
+        gleed::Writing writing = gleed::Writing::start(engine, second, grammar).value();
+        const gleed_string strings[] = {{"END", 3}};
+        gleed::Stops stops = gleed::Stops::start(strings).value();
+        gleed::Calls calls = gleed::Calls::start("hermes", 0, "").value();
+        CHECK(moves(matcher) && moves(writing) && moves(stops) && moves(calls));
+        { const gleed::Matcher ends = std::move(matcher); }
+        CHECK(matcher.fork().status().code() == GLEED_E_NULL && matcher.is_end().status().code() == GLEED_E_NULL);
+    }
+    CHECK(blocks == before);
+}
+
+static bool accepts(gleed::Bytes) { return true; }
+static std::size_t ends(gleed::Span<std::uint8_t>) { return 0; }
+static bool consents(gleed_seq, const gleed_seq_info &) { return true; }
+static std::uint64_t now = 0;
+static std::uint64_t clock_of_the_host() { return ++now; }
+
+// Functions and const objects are called, too, and are taken back.
+static void callables(const gleed::Model &model) {
+    auto config = gleed::make<gleed_config>();
+    config.context = 64;
+    config.workers = 2;
+    gleed::Engine engine = gleed::Engine::start(model, config).value();
+    gleed::Sequence sequence = engine.open().value();
+    static unsigned loops = 0;
+    const auto pool = [](std::uint32_t n, auto call) {
+        loops++;
+        for (std::uint32_t i = 0; i < n; i++) call(i);
+    };
+    const auto clock = [] { return ++now; };
+    CHECK(engine.run_on(pool) && engine.measure_by(clock) && sequence.decode(1) && loops > 0 && now > 0);
+    CHECK(engine.measure_by(clock_of_the_host));
+    now = 0;
+    CHECK(sequence.decode(1) && now > 0);
+    CHECK(engine.set_executor(nullptr) && engine.measure_by(nullptr));
+    loops = 0, now = 0;
+    CHECK(sequence.decode(1) && loops == 0 && now == 0);
+    CHECK(sequence.write_snapshot(accepts).value() == sequence.snapshot_size().value());
+    CHECK(engine.read_snapshot(ends).status().code() == GLEED_E_SNAPSHOT_TRUNCATED);
+    CHECK(engine.make_room(sequence, 1, consents).value() == 0);
+
+    std::vector<std::uint8_t> snapshot(sequence.snapshot_size().value());
+    CHECK(sequence.snapshot(snapshot) && gleed::snapshot_info(snapshot).value().tokens == 3);
+    CHECK(gleed::snapshot_info({}).status().failed());
+    const auto plan = model.plan(config).value();
+    CHECK(plan.sections > 0 && model.section(config, 0).value().offset == 0);
+    CHECK(model.section(config, plan.sections).status().code() == GLEED_E_VALUE);
+    CHECK(gleed::selftest() && gleed::selftest(GLEED_LEVEL_SCALAR));
+    CHECK(gleed::selftest(GLEED_LEVEL_SCALAR, gleed::Memory()).failed());
+    CHECK(gleed::abi_version() == GLEED_ABI_VERSION && gleed::version()[0] != 0 && gleed::arithmetic_version() > 0);
+    gleed::allow_amx();
+}
 
 int main(int argc, char **argv) {
     CHECK(argc == 2);
@@ -324,5 +594,11 @@ int main(int argc, char **argv) {
     CHECK(one.value().sample(logits.value(), pad));
     CHECK(other.value().set_state(one.value().state().value()));
     CHECK(one.value().sample(logits.value(), pad).value() == other.value().sample(logits.value(), pad).value());
+
+    literals(model.value(), tokenizer.value());
+    statuses(tokenizer.value());
+    scratch_that_runs_out();
+    objects(file);
+    callables(model.value());
     return 0;
 }
