@@ -24,6 +24,7 @@ pub fn explain(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref::<PlanError>() {
         Some(&PlanError::Limit { name: "workers", given, min, max }) => words("--threads", given, min, max),
         Some(&PlanError::Limit { name: "window", given, min, max }) => words("--window", given, min, max),
+        Some(&PlanError::Limit { name: "sinks", given, min, max }) => words("--sinks", given, min, max),
         _ => error.to_string(),
     }
 }

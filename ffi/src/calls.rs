@@ -87,7 +87,7 @@ pub struct gleed_calls_part {
     pub id_len: usize,
     /// Where the arguments begin, as the model has written them.
     pub arguments_at: usize,
-    /// Their bytes.
+    /// Their bytes; 0 where the model has written none.
     pub arguments_len: usize,
     /// Bytes of the arguments as JSON.
     pub json_len: usize,
@@ -202,13 +202,14 @@ const NOTHING: gleed_calls_part = gleed_calls_part {
     wrong_at: 0,
 };
 
-/// Where a part of a text is, and its bytes.
-fn place(text: &str, part: &str) -> (usize, usize) {
-    (part.as_ptr().addr().wrapping_sub(text.as_ptr().addr()), part.len())
+/// Where a part of a text is, and its bytes. `None` for what the text does not have: arguments that were left out.
+fn place(text: &str, part: &str) -> Option<(usize, usize)> {
+    let at = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    (at.checked_add(part.len())? <= text.len()).then_some((at, part.len()))
 }
 
 fn piece(kind: u32, text: &str, part: &str) -> gleed_calls_part {
-    let (at, len) = place(text, part);
+    let (at, len) = place(text, part).unwrap_or_default();
     gleed_calls_part { kind, at, len, ..NOTHING }
 }
 
@@ -229,9 +230,9 @@ fn call(call: &Call<'_>, text: &str, tools: Option<&Tools<'_>>, json: &mut [u8])
         Failure::new(status::E_OUTPUT_TOO_SMALL, text).numbers(needed, given)
     };
     let json = utf8(json.get(..needed).ok_or_else(too_small)?)?;
-    let (name_at, name_len) = place(text, call.name);
-    let (id_at, id_len) = call.id.map_or((0, 0), |id| place(text, id));
-    let (arguments_at, arguments_len) = place(text, call.arguments.text());
+    let (name_at, name_len) = place(text, call.name).unwrap_or_default();
+    let (id_at, id_len) = call.id.and_then(|id| place(text, id)).unwrap_or_default();
+    let (arguments_at, arguments_len) = place(text, call.arguments.text()).unwrap_or((call.range.end, 0));
     let checked = tool.map_or(Ok(()), |tool| tool.check(json).map_err(|error| (number(error.kind), error.at)));
     let (wrong, wrong_at) = checked.err().unwrap_or((GLEED_CALL_RIGHT, 0));
     Ok(gleed_calls_part {

@@ -159,7 +159,10 @@ impl gleed_config {
             GLEED_KV_F32 => Ok(KvElement::F32),
             GLEED_KV_Q8_0 => Ok(KvElement::Q8_0),
             GLEED_KV_Q4_0 => Ok(KvElement::Q4_0),
-            _ => Err(unknown("kv_type", GLEED_KV_Q4_0, config.kv_type)),
+            given => {
+                let text = format_args!("kv_type has a type {given}, there are 0 to {GLEED_KV_Q4_0}");
+                Err(Failure::new(status::E_VALUE, text).numbers(GLEED_KV_Q4_0, given))
+            }
         };
         let k = element(config.kv_type & 0xff)?;
         limits.kv_type = KvType { k, v: (config.kv_type >> 8).checked_sub(1).map_or(Ok(k), element)? };

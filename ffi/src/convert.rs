@@ -241,6 +241,12 @@ impl From<ConversationError> for Failure {
         let new = |status| Self::of(status, &error);
         match error {
             ConversationError::Engine(error) => error.into(),
+            ConversationError::Token(TokenError::ScratchTooSmall { needed, given }) => {
+                let text = format_args!(
+                    "a word is longer than the desk's limit `word`: {needed} words of scratch needed, {given} there"
+                );
+                Self::new(status::E_SCRATCH_TOO_SMALL, text).numbers(needed, given)
+            }
             ConversationError::Token(error) => error.into(),
             ConversationError::Memory(error) => error.into(),
             ConversationError::Text(TurnTextError::TooLong { needed, given }) => {

@@ -70,10 +70,11 @@ impl Sizes {
             0 => default,
             given => usize::try_from(given).unwrap_or(usize::MAX),
         };
+        let text = or(given.text, 16_384);
         let limits = DeskLimits {
             context: or(given.context, 4096),
-            text: or(given.text, 16_384),
-            word: or(given.word, 256),
+            text,
+            word: or(given.word, text),
             replies: or(given.replies, 64),
         };
         let most = or(given.entries, 256);

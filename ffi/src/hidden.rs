@@ -111,6 +111,10 @@ pub unsafe extern "C" fn gleed_embed_texts(
                 Err(Failure::new(status::E_VALUE, text).numbers(sum, count))
             }
         })?;
+        let vocab = engine.model().config().vocab;
+        if let Some((index, &token)) = tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
+            return Err(EngineError::Token { index, token, vocab }.into());
+        }
         engine.embed_all(Texts { tokens, lengths: lengths.iter() }, pooling, values)?;
         Ok(status::OK)
     })

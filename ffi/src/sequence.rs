@@ -163,7 +163,21 @@ pub unsafe extern "C" fn gleed_checkpoint(engine: *mut gleed_engine, seq: gleed_
         // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
         // nothing but this call uses `engine`.
         let mut engine = unsafe { Object::get_mut("engine", engine) }?;
-        Ok(if engine.checkpoint(SeqId::from_bits(seq))? { status::OK } else { status::FULL })
+        let seq = SeqId::from_bits(seq);
+        if engine.checkpoint(seq)? {
+            return Ok(status::OK);
+        }
+        let len = engine.seq_len(seq)?;
+        match engine.computed_at(seq, len)? {
+            computed if computed < len => {
+                let text = format_args!("the state of {computed} of the {len} tokens is there");
+                Err(Failure::new(status::FULL, text).numbers(len, computed))
+            }
+            _ => {
+                let text = format_args!("no checkpoint is free: the config has too few");
+                Err(Failure::new(status::FULL, text).numbers(1_u32, 0_u32))
+            }
+        }
     })
 }
 
