@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STORY = "Once upon a time, there was a"
@@ -118,6 +119,11 @@ def main():
         c(empty(), take("In C", "sh"))
         # tests/docs compiles the other block.
         take("In C", "c")
+
+        print("With C++")
+        c(empty(), take("With C++", "sh"))
+        shown, program = take("With C++", "cpp"), (ROOT / "examples/cpp/frames.cpp").read_text()
+        assert textwrap.indent(shown, "    ") in program, "the program has another frame"
 
         print("In Python")
         python(empty(), take("In Python", "python"))

@@ -312,6 +312,19 @@ fn the_crowd_says_the_same_however_it_is_run() {
     start(&program, &["nowhere.gguf"], "").refused(1, "nowhere.gguf");
 }
 
+#[test]
+fn a_story_takes_its_share_of_frames() {
+    let Some(program) = program(&example("cpp/frames.cpp"), "frames", &flags("-std=c++17")) else { return };
+    let model = model();
+    let out = start(&program, &[&model, PROMPT, "12"], "").ok();
+    assert!(out.starts_with(&format!("{PROMPT}, there was a ")), "{out}");
+    assert!(out.ends_with(" frames\n"), "{out}");
+    start(&program, &[&model, PROMPT, "0"], "").refused(2, "usage: frames");
+    start(&program, &["nowhere.gguf"], "").refused(1, "nowhere.gguf");
+    start(&program, &[&text_file()], "").refused(1, "not a GGUF file");
+    start(&program, &[concat!(env!("CARGO_MANIFEST_DIR"), "/src")], "").refused(1, "cannot be read");
+}
+
 /// Audio callbacks in which the host forbids memory. No sanitizers: they replace malloc, too.
 #[test]
 fn the_plugin_does_not_allocate_while_audio_runs() {
