@@ -53,21 +53,19 @@ if command -v arm-none-eabi-gcc >/dev/null; then
     done
 fi
 if command -v node >/dev/null; then
-    # wasm NAME [CARGO ARGUMENT...]: as it is linked, and after wasm-opt, which the goal is for.
+    # wasm NAME FEATURES: as it is linked, and after wasm-opt, which the goal is for. What .ci/run builds, too.
     wasm() {
-        local name=$1 used
-        shift
+        local name=$1 features=gleed/arch-dense,$2 used
         for used in include/gleed.h examples/wasm/run.mjs; do
-            USED_BY=$root/$used WASM_OPT='' "$root/examples/wasm/build.sh" "$dir/linked.wasm" "$@"
+            USED_BY=$root/$used WASM_OPT='' "$root/examples/wasm/build.sh" "$dir/linked.wasm" --no-default-features --features "$features"
             printf '%-64s %9d bytes\n' "$name, functions of ${used##*/}, linked" "$(stat -c %s "$dir/linked.wasm")"
-            USED_BY=$root/$used "$root/examples/wasm/build.sh" "$dir/gleed.wasm" "$@"
+            USED_BY=$root/$used "$root/examples/wasm/build.sh" "$dir/gleed.wasm" --no-default-features --features "$features"
             report "the same after wasm-opt, if it is there" "$(stat -c %s "$dir/gleed.wasm")" $((400 * 1024))
         done
     }
     export OPT_LEVEL=s
-    wasm "WebAssembly, everything"
-    export RUSTFLAGS="-C target-feature=+simd128"
-    wasm "simd128, everything"
-    wasm "simd128, block formats but IQ, f16" --no-default-features --features gleed/arch-all,gleed/quant-legacy,gleed/quant-k
+    types=gleed/quant-legacy,gleed/quant-k
+    wasm "WebAssembly, plain" "$types,gleed/quant-float,gleed/quant-iq4_nl,gleed/quant-iq4_xs,gleed/kv-all"
+    RUSTFLAGS="-C target-feature=+simd128" wasm "WebAssembly, simd128" "$types"
 fi
 exit $status
