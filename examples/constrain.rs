@@ -3,9 +3,9 @@
 //! `{"kind":"schema","grammar":{"type":"integer"},"texts":["12","1x"]}` gives
 //! `{"ok":true,"results":[{"accepted":true,"prefix":2},{"accepted":false,"prefix":1}]}`, where `prefix` is the bytes of
 //! the longest begin that can still be continued. A grammar that is refused gives
-//! `{"ok":false,"error":"…","at":9,"keyword":"not","pointer":"/items/not"}`. With `--model FILE` a line may have `"walks":[[ids]]` instead of texts:
-//! of each state on the way it tells whether the text may end, how many tokens may follow, and the hash of their ids.
-//! `docs/structured.md` has the other members.
+//! `{"ok":false,"error":"…","at":9,"keyword":"not","pointer":"/items/not"}`. With `--model FILE` a line may have
+//! `"walks":[[ids]]` instead of texts: of each state on the way it tells whether the text may end, how many tokens may
+//! follow, and the hash of their ids. `docs/structured.md` has the other members.
 
 use std::error::Error;
 use std::io::{BufRead, Write};

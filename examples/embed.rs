@@ -7,8 +7,8 @@
 //! printf 'what is a panda?\ta bear\n' | cargo run --release --example embed -- --model reranker.gguf
 //! ```
 //!
-//! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives each
-//! line a number: how well the text after the tabulator answers the one before it.
+//! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives
+//! each line a number: how well the text after the tabulator answers the one before it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -46,8 +46,8 @@ struct Args {
     #[arg(long, value_name = "1,2,3")]
     ids: Vec<String>,
 
-    /// How the hidden states of a line become one vector: `mean`, `last` or `cls` for that of the last or the first token,
-    /// `rank` for the numbers of a reranker's classes [default: what the file says, or mean]
+    /// How the hidden states of a line become one vector: `mean`, `last` or `cls` for that of the last or the first
+    /// token, `rank` for the numbers of a reranker's classes [default: what the file says, or mean]
     #[arg(long, value_name = "NAME", value_parser = pooling)]
     pooling: Option<Pooling>,
 

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Standard output gets the text, as it is generated (on a terminal with the prompt before it), standard error the
-//! statistics. It stops at a token that ends a text, at a `--stop` string, after `-n` tokens, where the context is full, or on Ctrl-C; then
-//! the exit code is 130, and the statistics are those up to there. With `--window` the context never fills up:
+//! statistics. It stops at a token that ends a text, at a `--stop` string, after `-n` tokens, where the context is
+//! full, or on Ctrl-C; then the exit code is 130, and the statistics are those up to there. With `--window` the context
+//! never fills up:
 //!
 //! ```text
 //! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
@@ -27,7 +28,8 @@
 //! cargo run --release --example generate -- --temp 0 --guess auto "The dog ran. The cat ran. The dog ran. The cat"
 //! ```
 //!
-//! `--tools` asks a model that was trained to call tools: the text is a message of the user, and the calls of the reply are read (`docs/tools.md`):
+//! `--tools` asks a model that was trained to call tools: the text is a message of the user, and the calls of the reply
+//! are read (`docs/tools.md`):
 //!
 //! ```text
 //! cargo run --release --example generate -- --model model.gguf --tools builtin --tool-choice required "Roll three dice."
@@ -318,8 +320,8 @@ struct Batch<'b> {
     steps: &'b Steps<'b>,
 }
 
-/// Chooses from a batch of a token and guesses. Returns the last token that was chosen and those that have to follow it; `None`: the
-/// story has ended.
+/// Chooses from a batch of a token and guesses. Returns the last token that was chosen and those that have to follow
+/// it; `None`: the story has ended.
 fn tell_guessed(
     engine: &mut Engine<'_, '_>,
     Batch { token, steps }: Batch<'_>,

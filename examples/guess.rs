@@ -4,9 +4,10 @@
 //! cargo run --release --example guess -- --model qwen3-0.6b-q4_k_m.gguf
 //! ```
 //!
-//! A file with random weights draws no text worth guessing. So the answers are given: each batch computes its rows, and a token is
-//! chosen from each row as always, but then the answer's token is taken in its place. The time is that of a model that draws
-//! this answer. Words are tokens here, numbered in the order in which they occur; the text under a schema has the tokens of the model's vocabulary.
+//! A file with random weights draws no text worth guessing. So the answers are given: each batch computes its rows, and
+//! a token is chosen from each row as always, but then the answer's token is taken in its place. The time is that of a
+//! model that draws this answer. Words are tokens here, numbered in the order in which they occur; the text under a
+//! schema has the tokens of the model's vocabulary.
 //!
 //! Times are processor time of this thread where the system tells it (Linux), since other programs disturb that less.
 
@@ -120,8 +121,8 @@ fn measure(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A prompt of words and two rewritings of which 80 % are words of the prompt: runs of 8 to 24 stay and 2 to 6 between are new, or 30
-/// to 50 and 8 to 12; and words of the text that follow each other, as they are.
+/// A prompt of words and two rewritings of which 80 % are words of the prompt: runs of 8 to 24 stay and 2 to 6 between
+/// are new, or 30 to 50 and 8 to 12; and words of the text that follow each other, as they are.
 fn texts(count: usize) -> [Task; 3] {
     let words: Vec<&str> = TEXT.split_whitespace().collect();
     let number = |word: &&str| words.iter().position(|other| other == word).unwrap_or(0) as u32;

@@ -5,10 +5,10 @@
 //! cargo run --release --example npc_dialogue -- --ms 1 --threads 2 --characters 8
 //! ```
 //!
-//! All characters share one grammar and one trie of tokens; each has a matcher, a sampler and a sequence. In a frame the engine
-//! computes and masks are made until the deadline; what is not finished goes on in the next frame. Tokens that have to follow
-//! are not chosen: they run with the one before. Standard output gets the number of frames, how far they were past their
-//! deadlines, how many tokens were forced, and the answers, each a value of the schema.
+//! All characters share one grammar and one trie of tokens; each has a matcher, a sampler and a sequence. In a frame
+//! the engine computes and masks are made until the deadline; what is not finished goes on in the next frame. Tokens
+//! that have to follow are not chosen: they run with the one before. Standard output gets the number of frames, how far
+//! they were past their deadlines, how many tokens were forced, and the answers, each a value of the schema.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;

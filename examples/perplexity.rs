@@ -5,12 +5,12 @@
 //! cargo run --release --example perplexity -- --model model.gguf --text book.txt --ctx 512 --window 64
 //! ```
 //!
-//! The text becomes tokens once, names of special tokens in it taken as text. They are cut into chunks of `--ctx` that do
-//! not overlap, the last one as short as it comes; every chunk is a sequence of its own with BOS in front, and each of its
-//! tokens is scored by the logits before it. (A model without BOS does not score the first token of a chunk.) So a chunk
-//! uses as many positions as it has tokens. The first tokens of a chunk have little before them, which makes the
-//! perplexity higher than that of a long text without cuts, and the more so the shorter the chunks. A text that consists of
-//! several, for a model that was trained on one at a time, is cut between them with `--separator`.
+//! The text becomes tokens once, names of special tokens in it taken as text. They are cut into chunks of `--ctx` that
+//! do not overlap, the last one as short as it comes; every chunk is a sequence of its own with BOS in front, and each
+//! of its tokens is scored by the logits before it. (A model without BOS does not score the first token of a chunk.) So
+//! a chunk uses as many positions as it has tokens. The first tokens of a chunk have little before them, which makes
+//! the perplexity higher than that of a long text without cuts, and the more so the shorter the chunks. A text that
+//! consists of several, for a model that was trained on one at a time, is cut between them with `--separator`.
 //!
 //! With `--window` chunks may be longer than the model's context: that shows what a text without end does to the model.
 //!

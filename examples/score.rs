@@ -5,10 +5,11 @@
 //! cargo run --release --example score -- --model model.gguf --file questions.jsonl
 //! ```
 //!
-//! A line of the file is one question: `{"prompt": "...", "choices": ["...", "..."], "answer": 0}`; `answer` may be left
-//! out, and with it the share of right answers is printed at the end. Prompt and choice are encoded as one text. What all
-//! choices begin with is computed once; each choice is a fork of that. The answer that is more probable by its sum is
-//! marked `sum`, by its bytes `byte`: longer texts are less probable, so the second is what most test sets are scored by.
+//! A line of the file is one question: `{"prompt": "...", "choices": ["...", "..."], "answer": 0}`; `answer` may be
+//! left out, and with it the share of right answers is printed at the end. Prompt and choice are encoded as one text.
+//! What all choices begin with is computed once; each choice is a fork of that. The answer that is more probable by its
+//! sum is marked `sum`, by its bytes `byte`: longer texts are less probable, so the second is what most test sets are
+//! scored by.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,9 @@
 //! cargo run --release --example search -- --model embedder.gguf --text lines.txt --index lines.index -k 5
 //! ```
 //!
-//! Each line becomes a vector once; `--index` keeps the vectors for the next time. Queries are arguments, or lines of standard
-//! input. Any model will do, but those that were made for it are far better: the demo model is not one of them.
+//! Each line becomes a vector once; `--index` keeps the vectors for the next time. Queries are arguments, or lines of
+//! standard input. Any model will do, but those that were made for it are far better: the demo model is not one of
+//! them.
 
 use std::io::{BufRead, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,8 @@ struct Args {
     #[arg(value_name = "QUERY")]
     queries: Vec<String>,
 
-    /// File with the lines that are searched [default: 1,000 lines of Gleed's documentation, which are part of this program]
+    /// File with the lines that are searched [default: 1,000 lines of Gleed's documentation, which are part of this
+    /// program]
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 

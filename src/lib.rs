@@ -57,7 +57,8 @@
 //! # Features
 //!
 //! `std` (on by default) adds `host`: mapped files, a thread pool, an owned engine. `jinja` adds chat templates in
-//! Jinja. `grammar` (on by default) adds [`grammar`]. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default) leave families out of small programs.
+//! Jinja. `grammar` (on by default) adds [`grammar`]. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default)
+//! leave families out of small programs.
 //!
 //! # Layers
 //!

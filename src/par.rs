@@ -193,7 +193,8 @@ impl<'b> Watch<'b> {
         !over
     }
 
-    /// Ticks by which it is later than the deadline, if that ended the step. It is not asked for before the workers are done.
+    /// Ticks by which it is later than the deadline, if that ended the step. It is not asked for before the workers are
+    /// done.
     pub(crate) fn late(&self) -> Option<u64> {
         let Deadline { clock, at } = self.until.filter(|_| self.is_over())?;
         // A clock that answers `u64::MAX` says that a flag was set, and not what time it is.

@@ -1,7 +1,7 @@
 //! What threads meet at: atomics, and with `std` locks, threads and the clock.
 //!
-//! All code that works on several threads takes them from here. So `tests/loom` can compile the same code with loom's in their
-//! stead, which tries every order of the threads.
+//! All code that works on several threads takes them from here. So `tests/loom` can compile the same code with loom's
+//! in their stead, which tries every order of the threads.
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 

@@ -1,8 +1,9 @@
 //! A sequence that writes a text under a grammar: its handle and its matcher, which stay together.
 //!
-//! A [`Writing`] carries its matcher through everything that can happen to a sequence. The state of a matcher is a function of the
-//! tokens of its text, and the engine's cache has them. So after a fork, a rewind, a restore, or a batch that was dropped, the
-//! matcher goes to where the sequence is: by a state that it has kept, or by taking the tokens again.
+//! A [`Writing`] carries its matcher through everything that can happen to a sequence. The state of a matcher is a
+//! function of the tokens of its text, and the engine's cache has them. So after a fork, a rewind, a restore, or a
+//! batch that was dropped, the matcher goes to where the sequence is: by a state that it has kept, or by taking the
+//! tokens again.
 //!
 //! # Example
 //!
@@ -163,27 +164,27 @@ impl<'g, 'm> Writing<'g, 'm> {
         Ok(accepted)
     }
 
-    /// Brings the matcher to where the sequence is. It takes tokens back that the sequence no longer has, because it was rewound or
-    /// a batch was dropped. It takes those that the sequence has more.
+    /// Brings the matcher to where the sequence is. It takes tokens back that the sequence no longer has, because it
+    /// was rewound or a batch was dropped. It takes those that the sequence has more.
     ///
-    /// It compares lengths, not tokens. So call it after [`Engine::rewind`] and before the sequence gets other tokens, or use
-    /// [`Writing::rewind`].
+    /// It compares lengths, not tokens. So call it after [`Engine::rewind`] and before the sequence gets other tokens,
+    /// or use [`Writing::rewind`].
     ///
     /// # Errors
-    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed, and the sequence has no place for the text. Drop the
-    /// text: when the sequence has other tokens, it would go on behind those that it had. [`WritingError::Refused`]: the tokens
-    /// before it have been taken.
+    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed, and the sequence has no place for the
+    /// text. Drop the text: when the sequence has other tokens, it would go on behind those that it had.
+    /// [`WritingError::Refused`]: the tokens before it have been taken.
     pub fn follow(&mut self, engine: &Engine<'_, '_>, vocabulary: &dyn Vocabulary) -> Result<(), WritingError> {
         let len = engine.seq_len(self.seq)?;
         self.go_to(engine, vocabulary, len)
     }
 
-    /// Keeps only the first `keep` tokens of the sequence, as [`Engine::rewind`] does. These are counted from the beginning of the
-    /// sequence, before the text.
+    /// Keeps only the first `keep` tokens of the sequence, as [`Engine::rewind`] does. These are counted from the
+    /// beginning of the sequence, before the text.
     ///
     /// # Errors
-    /// As [`Engine::rewind`]; [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed. [`WritingError::Refused`], as in
-    /// [`Writing::follow`]: the sequence is as it was.
+    /// As [`Engine::rewind`]; [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed.
+    /// [`WritingError::Refused`], as in [`Writing::follow`]: the sequence is as it was.
     pub fn rewind(
         &mut self,
         engine: &mut Engine<'_, '_>,
@@ -201,12 +202,12 @@ impl<'g, 'm> Writing<'g, 'm> {
         }
     }
 
-    /// Returns a text that continues the first `keep` tokens of this one's sequence in another sequence, as [`Engine::fork`] does.
-    /// `memory` is as large as [`Matcher::plan`] says for the same limits.
+    /// Returns a text that continues the first `keep` tokens of this one's sequence in another sequence, as
+    /// [`Engine::fork`] does. `memory` is as large as [`Matcher::plan`] says for the same limits.
     ///
     /// # Errors
-    /// As [`Engine::fork`] and [`Matcher::fork`]; [`WritingError::Before`], [`WritingError::Gone`], [`WritingError::Refused`]. Nothing
-    /// has changed then.
+    /// As [`Engine::fork`] and [`Matcher::fork`]; [`WritingError::Before`], [`WritingError::Gone`],
+    /// [`WritingError::Refused`]. Nothing has changed then.
     pub fn fork<'o>(
         &self,
         engine: &mut Engine<'_, '_>,
@@ -223,8 +224,8 @@ impl<'g, 'm> Writing<'g, 'm> {
         Ok(fork)
     }
 
-    /// Returns what has to be saved with the sequence, as [`SnapshotOptions::state`](crate::cache::SnapshotOptions) or at its
-    /// beginning: where the text begins, and of which grammar it is.
+    /// Returns what has to be saved with the sequence, as [`SnapshotOptions::state`](crate::cache::SnapshotOptions) or
+    /// at its beginning: where the text begins, and of which grammar it is.
     pub fn state(&self) -> [u8; STATE_LEN] {
         let halves = [self.begin as u64, self.matcher.identity()].map(u64::to_le_bytes);
         let mut state = [0; STATE_LEN];
@@ -291,7 +292,8 @@ pub enum WritingError {
         /// The position.
         given: usize,
     },
-    /// The token at a position is not known any more, because a window has passed it, and the matcher has kept no state.
+    /// The token at a position is not known any more, because a window has passed it, and the matcher has kept no
+    /// state.
     Gone {
         /// The position.
         position: usize,

@@ -116,7 +116,8 @@ const TARGETS: [&str; 8] = [
     "ffn_down.weight",
 ];
 
-/// Separate and fused matrices, with biases and without, a gate and none, branches side by side and with norms at the end.
+/// Separate and fused matrices, with biases and without, a gate and none, branches side by side and with norms at the
+/// end.
 #[test]
 fn equal_merged_weights() {
     use Architecture::{Bloom, Gemma2, GptNeoX, Llama, Phi3};

@@ -125,7 +125,8 @@ fn tensors_are_needed() {
         for (index, tensor) in writer.tensors.iter().enumerate() {
             let mut changed = writer.clone();
             changed.tensors.remove(index);
-            // Files without some of these are other models, with a matrix tied or fused, a norm shared, no bias, and so on.
+            // Files without some of these are other models, with a matrix tied or fused, a norm shared, no bias, and so
+            // on.
             let optional = ["output.weight", "rope_freqs.weight"].contains(&tensor.name.as_str())
                 || tensor.name.ends_with(".bias") && !tensor.name.ends_with("ssm_dt.bias")
                 || model.architecture == Architecture::Gemma4 && OPTIONAL.iter().any(|end| tensor.name.ends_with(end))

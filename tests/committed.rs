@@ -1,5 +1,5 @@
-//! A clone without `../shared` tests the architectures: with numbers of transformers where their files fit here, otherwise with made
-//! models against the f64 reference of these tests.
+//! A clone without `../shared` tests the architectures: with numbers of transformers where their files fit here,
+//! otherwise with made models against the f64 reference of these tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,8 +9,8 @@ use common::fixtures::parse_json;
 use common::synthetic::Architecture;
 use gguf_rs_lite::Gguf;
 
-/// Those without numbers of transformers in `tests/data`: `tests/architectures.rs` and, of encoders, `tests/encoders.rs` compare made
-/// models of them with the reference. One that gets a file leaves this list.
+/// Those without numbers of transformers in `tests/data`: `tests/architectures.rs` and, of encoders,
+/// `tests/encoders.rs` compare made models of them with the reference. One that gets a file leaves this list.
 const MADE: [&str; 7] =
     ["bailingmoe2", "eurobert", "jina-bert-v2", "llama-embed", "neo-bert", "nomic-bert-moe", "spark2_5"];
 

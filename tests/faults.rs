@@ -1,6 +1,6 @@
-//! Faults of the host: executors that lose, repeat, reorder and overlap work, clocks that jump, callbacks that fail, signals, a fork,
-//! threads that die, and a file that shrinks while it is mapped. The bits are those of a good host, or the call is refused and its
-//! sequence is as it was.
+//! Faults of the host: executors that lose, repeat, reorder and overlap work, clocks that jump, callbacks that fail,
+//! signals, a fork, threads that die, and a file that shrinks while it is mapped. The bits are those of a good host, or
+//! the call is refused and its sequence is as it was.
 #![cfg(unix)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -110,7 +110,8 @@ fn executors_that_reorder_repeat_and_overlap() {
     }
 }
 
-/// The n-th run calls nobody, for every n until the story ends without it: an error, no token more, and the same bits afterwards.
+/// The n-th run calls nobody, for every n until the story ends without it: an error, no token more, and the same bits
+/// afterwards.
 #[test]
 fn executors_that_lose_work() {
     let expected = expected();
@@ -234,7 +235,8 @@ fn clocks_that_jump() {
     }
 }
 
-/// The callback of rows panics at its n-th call, for every n until none is left; the consent to close a sequence likewise.
+/// The callback of rows panics at its n-th call, for every n until none is left; the consent to close a sequence
+/// likewise.
 #[test]
 fn callbacks_that_die_at_every_call() {
     let hook = std::panic::take_hook();
@@ -334,8 +336,8 @@ mod system {
     }
 }
 
-/// The status of a child process that runs `work`: 0 where it answers true, 256 or 512 where it answers false or panics, and the
-/// number of the signal that ended it.
+/// The status of a child process that runs `work`: 0 where it answers true, 256 or 512 where it answers false or
+/// panics, and the number of the signal that ended it.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child calls `work`, which waits for no lock that another thread of this process has, and ends.
     let child = unsafe { system::fork() };
@@ -353,8 +355,8 @@ fn in_child(work: impl FnOnce() -> bool) -> i32 {
     status
 }
 
-/// A timer that interrupts every call of the system, thousands of times a second: decoding on threads and reading files go on. In a
-/// child, as the signals are for a whole process.
+/// A timer that interrupts every call of the system, thousands of times a second: decoding on threads and reading files
+/// go on. In a child, as the signals are for a whole process.
 #[test]
 fn a_storm_of_signals() {
     static SIGNALS: AtomicUsize = AtomicUsize::new(0);

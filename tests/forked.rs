@@ -16,8 +16,8 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// Runs `work` in a child process: its status. It is 0 where `work` answers true, another number where it answers false,
-/// panics, or takes longer than ten seconds.
+/// Runs `work` in a child process: its status. It is 0 where `work` answers true, another number where it answers
+/// false, panics, or takes longer than ten seconds.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child calls `work`, which waits for no lock that another thread of this process has, and ends.
     let child = unsafe { fork() };
@@ -65,8 +65,8 @@ fn the_caller_does_all_work_and_a_drop_returns() {
     }
 }
 
-/// Another thread is inside of a run while the process forks: the child sees a pool that is busy, with a job and workers
-/// that will never finish it.
+/// Another thread is inside of a run while the process forks: the child sees a pool that is busy, with a job and
+/// workers that will never finish it.
 #[test]
 fn a_fork_beside_a_run() {
     let pool = ThreadPool::with_spin(3, Duration::ZERO).unwrap();

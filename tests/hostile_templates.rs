@@ -1,4 +1,5 @@
-//! Templates in Jinja that were made to exhaust the stack, the memory or the time of a host (`src/host/template/bounds.rs`).
+//! Templates in Jinja that were made to exhaust the stack, the memory or the time of a host
+//! (`src/host/template/bounds.rs`).
 //!
 //! Each is rendered in a process of its own, on a thread with a small stack.
 #![cfg(target_os = "linux")]

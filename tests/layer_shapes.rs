@@ -6,8 +6,8 @@ use common::synthetic::{Architecture, SyntheticModel};
 use gleed::program::Part;
 use gleed::{Engine, KvKind, Limits, Logits, Model, Plan, Step};
 
-/// What `tests/cross` computes on other machines: two shapes, experts beside a feed-forward part, inputs of layers, and two
-/// layers that read keys and values of others.
+/// What `tests/cross` computes on other machines: two shapes, experts beside a feed-forward part, inputs of layers, and
+/// two layers that read keys and values of others.
 fn committed() -> Vec<u8> {
     let all = SyntheticModel::all();
     let (_, model) = all.iter().find(|(name, _)| *name == "gemma4, all").expect("a model of this name");

@@ -1,5 +1,5 @@
-//! The layers of `docs/design.md`: each module uses only those above it, and `unsafe` stays where it is allowed. What a compiler is known
-//! to get wrong is not written.
+//! The layers of `docs/design.md`: each module uses only those above it, and `unsafe` stays where it is allowed. What a
+//! compiler is known to get wrong is not written.
 
 #[path = "layering/circles.rs"]
 mod circles;

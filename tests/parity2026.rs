@@ -1,5 +1,5 @@
-//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts. Then against those of other sizes in
-//! `tests/data/newer`, and in the folder `GLEED_PARITY2026` where that environment variable names one.
+//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts. Then against those of other sizes
+//! in `tests/data/newer`, and in the folder `GLEED_PARITY2026` where that environment variable names one.
 
 use std::path::PathBuf;
 

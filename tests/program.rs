@@ -39,8 +39,8 @@ fn every_program_has_a_sound_order() {
             let shared = shares && place("store").is_none() && place("qkv") < attends;
             assert!(attends.is_none() || stored || shared, "{name}: {operations:?}");
             assert!(mixes.is_none() || place("mixer input") < mixes, "{name}: {operations:?}");
-            // What is written to the cache and to the states is written for all rows; nothing after that needs rows that are
-            // not finished.
+            // What is written to the cache and to the states is written for all rows; nothing after that needs rows
+            // that are not finished.
             let rows = steps.iter().filter(|step| step.part == Part::Layer(layer)).map(|step| step.rows);
             let expected = (0..operations.len()).map(|index| match Some(index) < attends || Some(index) <= mixes {
                 true => Rows::All,
@@ -77,7 +77,8 @@ fn layers_of_a_kind_run_the_same_operations() {
     }
 }
 
-/// Every unit of a token belongs to the step that the engine names before it, and these are the steps that the plan lists.
+/// Every unit of a token belongs to the step that the engine names before it, and these are the steps that the plan
+/// lists.
 #[cfg(feature = "std")]
 #[test]
 fn an_engine_names_the_step_of_its_next_unit() {

@@ -1,6 +1,6 @@
-//! Published chat templates: what the feature `jinja` renders of them, which turn format they are taken for, and what this format
-//! writes. The templates are those of the folder that `GLEED_TEMPLATES` names; hashes of them and of what Python renders are in
-//! `tests/data/templates/published.json`, which `published.py` has made.
+//! Published chat templates: what the feature `jinja` renders of them, which turn format they are taken for, and what
+//! this format writes. The templates are those of the folder that `GLEED_TEMPLATES` names; hashes of them and of what
+//! Python renders are in `tests/data/templates/published.json`, which `published.py` has made.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -34,8 +34,8 @@ const TITLES: [&str; 14] = [
 ];
 const WITH_CALLS: [&str; 3] = ["result", "results", "after"];
 
-/// What a template is taken for, and the conversations of which its format on purpose writes something else. In all others it
-/// writes what the template does.
+/// What a template is taken for, and the conversations of which its format on purpose writes something else. In all
+/// others it writes what the template does.
 struct Known {
     template: &'static str,
     turns: &'static str,
@@ -78,7 +78,8 @@ const KNOWN: &[Known] = &[
     but("LFM2.5-8B-A1B", "lfm2.5-a1b", "lfm2.5-a1b", &WITH_CALLS),
     but("LFM2.5-Instruct", "lfm2.5", "lfm2.5", &WITH_CALLS),
     same("MiMo-VL", "mimo", "qwen2.5"),
-    // The template has a system message with today's date, moves the list of tools, and leaves out the text beside calls.
+    // The template has a system message with today's date, moves the list of tools, and leaves out the text beside
+    // calls.
     but(
         "Mistral-Small-3.2-24B-Instruct-2506",
         "mistral-v7-tekken",

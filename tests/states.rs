@@ -21,7 +21,8 @@ fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
 }
 
-/// What `tests/cross` computes on other machines is what is made here. Its model with experts is that of `tests/data/newer`.
+/// What `tests/cross` computes on other machines is what is made here. Its model with experts is that of
+/// `tests/data/newer`.
 #[test]
 fn committed_models_are_the_made_ones() {
     for architecture in RECURRENT.into_iter().filter(|architecture| *architecture != Architecture::Qwen35Moe) {
@@ -140,8 +141,8 @@ fn checkpoints_are_made_as_the_limits_say() {
     });
 }
 
-/// Each turn begins with what the template makes of the last answer: a few tokens before the end are others. With checkpoints at
-/// the end of every prompt nothing before it is read again.
+/// Each turn begins with what the template makes of the last answer: a few tokens before the end are others. With
+/// checkpoints at the end of every prompt nothing before it is read again.
 #[test]
 fn a_conversation_reads_no_turn_twice() {
     for architecture in RECURRENT {

@@ -1,5 +1,5 @@
-//! The examples `score`, `embed` and `search`, and `generate` with an adapter and with a model in several files. `cargo test` builds
-//! them; before `cargo test --test texts`, `cargo build --examples` does.
+//! The examples `score`, `embed` and `search`, and `generate` with an adapter and with a model in several files. `cargo
+//! test` builds them; before `cargo test --test texts`, `cargo build --examples` does.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -21,7 +21,8 @@ const FAMILIES: [(&str, &str, &str); 9] = [
     ("apertus", "apertus", "apertus"),
 ];
 
-/// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no arguments.
+/// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no
+/// arguments.
 const LISTS: [&str; 3] = [
     r#"[{"type": "function", "function": {"name": "roll", "description": "Rolls dice.", "parameters": {"type": "object",
         "properties": {"sides": {"type": "integer", "description": "Sides"}}, "required": ["sides"]}}}]"#,
@@ -100,8 +101,8 @@ fn written(turns: &'static TurnFormat, tools: &'static ToolFormat, list: &str, t
     text
 }
 
-/// Only the templates of Nemotron 3, Spark and Seed-OSS are given thoughts: the others write none with calls. That of Seed-OSS writes
-/// those of earlier turns, too.
+/// Only the templates of Nemotron 3, Spark and Seed-OSS are given thoughts: the others write none with calls. That of
+/// Seed-OSS writes those of earlier turns, too.
 fn thought(turns: &TurnFormat, talk: &Talk) -> &'static str {
     match turns.name() {
         "seed-oss" => talk.thought,

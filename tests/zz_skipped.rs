@@ -1,5 +1,5 @@
-//! Runs as the last test of the package, and says how many fixtures the others have skipped: what they print themselves is not
-//! shown where they pass.
+//! Runs as the last test of the package, and says how many fixtures the others have skipped: what they print themselves
+//! is not shown where they pass.
 
 use std::collections::BTreeSet;
 

@@ -290,8 +290,8 @@ pub(crate) fn waited() -> Option<Duration> {
     Some(Duration::from_nanos(nanoseconds.sum()))
 }
 
-/// The most memory that was resident, in bytes, since the start or [`reset_peak_resident`]. `None` where the system does
-/// not tell.
+/// The most memory that was resident, in bytes, since the start or [`reset_peak_resident`]. `None` where the system
+/// does not tell.
 pub(crate) fn peak_resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -9,12 +9,12 @@
 //! cargo run --release --example bench -- --report report.json
 //! ```
 //!
-//! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file by
-//! the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
+//! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file
+//! by the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
 //! same for the same seed, and no token is chosen from the logits. Times are those of the clock on the wall: the column
-//! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can do at
-//! best is not measured. With a GPU and one sequence there is a line more, "chosen": decode where the GPU chooses the tokens, as `generate`
-//! and `chat` do. Its hash is that of the tokens.
+//! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can
+//! do at best is not measured. With a GPU and one sequence there is a line more, "chosen": decode where the GPU chooses
+//! the tokens, as `generate` and `chat` do. Its hash is that of the tokens.
 
 mod curve;
 mod machine;
@@ -75,7 +75,8 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 64)]
     r#gen: usize,
 
-    /// Tokens that each sequence has when decode starts; several numbers, separated by commas, are measured one after the other
+    /// Tokens that each sequence has when decode starts; several numbers, separated by commas, are measured one after
+    /// the other
     #[arg(long, value_name = "0,4096", value_delimiter = ',', default_value = "0")]
     depth: Vec<usize>,
 
@@ -115,7 +116,8 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Plot tokens per second in this file as SVG: by depth where there are several, else by threads [default: write no file]
+    /// Plot tokens per second in this file as SVG: by depth where there are several, else by threads [default: write no
+    /// file]
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 

@@ -17,7 +17,8 @@ const COLS: usize = 2048;
 const ROUND: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 5;
 
-/// How fast 32 rows of weights of 2048 columns are multiplied with some rows of activations: the best of several rounds.
+/// How fast 32 rows of weights of 2048 columns are multiplied with some rows of activations: the best of several
+/// rounds.
 pub(crate) struct Rate {
     /// Bytes of weights per second.
     pub(crate) bytes_s: f64,

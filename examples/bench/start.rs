@@ -1,4 +1,5 @@
-//! What comes before the first token: the file is opened, the tokenizer makes its tables, a host saves a sequence without tokens.
+//! What comes before the first token: the file is opened, the tokenizer makes its tables, a host saves a sequence
+//! without tokens.
 
 use std::fmt;
 use std::hint::black_box;

@@ -126,7 +126,8 @@ fn steps(units: &[Unit]) -> impl Iterator<Item = &[Unit]> {
     units.chunk_by(|one, next| one.step == next.step)
 }
 
-/// How long `threads` threads take at least, if meeting costs them nothing: each unit goes to the thread that is free first.
+/// How long `threads` threads take at least, if meeting costs them nothing: each unit goes to the thread that is free
+/// first.
 fn critical_path(units: &[Unit], threads: usize) -> Duration {
     let of_step = |units: &[Unit]| {
         let mut busy = vec![Duration::ZERO; threads];

@@ -309,8 +309,8 @@ impl Chat<'_> {
         Ok("")
     }
 
-    /// Reads what the model has not read yet and writes what it says, behind so many replies with calls; what is to be said
-    /// at its end, and the calls in it.
+    /// Reads what the model has not read yet and writes what it says, behind so many replies with calls; what is to be
+    /// said at its end, and the calls in it.
     fn speak(&mut self, round: usize) -> Result<(&'static str, Vec<Asked>)> {
         let (start, before) = (Instant::now(), self.engine.metrics());
         let room = self.args.n.min(self.plan.limits().context / 4);

@@ -75,9 +75,10 @@ impl<E: Fn(u32) -> bool> Writing<'_, '_, '_, E> {
         Ok(choice.token)
     }
 
-    /// Lets a GPU choose the tokens behind `token`, by a sampler without penalties, for which it does not matter which tokens it has
-    /// accepted. Returns them: the sequence then has `token` and all of them but the last. `None` where one of them ends the reply:
-    /// then all is as before, as choosing them one by one is simpler than going back to the sampler's state at that one.
+    /// Lets a GPU choose the tokens behind `token`, by a sampler without penalties, for which it does not matter which
+    /// tokens it has accepted. Returns them: the sequence then has `token` and all of them but the last. `None` where
+    /// one of them ends the reply: then all is as before, as choosing them one by one is simpler than going back to the
+    /// sampler's state at that one.
     fn choose_together(&mut self, token: u32) -> Result<Option<[u32; TOGETHER]>> {
         let (sequence, mut sampler) = (self.branch.talk.seq(), self.branch.sampler.clone());
         let (before, mut ids) = (self.engine.seq_len(sequence)?, [0; TOGETHER]);

@@ -43,8 +43,8 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N|parallel", default_value_t = 1, value_parser = threads)]
     pub threads: usize,
 
-    /// Instruction set of the kernels; `simd` is the best one; the results do not depend on it [default: the best that this
-    /// machine has]
+    /// Instruction set of the kernels; `simd` is the best one; the results do not depend on it [default: the best that
+    /// this machine has]
     #[arg(long, value_name = "NAME", value_parser = level)]
     pub level: Option<Level>,
 }
@@ -135,8 +135,8 @@ impl KeepArgs {
 /// Where a trace goes.
 #[derive(Args)]
 pub struct TraceArgs {
-    /// Write what the engine and each worker do to this file, for chrome://tracing and ui.perfetto.dev: some 100 bytes for each
-    /// unit of work. It takes time [default: write no file]
+    /// Write what the engine and each worker do to this file, for chrome://tracing and ui.perfetto.dev: some 100 bytes
+    /// for each unit of work. It takes time [default: write no file]
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -294,8 +294,9 @@ pub struct GenerateArgs {
     #[arg(short, value_name = "N", default_value_t = 512)]
     pub n: usize,
 
-    /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before; nextn: what
-    /// the model's own layer for that predicts, where its file has one; auto: that or ngram, and what a grammar forces, as many as pay by the clock
+    /// Guess tokens and check several at a time; the text is the same. ngram: what followed the last tokens before;
+    /// nextn: what the model's own layer for that predicts, where its file has one; auto: that or ngram, and what a
+    /// grammar forces, as many as pay by the clock
     #[arg(long, value_name = "off|ngram|nextn|auto", default_value = "off", value_parser = ["off", "ngram", "nextn", "auto"])]
     pub guess: String,
 

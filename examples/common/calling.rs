@@ -22,7 +22,8 @@ pub struct CallRules<'t> {
 }
 
 impl<'t> CallRules<'t> {
-    /// The rules of the tools that a style offers, if it offers some. `choice`: `auto`, `required`, or the name of a tool.
+    /// The rules of the tools that a style offers, if it offers some. `choice`: `auto`, `required`, or the name of a
+    /// tool.
     pub fn new(tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>, choice: &str) -> Result<Option<Self>> {
         let Some((format, tools)) = style.script.tools else { return Ok(None) };
         let thoughts = style.thoughts();

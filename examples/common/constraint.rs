@@ -146,7 +146,8 @@ impl<'c> Constraint<'c> {
         self.matcher.may_end()
     }
 
-    /// Chooses among the tokens that may follow, and takes the choice. Something may follow. `left`: the most tokens to come.
+    /// Chooses among the tokens that may follow, and takes the choice. Something may follow. `left`: the most tokens to
+    /// come.
     pub fn choose(
         &mut self,
         sampler: &mut Sampler,

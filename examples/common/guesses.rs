@@ -60,7 +60,8 @@ impl Room {
         Ok(Self { guesses: AlignedBytes::new(guesses), table: AlignedBytes::new(table), places: tokens })
     }
 
-    /// Guesses of a sequence, of n-grams or of a layer; with `auto` forced tokens are among them, and the clock says how many pay.
+    /// Guesses of a sequence, of n-grams or of a layer; with `auto` forced tokens are among them, and the clock says
+    /// how many pay.
     pub fn begin<'g>(
         &'g mut self,
         seq: SeqId,
@@ -107,7 +108,8 @@ impl Guesses<'_> {
         self.source.read(engine, self.guessing.seq(), prompt)
     }
 
-    /// Computes the token that was chosen last, and guesses behind it. Returns whether that came to its end; not so after Ctrl-C.
+    /// Computes the token that was chosen last, and guesses behind it. Returns whether that came to its end; not so
+    /// after Ctrl-C.
     pub fn advance(
         &mut self,
         engine: &mut Engine<'_, '_>,

@@ -26,7 +26,8 @@ pub fn asked(program: &str, args: &[&str]) -> Option<String> {
     (out.status.success() && !answer.is_empty()).then_some(answer)
 }
 
-/// How many programs wanted a processor in the last minute, on average, this one too. `None` where the system does not tell.
+/// How many programs wanted a processor in the last minute, on average, this one too. `None` where the system does not
+/// tell.
 pub fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok().or_else(|| asked("sysctl", &["-n", "vm.loadavg"]))?;
     text.trim_start_matches(['{', ' ']).split_whitespace().next()?.parse().ok()

@@ -62,8 +62,8 @@ impl Asked {
         }
     }
 
-    /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next line of
-    /// input.
+    /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next
+    /// line of input.
     pub fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
         let text = match self.outcome {
             Outcome::Result(text) => text,

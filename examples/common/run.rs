@@ -59,7 +59,8 @@ pub fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, token
 /// Tokens that a GPU chooses at a time: the text comes in such pieces, and Ctrl-C waits for one.
 pub const TOGETHER: usize = 8;
 
-/// How much is computed before Ctrl-C is looked for. A GPU bounds its submits by itself; the CPU has nothing else to do meanwhile.
+/// How much is computed before Ctrl-C is looked for. A GPU bounds its submits by itself; the CPU has nothing else to do
+/// meanwhile.
 fn units(plan: &Plan) -> usize {
     if plan.is_for_device() { usize::MAX } else { plan.units_per_token() }
 }

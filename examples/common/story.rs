@@ -68,7 +68,8 @@ pub struct Story {
     probabilities: Vec<f32>,
     /// When each token was there, in milliseconds from the start.
     at_ms: Vec<f64>,
-    /// The first one is that of the prompt; each of the others fed the token before, and those that were forced behind it.
+    /// The first one is that of the prompt; each of the others fed the token before, and those that were forced behind
+    /// it.
     forward_ms: Vec<f64>,
     /// How many tokens had to follow, so that none was chosen.
     forced: usize,

@@ -53,13 +53,14 @@ pub fn encode_prompt(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u3
     Ok(ids)
 }
 
-/// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special tokens in
-/// it parsed.
+/// The ids of a text of which a vector is made: with all that the vocabulary puts around a text, names of special
+/// tokens in it parsed.
 pub fn encode_whole(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Result<Vec<u32>, TokenError> {
     encode(tokenizer, text, EncodeOptions { add_special: true, parse_special: true, ..EncodeOptions::default() })
 }
 
-/// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after each.
+/// The same of texts with a tabulator between each and the next: what begins a text is there once, what ends one after
+/// each.
 pub fn encode_pair(tokenizer: &Tokenizer<'_, '_>, texts: &str) -> Result<Vec<u32>, TokenError> {
     let mut ids = Vec::new();
     for (index, text) in texts.split('\t').enumerate() {

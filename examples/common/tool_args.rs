@@ -10,13 +10,13 @@ use super::{Result, toolbox};
 /// Whether a model thinks and which tools it may call.
 #[derive(Args)]
 pub struct ToolArgs {
-    /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The result
-    /// of a tool that this program does not have is the next line of input
+    /// Tools that the model may call: a file with a list of functions in JSON, or `builtin`, a calculator and dice. The
+    /// result of a tool that this program does not have is the next line of input
     #[arg(long, value_name = "FILE|builtin")]
     tools: Option<String>,
 
-    /// Whether a reply has to call a tool: auto, required, none (no tool is offered), or the name of a tool. What follows the
-    /// result of a call is free to call or not
+    /// Whether a reply has to call a tool: auto, required, none (no tool is offered), or the name of a tool. What
+    /// follows the result of a call is free to call or not
     #[arg(long, value_name = "CHOICE", default_value = "auto", requires = "tools")]
     tool_choice: String,
 

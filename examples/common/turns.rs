@@ -61,7 +61,8 @@ impl Said {
 }
 
 impl<'t> Style<'t> {
-    /// The style of this name or file, else that of the model's file. `jinja`: by the template, even if its format is known.
+    /// The style of this name or file, else that of the model's file. `jinja`: by the template, even if its format is
+    /// known.
     pub fn choose(
         gguf: &Gguf<'_>,
         tokenizer: &'t Tokenizer<'t, 't>,

@@ -15,8 +15,8 @@ pub fn version() -> &'static str {
     &TEXT
 }
 
-/// The arguments of a program without flags, at most so many. It ends here with the answer to `--help` and `--version`, and with
-/// code 2 where it was started wrongly. The help's first word is its name.
+/// The arguments of a program without flags, at most so many. It ends here with the answer to `--help` and `--version`,
+/// and with code 2 where it was started wrongly. The help's first word is its name.
 pub fn arguments(help: &str, most: usize) -> Vec<String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = help.split_whitespace().next().unwrap_or_default();

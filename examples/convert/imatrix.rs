@@ -1,7 +1,7 @@
 //! llama.cpp's importance matrices: for each matrix of a model, how much each of its columns counts.
 //!
-//! `llama-imatrix` runs a model on a text and writes the squares of what each column is multiplied with: sums and counts, as
-//! a GGUF file or in an older form of its own. The importance of a column is the mean.
+//! `llama-imatrix` runs a model on a text and writes the squares of what each column is multiplied with: sums and
+//! counts, as a GGUF file or in an older form of its own. The importance of a column is the mean.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or another GGUF file; with matrices of any type.
+//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or another GGUF file; with
+//! matrices of any type.
 //!
 //! ```text
 //! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
@@ -8,8 +9,8 @@
 //! cargo run --release --example convert -- model-f16.gguf model-iq2_xs.gguf --type iq2_xs --imatrix imatrix.gguf
 //! ```
 //!
-//! The file has its name when it is whole: what is begun and not finished leaves nothing behind. A file that is read is never written
-//! over. Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
+//! The file has its name when it is whole: what is begun and not finished leaves nothing behind. A file that is read is
+//! never written over. Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
 
 mod hf;
 mod imatrix;

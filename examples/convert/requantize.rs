@@ -6,8 +6,8 @@ use gleed::tensor::Dtype;
 use crate::output::{Contents, Matrix, Output, Tensor};
 use common::Result;
 
-/// All metadata but what says how the file is quantized, and all tensors. Where matrices get `other_types`, the importance
-/// matrix that the file was made with is none of the new file's.
+/// All metadata but what says how the file is quantized, and all tensors. Where matrices get `other_types`, the
+/// importance matrix that the file was made with is none of the new file's.
 pub(crate) fn read(file: &[u8], other_types: bool) -> Result<Output<'_>> {
     const OWN: [&str; 3] = ["general.file_type", "general.quantization_version", "general.alignment"];
     let gguf = Gguf::parse(file)?;

@@ -1,7 +1,7 @@
 //! `break`: what a damaged cache does to a text.
 //!
-//! The keys and values of a prompt are taken out of the cache, damaged, and set into another sequence. Both continue with
-//! the same tokens, for the error of the logits, and each with its own, for the text.
+//! The keys and values of a prompt are taken out of the cache, damaged, and set into another sequence. Both continue
+//! with the same tokens, for the error of the logits, and each with its own, for the text.
 
 use clap::Args;
 use gleed::cache::KvShape;

@@ -83,8 +83,8 @@ impl<'m> Lab<'m> {
         Random::new(0).ids(count, self.model.config().vocab)
     }
 
-    /// The geometry that the model's cache has for one sequence of so many tokens, in blocks of one pool. The context may
-    /// be longer than the model's.
+    /// The geometry that the model's cache has for one sequence of so many tokens, in blocks of one pool. The context
+    /// may be longer than the model's.
     pub(crate) fn geometry(&self, context: usize) -> Result<KvGeometry> {
         let geometry = self.with_engine(&self.limits(1), |engine| Ok(*engine.cache().geometry()))?;
         let geometry = KvGeometry { context, ..geometry };

@@ -6,8 +6,8 @@
 //! cargo run --release --example kvlab -- share --characters 128 --out plots --json share.json
 //! ```
 //!
-//! Without `--model` all of it runs with the demo model. Times are those of the clock on the wall, medians where several
-//! were taken; a machine that does other things meanwhile shows in them.
+//! Without `--model` all of it runs with the demo model. Times are those of the clock on the wall, medians where
+//! several were taken; a machine that does other things meanwhile shows in them.
 
 mod curve;
 mod damage;

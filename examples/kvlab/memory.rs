@@ -48,8 +48,8 @@ pub(crate) fn run(lab: &Lab<'_>, args: &MemoryArgs) -> Result<Report> {
 /// Bytes of a scale, an f16.
 const SCALE: usize = 2;
 
-/// Bytes of the keys and values of so many tokens by the formula. Quantized elements have the codes of GGUF's type of the
-/// same name, and a scale per 32 of a head or less.
+/// Bytes of the keys and values of so many tokens by the formula. Quantized elements have the codes of GGUF's type of
+/// the same name, and a scale per 32 of a head or less.
 fn formula(lab: &Lab<'_>, element: KvType, tokens: usize) -> Option<f64> {
     let config = lab.model.config();
     let head = |element: KvElement, head_dim: usize| {

@@ -1,7 +1,7 @@
 //! `window`: what a model loses where it sees the last tokens only, and what that saves.
 //!
-//! Every text is a sequence of its own. In one text of many, the texts before say nothing about the next one, and a window
-//! that hides them looks like a gain.
+//! Every text is a sequence of its own. In one text of many, the texts before say nothing about the next one, and a
+//! window that hides them looks like a gain.
 
 use std::path::PathBuf;
 
@@ -25,8 +25,8 @@ pub(crate) struct WindowArgs {
     #[arg(long, value_name = "FILE")]
     text: Option<PathBuf>,
 
-    /// Cut the file at each TEXT: what is between is a sequence of its own, because what came before says nothing about it.
-    /// Neither TEXT nor white space around it is scored. An empty TEXT makes no cuts
+    /// Cut the file at each TEXT: what is between is a sequence of its own, because what came before says nothing about
+    /// it. Neither TEXT nor white space around it is scored. An empty TEXT makes no cuts
     #[arg(long, value_name = "TEXT", default_value = SEPARATOR)]
     separator: String,
 

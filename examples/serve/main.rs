@@ -5,12 +5,14 @@
 //! curl http://127.0.0.1:8080/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Who are you?"}]}'
 //! ```
 //!
-//! `GET /v1/models`, `POST /v1/completions` and `POST /v1/chat/completions`, whole or as events (`"stream": true`), with `response_format` and
-//! `tools`. One thread has the engine: all clients' sequences run in its batches and share one pool of blocks, where what prompts begin with in
-//! common is computed once. What a client gets does not depend on the others. A client that goes away frees its sequence.
+//! `GET /v1/models`, `POST /v1/completions` and `POST /v1/chat/completions`, whole or as events (`"stream": true`),
+//! with `response_format` and `tools`. One thread has the engine: all clients' sequences run in its batches and share
+//! one pool of blocks, where what prompts begin with in common is computed once. What a client gets does not depend on
+//! the others. A client that goes away frees its sequence.
 //!
-//! A request that says nothing of sampling gets the flags' choice; without `seed` the seed is 0, so the same request has the same
-//! answer. It listens on this machine only, unless `--host` says otherwise: it asks nobody for a key and speaks no TLS.
+//! A request that says nothing of sampling gets the flags' choice; without `seed` the seed is 0, so the same request
+//! has the same answer. It listens on this machine only, unless `--host` says otherwise: it asks nobody for a key and
+//! speaks no TLS.
 
 mod answer;
 mod ask;

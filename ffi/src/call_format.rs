@@ -46,8 +46,8 @@ pub unsafe extern "C" fn gleed_calls_named(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at `name`,
-        // and `format` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at
+        // `name`, and `format` is a place for a result that nothing else uses.
         let (name, format) = unsafe { (slice("name", name.cast::<u8>(), name_len)?, out("format", format)?) };
         let found = CallFormat::ALL.iter().position(|format| format.name().as_bytes() == name);
         format.write(found.map_or(GLEED_NO_CALLS, small));
@@ -68,8 +68,8 @@ pub unsafe extern "C" fn gleed_turns_calls(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no other call
-        // changes `model`, and `calls` and `thoughts` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
+        // other call changes `model`, and `calls` and `thoughts` are places for results that nothing else uses.
         let (model, calls, thoughts) =
             unsafe { (Object::get("model", model)?, out("calls", calls)?, out("thoughts", thoughts)?) };
         let format = turns::format(format)?;

@@ -95,7 +95,8 @@ pub struct gleed_calls_part {
     pub wrong_at: usize,
 }
 
-// SAFETY: four integers of 4 bytes, the first the size, and integers of 4 or 8 bytes: no gaps, and every bit pattern is one.
+// SAFETY: four integers of 4 bytes, the first the size, and integers of 4 or 8 bytes: no gaps, and every bit pattern is
+// one.
 unsafe impl Versioned for gleed_calls_part {}
 
 /// Bytes and alignment of the memory that a reader wants.
@@ -129,8 +130,9 @@ pub unsafe extern "C" fn gleed_calls_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `tools_len` bytes are at `tools`,
-        // to which nobody writes as long as the reader is used, and `calls` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `tools_len` bytes are at
+        // `tools`, to which nobody writes as long as the reader is used, and `calls` is a place for a result that
+        // nothing else uses.
         let (tools, place) = unsafe { (slice("tools", tools.cast::<u8>(), tools_len)?, out("calls", calls)?) };
         let (format, marks) = formats(format, flags)?;
         let is_thinking = flags & GLEED_THOUGHTS_OPEN != 0;
@@ -159,9 +161,9 @@ pub unsafe extern "C" fn gleed_calls_next(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `calls` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `calls`, `text_len` bytes are at `text`, `json_len` elements at `json` are
-        // used by nothing else, and `part` has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `calls` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `calls`, `text_len` bytes are at `text`, `json_len` elements at
+        // `json` are used by nothing else, and `part` has as many bytes as its struct_size says.
         let (mut calls, text, json, part) = unsafe {
             (
                 Object::get_mut("calls", calls)?,

@@ -81,11 +81,11 @@ pub unsafe extern "C" fn gleed_conversation_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no other
-        // call changes `engine`, and `size` and `align` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `size` and `align` are places for results that nothing else uses.
         let (engine, layout) = unsafe { (Object::get("engine", engine)?, out_layout(size, align)?) };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has as many
-        // bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has
+        // as many bytes as its struct_size says.
         let limits = unsafe { self::limits(limits, engine) }?;
         layout.write(planned(&limits)?, ALIGN);
         Ok(status::OK)
@@ -107,16 +107,16 @@ pub unsafe extern "C" fn gleed_conversation_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no other
-        // call changes `engine`, and `conversation` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `conversation` is a place for a result that nothing else uses.
         let (engine, place) = unsafe { (Object::get("engine", engine)?, out("conversation", conversation)?) };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has as many
-        // bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has
+        // as many bytes as its struct_size says.
         let limits = unsafe { self::limits(limits, engine) }?;
         let needed = planned(&limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone
+        // may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn gleed_conversation_seq(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `conversation` are checked here. gleed.h demands the rest: no
-        // other call changes `conversation`, and `seq` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `conversation` are checked here. gleed.h demands the rest:
+        // no other call changes `conversation`, and `seq` is a place for a result that nothing else uses.
         let (conversation, seq) = unsafe { (Object::get("conversation", conversation)?, out("seq", seq)?) };
         seq.write(conversation.seq().to_bits());
         Ok(status::OK)
@@ -159,9 +159,9 @@ pub unsafe extern "C" fn gleed_conversation_fork(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h demands
-        // the rest: no other call changes `conversation`, nothing but this call uses `engine`, and `fork` is a place for a
-        // result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h
+        // demands the rest: no other call changes `conversation`, nothing but this call uses `engine`, and `fork` is a
+        // place for a result that nothing else uses.
         let (conversation, mut engine, place) = unsafe {
             (Object::get("conversation", conversation)?, Object::get_mut("engine", engine)?, out("fork", fork)?)
         };

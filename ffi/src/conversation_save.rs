@@ -30,13 +30,13 @@ pub unsafe extern "C" fn gleed_conversation_saved_size(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h demands
-        // the rest: no other call changes them.
+        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h
+        // demands the rest: no other call changes them.
         let (conversation, engine) =
             unsafe { (Object::get("conversation", conversation)?, Object::get("engine", engine)?) };
-        // SAFETY: NULL, alignment, lengths and the tag and address of `desk` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `desk`, `entries_len` entries are at `entries` if so many can be taken, and `size` is a
-        // place for a result that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `desk` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `desk`, `entries_len` entries are at `entries` if so many can be taken, and
+        // `size` is a place for a result that nothing else uses.
         let (mut desk, entries, size) =
             unsafe { (Object::get_mut("desk", desk)?, unread("entries", entries, entries_len)?, out("size", size)?) };
         // SAFETY: gleed.h demands as many bytes as it says at each text of the entries until the call ends.
@@ -63,15 +63,15 @@ pub unsafe extern "C" fn gleed_conversation_save(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h demands
-        // the rest: no other call changes them.
+        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h
+        // demands the rest: no other call changes them.
         let (conversation, engine) =
             unsafe { (Object::get("conversation", conversation)?, Object::get("engine", engine)?) };
-        // SAFETY: NULL, alignment, lengths and the tag and address of `desk` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `desk`, and `entries_len` entries are at `entries` if so many can be taken.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `desk` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `desk`, and `entries_len` entries are at `entries` if so many can be taken.
         let (mut desk, entries) = unsafe { (Object::get_mut("desk", desk)?, unread("entries", entries, entries_len)?) };
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `len` elements at `bytes` are used
-        // by nothing else, and `written` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `len` elements at `bytes` are
+        // used by nothing else, and `written` is a place for a result that nothing else uses.
         let (bytes, written) = unsafe { (slice_mut("bytes", bytes, len)?, out("written", written)?) };
         // SAFETY: gleed.h demands as many bytes as it says at each text of the entries until the call ends.
         let (entries, _) = unsafe { desk.read(entries) }?;
@@ -96,19 +96,19 @@ pub unsafe extern "C" fn gleed_conversation_load(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `engine`, `len` bytes are at `bytes`, and `conversation` is a place for a result that
-        // nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `engine`, `len` bytes are at `bytes`, and `conversation` is a place for a
+        // result that nothing else uses.
         let (mut engine, bytes, place) = unsafe {
             (Object::get_mut("engine", engine)?, slice("bytes", bytes, len)?, out("conversation", conversation)?)
         };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has as many
-        // bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `limits` is NULL or has
+        // as many bytes as its struct_size says.
         let limits = unsafe { self::limits(limits, &engine) }?;
         let needed = planned(&limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone
+        // may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, Conversation::load(&mut engine, bytes, &limits, rest)?.0)?);
@@ -131,8 +131,8 @@ pub unsafe extern "C" fn gleed_conversation_saved_entries(
 ) -> i32 {
     boundary!(error, || {
         // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `len` bytes are at `bytes`,
-        // `entries_len` elements at `entries`, which take every bit pattern, are used by nothing else, and `count` is a place
-        // for a result that nothing else uses.
+        // `entries_len` elements at `entries`, which take every bit pattern, are used by nothing else, and `count` is a
+        // place for a result that nothing else uses.
         let (bytes, entries, count) =
             unsafe { (slice("bytes", bytes, len)?, slice_mut("entries", entries, entries_len)?, out("count", count)?) };
         let saved = Saved::read(bytes)?;

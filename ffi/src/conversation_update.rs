@@ -100,14 +100,15 @@ pub struct gleed_update {
     pub left_out_len: usize,
 }
 
-// SAFETY: four integers of 4 bytes, the first the size, then pointers and lengths: no gaps with pointers of 4 or 8 bytes, and
-// every bit pattern is one (a pointer is checked before it is used).
+// SAFETY: four integers of 4 bytes, the first the size, then pointers and lengths: no gaps with pointers of 4 or 8
+// bytes, and every bit pattern is one (a pointer is checked before it is used).
 unsafe impl Versioned for gleed_script {}
-// SAFETY: six integers of 4 bytes, the first the size, and two pointers: no gaps with pointers of 4 or 8 bytes. A pointer to a
-// function takes every bit pattern but for NULL, which is `None`; gleed.h demands that a function is there.
+// SAFETY: six integers of 4 bytes, the first the size, and two pointers: no gaps with pointers of 4 or 8 bytes. A
+// pointer to a function takes every bit pattern but for NULL, which is `None`; gleed.h demands that a function is
+// there.
 unsafe impl Versioned for gleed_keep {}
-// SAFETY: two integers of 4 bytes, the first the size, a pointer and lengths: no gaps with pointers of 4 or 8 bytes, and every
-// bit pattern is one.
+// SAFETY: two integers of 4 bytes, the first the size, a pointer and lengths: no gaps with pointers of 4 or 8 bytes,
+// and every bit pattern is one.
 unsafe impl Versioned for gleed_update {}
 
 fn wrong(what: &str, most: u32, given: u32) -> Failure {
@@ -200,7 +201,8 @@ unsafe fn updated<'d>(
     let failed = Cell::new(None);
     let summary = |left_out: &[Entry<'_>]| {
         let bytes = left_out.as_ptr().addr().saturating_sub(entries.as_ptr().addr());
-        // SAFETY: the caller promises that the summary may be called, and that its text lives until this function returns.
+        // SAFETY: the caller promises that the summary may be called, and that its text lives until this function
+        // returns.
         unsafe { summarize(given, bytes / size_of::<Entry<'_>>(), left_out.len()) }.map_err(|failure| {
             failed.set(Some(failure));
             ConversationError::Summary
@@ -241,22 +243,22 @@ pub unsafe extern "C" fn gleed_conversation_update(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `conversation` and `engine`.
+        // SAFETY: NULL, alignment and the tag and address of `conversation` and `engine` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `conversation` and `engine`.
         let (mut conversation, mut engine) =
             unsafe { (Object::get_mut("conversation", conversation)?, Object::get_mut("engine", engine)?) };
-        // SAFETY: NULL, alignment and the tag and address of `tokenizer` and `desk` are checked here. gleed.h demands the
-        // rest: no other call changes `tokenizer`, and nothing but this call uses `desk`.
+        // SAFETY: NULL, alignment and the tag and address of `tokenizer` and `desk` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, and nothing but this call uses `desk`.
         let (tokenizer, mut desk) = unsafe { (Object::get("tokenizer", tokenizer)?, Object::get_mut("desk", desk)?) };
         // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `entries_len` entries are at
         // `entries` if so many can be taken.
         let entries = unsafe { unread("entries", entries, entries_len) }?;
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `script`, `keep` if it is not
-        // NULL, and `update`, which nothing else uses, have as many bytes as their struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `script`, `keep` if it is
+        // not NULL, and `update`, which nothing else uses, have as many bytes as their struct_size says.
         let (script, keep, update) =
             unsafe { (versioned("script", script)?, versioned_or_null("keep", keep)?, out_struct("update", update)?) };
-        // SAFETY: NULL and lengths are checked here. gleed.h demands the rest: as many bytes as it says are at each text of
-        // `script` until the call ends.
+        // SAFETY: NULL and lengths are checked here. gleed.h demands the rest: as many bytes as it says are at each
+        // text of `script` until the call ends.
         let script = unsafe { script.with(tokenizer) }?;
         let given = keep.unwrap_or(KEEP_ALL);
         let keep = kept(&given)?;

@@ -109,9 +109,9 @@ pub unsafe extern "C" fn gleed_desk_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `tokenizer` are checked here. gleed.h demands the
-        // rest: no other call changes `tokenizer`, `size` and `align` are places for results that nothing else uses, and
-        // `limits` is NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `size` and `align` are places for results that nothing else
+        // uses, and `limits` is NULL or has as many bytes as its struct_size says.
         let (tokenizer, layout, limits) =
             unsafe { (Object::get("tokenizer", tokenizer)?, out_layout(size, align)?, self::limits(limits)?) };
         layout.write(Sizes::new(&limits, tokenizer)?.bytes, ALIGN);
@@ -133,9 +133,9 @@ pub unsafe extern "C" fn gleed_desk_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `tokenizer` are checked here. gleed.h demands the
-        // rest: no other call changes `tokenizer`, `desk` is a place for a result that nothing else uses, and `limits` is
-        // NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `tokenizer` are checked here. gleed.h demands
+        // the rest: no other call changes `tokenizer`, `desk` is a place for a result that nothing else uses, and
+        // `limits` is NULL or has as many bytes as its struct_size says.
         let (tokenizer, place, limits) =
             unsafe { (Object::get("tokenizer", tokenizer)?, out("desk", desk)?, self::limits(limits)?) };
         let sizes = Sizes::new(&limits, tokenizer)?;
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn gleed_desk_init(
 }
 
 impl Room {
-    /// The caller's entries, if there is room for so many, and the desk. `at` of a failure is the entry's index, but for a
-    /// text that is not UTF-8: there it is the byte's.
+    /// The caller's entries, if there is room for so many, and the desk. `at` of a failure is the entry's index, but
+    /// for a text that is not UTF-8: there it is the byte's.
     ///
     /// # Safety
     /// As [`entry`] for each of them, during `'a`.

@@ -152,8 +152,8 @@ pub unsafe extern "C" fn gleed_engine_init(
     })
 }
 
-/// Puts an engine at the start of the memory. An engine is large, so its copies are on the stack here only, and not while
-/// the plan is made.
+/// Puts an engine at the start of the memory. An engine is large, so its copies are on the stack here only, and not
+/// while the plan is made.
 #[inline(never)]
 fn place(model: &Model<'static>, plan: &Plan, memory: &'static mut [u8]) -> Result<*mut gleed_engine, Failure> {
     let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();

@@ -66,7 +66,8 @@ pub(crate) unsafe fn entry<'a>(given: &gleed_entry) -> Result<Entry<'a>, Failure
 /// # Safety
 /// As [`unread`].
 pub(crate) unsafe fn text<'a>(what: &str, text: *const c_char, len: usize) -> Result<&'a str, Failure> {
-    // SAFETY: the caller promises `len` bytes at `text`, if a text can have so many; NULL and the length are checked here.
+    // SAFETY: the caller promises `len` bytes at `text`, if a text can have so many; NULL and the length are checked
+    // here.
     let text = unsafe { unread(what, text.cast::<u8>(), len) }?;
     utf8(text.read_if(check_text_len)?)
 }

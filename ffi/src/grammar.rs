@@ -100,8 +100,9 @@ pub struct gleed_grammar_options {
     pub tokenizer: *const gleed_tokenizer,
 }
 
-// SAFETY: six integers of 4 bytes, the first the size, a pointer and a length, four integers of 4 bytes, and two pointers with a
-// length between: no gaps with pointers of 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
+// SAFETY: six integers of 4 bytes, the first the size, a pointer and a length, four integers of 4 bytes, and two
+// pointers with a length between: no gaps with pointers of 4 or 8 bytes, and every bit pattern is one (a pointer is
+// checked before it is used).
 unsafe impl Versioned for gleed_grammar_options {
     const EARLIER: &'static [usize] = &[core::mem::offset_of!(gleed_grammar_options, calls)];
 }
@@ -148,8 +149,8 @@ impl<'a> Inputs<'a> {
     /// Reads the arguments. Wrong options are refused before the text is read.
     ///
     /// # Safety
-    /// `text_len` bytes are at `text` if so many can be taken, and nobody writes to them during `'a`. Nothing else uses `scratch_len`
-    /// elements at `scratch` during `'a`. `options` is as [`options`] asks for.
+    /// `text_len` bytes are at `text` if so many can be taken, and nobody writes to them during `'a`. Nothing else uses
+    /// `scratch_len` elements at `scratch` during `'a`. `options` is as [`options`] asks for.
     pub(crate) unsafe fn new(
         text: *const c_char,
         text_len: usize,
@@ -170,8 +171,8 @@ impl<'a> Inputs<'a> {
 /// The options at a pointer, the default ones at NULL, and the keywords in them.
 ///
 /// # Safety
-/// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during `'a`. Nothing
-/// changes the tokenizer.
+/// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during
+/// `'a`. Nothing changes the tokenizer.
 unsafe fn options<'a>(
     options: *const gleed_grammar_options,
 ) -> Result<(gleed_grammar_options, Ignored<'a>, Asked<'a>), Failure> {
@@ -200,7 +201,8 @@ unsafe fn options<'a>(
     }
     // SAFETY: the caller promises `ignore_len` bytes at `ignore`; NULL and the length are checked here.
     let ignored = unsafe { slice("ignore", options.ignore.cast::<u8>(), options.ignore_len) }?;
-    // SAFETY: the caller promises `tool_len` bytes at `tool` and that nothing changes the tokenizer, which is what this asks for.
+    // SAFETY: the caller promises `tool_len` bytes at `tool` and that nothing changes the tokenizer, which is what this
+    // asks for.
     let asked = unsafe { Asked::new(&options) }?;
     Ok((options, Ignored::new(utf8(ignored)?)?, asked))
 }
@@ -236,8 +238,8 @@ impl Asked<'_> {
         let marks = if options.tokenizer.is_null() || !is_tools {
             Marks::default()
         } else {
-            // SAFETY: alignment and the tag and address of the tokenizer are checked here. The caller promises the rest: no call
-            // changes it.
+            // SAFETY: alignment and the tag and address of the tokenizer are checked here. The caller promises the
+            // rest: no call changes it.
             Marks::of(format, thoughts, unsafe { Object::get("tokenizer", options.tokenizer) }?)
         };
         let choice = match options.choice {
@@ -351,8 +353,8 @@ pub unsafe extern "C" fn gleed_grammar_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for results that
-        // nothing else uses.
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
         let layout = unsafe { out_layout(size, align) }?;
         // SAFETY: gleed.h demands of these arguments what this asks for.
         let Inputs { text, scratch, given, ignored, asked } =
@@ -380,8 +382,8 @@ pub unsafe extern "C" fn gleed_grammar_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `grammar` is a place for a result that nothing
-        // else uses.
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `grammar` is a place for a result that
+        // nothing else uses.
         let place = unsafe { out("grammar", grammar) }?;
         // SAFETY: gleed.h demands of these arguments what this asks for.
         let Inputs { text, scratch, given, ignored, asked } =

@@ -75,8 +75,8 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `build` is a place for a result that nothing else
-        // uses.
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `build` is a place for a result that
+        // nothing else uses.
         let place = unsafe { out("build", build) }?;
         // SAFETY: gleed.h demands of these arguments what this asks for, as long as the build is used.
         let Inputs { text, scratch, given, ignored, asked } =
@@ -87,7 +87,8 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
             unsafe { self::memory("memory", memory.cast(), memory_len, SIZE, align_of::<gleed_grammar_build>()) }?;
         let (front, behind) = memory.split_at_mut_checked(GIVEN).unwrap_or_default();
         let kept = Object::place(behind, Given { ignored, asked })?;
-        // SAFETY: the object was made in the line above, in memory that is lent for as long as the build is used. Nothing changes it.
+        // SAFETY: the object was made in the line above, in memory that is lent for as long as the build is used.
+        // Nothing changes it.
         let kept: &'static Given = unsafe { Object::get("memory", kept) }?;
         let source = source(given.kind, text, &kept.asked);
         let making =
@@ -108,8 +109,8 @@ pub unsafe extern "C" fn gleed_grammar_build_step(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`.
         let mut making = unsafe { Object::get_mut("build", build) }?;
         let units = if units == 0 { usize::MAX } else { usize::try_from(units).unwrap_or(usize::MAX) };
         Ok(if making.build.step(units)? { status::OK } else { status::YIELDED })
@@ -128,8 +129,8 @@ pub unsafe extern "C" fn gleed_grammar_build_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: no other call
-        // changes `build`, and `size` and `align` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: no
+        // other call changes `build`, and `size` and `align` are places for results that nothing else uses.
         let (making, layout) = unsafe { (Object::get("build", build)?, out_layout(size, align)?) };
         layout.write(with_head(making)?, ALIGN);
         Ok(status::OK)
@@ -148,12 +149,13 @@ pub unsafe extern "C" fn gleed_grammar_build_place(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`.
         let mut making = unsafe { Object::get_mut("build", build) }?;
         let needed = with_head(&making).unwrap_or(0);
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the grammar is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the grammar is used. So they are lent for as long as anyone may
+        // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_grammar::halves(memory);
         making.build.place(rest)?;
@@ -173,8 +175,8 @@ pub unsafe extern "C" fn gleed_grammar_build_finish(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`, and `grammar` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`, and `grammar` is a place for a result that nothing else uses.
         let (mut making, place) = unsafe { (Object::get_mut("build", build)?, out("grammar", grammar)?) };
         let grammar = making.build.finish()?;
         let unfinished = || Failure::new(status::E_BUSY, format_args!("the grammar is not finished"));

@@ -90,8 +90,8 @@ pub unsafe extern "C" fn gleed_guesses_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for results
-        // that nothing else uses.
+        // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
+        // results that nothing else uses.
         let layout = unsafe { out_layout(size, align) }?;
         let [_, size] = planned(most, places)?;
         layout.write(size, ALIGN);
@@ -115,12 +115,13 @@ pub unsafe extern "C" fn gleed_guesses_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no other
-        // call changes `engine`, and `guesses` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest: no
+        // other call changes `engine`, and `guesses` is a place for a result that nothing else uses.
         let (engine, place) = unsafe { (Object::get("engine", engine)?, out("guesses", guesses)?) };
         let [table, needed] = planned(most, places)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the guesses are used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the guesses are used. So they are lent for as long as anyone may
+        // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
@@ -148,12 +149,12 @@ pub unsafe extern "C" fn gleed_guesses_queue(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses them.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h
+        // demands the rest: nothing but this call uses them.
         let (mut guesses, mut engine) =
             unsafe { (Object::get_mut("guesses", guesses)?, Object::get_mut("engine", engine)?) };
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `ids_len` ids are at `ids` if so
-        // many can be taken, and `guessed` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `ids_len` ids are at `ids` if
+        // so many can be taken, and `guessed` is a place for a result that nothing else uses.
         let (ids, place) = unsafe { (unread("ids", ids, ids_len)?, out("guessed", guessed)?) };
         let ids = given_ids(ids)?;
         let Guesses { guessing, table, .. } = &mut *guesses;
@@ -177,8 +178,9 @@ pub unsafe extern "C" fn gleed_guesses_logits(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h demands the
-        // rest: no other call changes them, and `logits` and `logits_len` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h
+        // demands the rest: no other call changes them, and `logits` and `logits_len` are places for results that
+        // nothing else uses.
         let (guesses, engine, logits) = unsafe {
             (
                 Object::get("guesses", guesses)?,
@@ -203,8 +205,8 @@ pub unsafe extern "C" fn gleed_guesses_take(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `guesses`, and no other call changes `engine`.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `guesses`, and no other call changes `engine`.
         let (mut guesses, engine) = unsafe { (Object::get_mut("guesses", guesses)?, Object::get("engine", engine)?) };
         guesses.guessing.logits(engine).ok_or_else(no_logits)?;
         guesses.guessing.take(token);
@@ -224,8 +226,8 @@ pub unsafe extern "C" fn gleed_guesses_end(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h demands the
-        // rest: nothing but this call uses them.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `engine` are checked here. gleed.h
+        // demands the rest: nothing but this call uses them.
         let (mut guesses, mut engine) =
             unsafe { (Object::get_mut("guesses", guesses)?, Object::get_mut("engine", engine)?) };
         engine.seq_len(guesses.guessing.seq())?;

@@ -69,8 +69,8 @@ pub unsafe extern "C" fn gleed_guesses_layer(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `layer` are checked here. gleed.h demands the
-        // rest: nothing but this call uses them, and `seq` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses` and `layer` are checked here. gleed.h demands
+        // the rest: nothing but this call uses them, and `seq` is a place for a result that nothing else uses.
         let (mut guesses, mut layer, place) =
             unsafe { (Object::get_mut("guesses", guesses)?, Object::get_mut("layer", layer)?, out("seq", seq)?) };
         let state = NextN::new(&mut layer)?.pause();
@@ -96,9 +96,9 @@ pub unsafe extern "C" fn gleed_guesses_prefill(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tags and addresses of `guesses`, `engine` and `layer` are checked here. gleed.h
-        // demands the rest: nothing but this call uses them, `count` ids are at `tokens` if so many can be taken, and `logits` and
-        // `logits_len` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tags and addresses of `guesses`, `engine` and `layer` are checked
+        // here. gleed.h demands the rest: nothing but this call uses them, `count` ids are at `tokens` if so many can
+        // be taken, and `logits` and `logits_len` are places for results that nothing else uses.
         let (Used { mut guesses, mut engine, mut layer }, tokens, logits) = unsafe {
             (
                 Used::new(guesses, engine, layer)?,
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn gleed_guesses_see(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of `guesses`, `engine` and `layer` are checked here. gleed.h demands
-        // the rest: nothing but this call uses them.
+        // SAFETY: NULL, alignment and the tags and addresses of `guesses`, `engine` and `layer` are checked here.
+        // gleed.h demands the rest: nothing but this call uses them.
         let Used { mut guesses, mut engine, mut layer } = unsafe { Used::new(guesses, engine, layer) }?;
         with_layer(&mut guesses, &mut layer, |guesses, nextn| {
             nextn.see(&mut engine, guesses.guessing.seq())?;
@@ -154,10 +154,10 @@ pub unsafe extern "C" fn gleed_guesses_queue_layer(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths, struct_size and the tags and addresses of `guesses`, `engine` and `layer` are checked
-        // here. gleed.h demands the rest: nothing but this call uses them, `ids_len` ids are at `ids` if so many can be taken,
-        // `guessed` is a place for a result that nothing else uses, and `budget` is NULL or has as many bytes as its struct_size
-        // says.
+        // SAFETY: NULL, alignment, lengths, struct_size and the tags and addresses of `guesses`, `engine` and `layer`
+        // are checked here. gleed.h demands the rest: nothing but this call uses them, `ids_len` ids are at `ids` if so
+        // many can be taken, `guessed` is a place for a result that nothing else uses, and `budget` is NULL or has as
+        // many bytes as its struct_size says.
         let (Used { mut guesses, mut engine, mut layer }, ids, place, budget) = unsafe {
             (
                 Used::new(guesses, engine, layer)?,
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn gleed_guesses_queue_layer(
                 versioned_or_null("budget", budget)?,
             )
         };
-        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change only as
-        // whole.
+        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change
+        // only as whole.
         let budget = unsafe { Watched::new(budget) }?;
         let ids = given_ids(ids)?;
         let queued = with_layer(&mut guesses, &mut layer, |guesses, nextn| {

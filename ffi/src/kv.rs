@@ -56,7 +56,8 @@ pub unsafe extern "C" fn gleed_set_prefill(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at `values`.
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at
+        // `values`.
         let (mut engine, [keys, values]) = unsafe { (Object::get_mut("engine", engine)?, rows(keys, values, len)?) };
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.set_prefill(SeqId::from_bits(seq), layer, keys, values)?;
@@ -79,7 +80,8 @@ pub unsafe extern "C" fn gleed_push_row(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at `values`.
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, and that `len` numbers are at `keys` and at
+        // `values`.
         let (mut engine, [keys, values]) = unsafe { (Object::get_mut("engine", engine)?, rows(keys, values, len)?) };
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
         engine.cache_mut()?.push_row(SeqId::from_bits(seq), layer, keys, values)?;
@@ -103,8 +105,8 @@ pub unsafe extern "C" fn gleed_set_prefill_batch(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands that nothing but this call uses `engine`, that `count` handles are at `seqs` if so many can be open,
-        // and that `len` numbers are at `keys` and at `values`.
+        // SAFETY: gleed.h demands that nothing but this call uses `engine`, that `count` handles are at `seqs` if so
+        // many can be open, and that `len` numbers are at `keys` and at `values`.
         let (mut engine, seqs, [keys, values]) =
             unsafe { (Object::get_mut("engine", engine)?, unread("seqs", seqs, count)?, rows(keys, values, len)?) };
         let seqs = of_each(&engine, seqs)?.iter().map(|&seq| SeqId::from_bits(seq));

@@ -103,8 +103,8 @@ pub unsafe extern "C" fn gleed_matcher_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `size` and `align` are places
-        // for results that nothing else uses, and `limits` is NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `size` and `align` are
+        // places for results that nothing else uses, and `limits` is NULL or has as many bytes as its struct_size says.
         let (layout, limits) = unsafe { (out_layout(size, align)?, self::limits(limits)?) };
         layout.write(planned(limits)?, ALIGN);
         Ok(status::OK)
@@ -125,14 +125,15 @@ pub unsafe extern "C" fn gleed_matcher_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `grammar` are checked here. gleed.h demands the
-        // rest: no other call changes `grammar`, `matcher` is a place for a result that nothing else uses, and `limits` is
-        // NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `grammar` are checked here. gleed.h demands
+        // the rest: no other call changes `grammar`, `matcher` is a place for a result that nothing else uses, and
+        // `limits` is NULL or has as many bytes as its struct_size says.
         let (grammar, place, limits) =
             unsafe { (Object::get("grammar", grammar)?, out("matcher", matcher)?, self::limits(limits)?) };
         let needed = planned(limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as anyone may
+        // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_matcher::halves(memory);
         place.write(Object::place(head, Matcher::new(grammar, limits, rest)?)?);
@@ -168,9 +169,9 @@ pub unsafe extern "C" fn gleed_matcher_accept(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` and `tokenizer` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `matcher`, no other call changes `tokenizer`, and `accepted` is a place for a
-        // result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` and `tokenizer` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `matcher`, no other call changes `tokenizer`, and `accepted` is
+        // a place for a result that nothing else uses.
         let (mut matcher, tokenizer, accepted) = unsafe {
             (Object::get_mut("matcher", matcher)?, Object::get("tokenizer", tokenizer)?, out("accepted", accepted)?)
         };
@@ -192,9 +193,9 @@ pub unsafe extern "C" fn gleed_matcher_accept_text(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, `text_len` bytes are at `text`, and `taken` is a place for a result that
-        // nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `matcher`, `text_len` bytes are at `text`, and `taken` is a place for a
+        // result that nothing else uses.
         let (mut matcher, text, taken) = unsafe {
             (Object::get_mut("matcher", matcher)?, slice("text", text.cast::<u8>(), text_len)?, out("taken", taken)?)
         };
@@ -214,8 +215,8 @@ pub unsafe extern "C" fn gleed_matcher_is_end(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `is_end` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no
+        // other call changes `matcher`, and `is_end` is a place for a result that nothing else uses.
         let (matcher, is_end) = unsafe { (Object::get("matcher", matcher)?, out("is_end", is_end)?) };
         is_end.write(matcher.may_end().into());
         Ok(status::OK)
@@ -233,8 +234,8 @@ pub unsafe extern "C" fn gleed_matcher_is_free(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `is_free` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no
+        // other call changes `matcher`, and `is_free` is a place for a result that nothing else uses.
         let (matcher, is_free) = unsafe { (Object::get("matcher", matcher)?, out("is_free", is_free)?) };
         is_free.write(matcher.is_free().into());
         Ok(status::OK)

@@ -31,9 +31,9 @@ pub unsafe extern "C" fn gleed_matcher_mask(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements at `mask`
-        // are used by nothing else.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements
+        // at `mask` are used by nothing else.
         let (mut matcher, trie, mask) = unsafe {
             (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
         };
@@ -57,9 +57,9 @@ pub unsafe extern "C" fn gleed_matcher_mask_within(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements at `mask`
-        // are used by nothing else.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` and `trie` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `matcher`, no other call changes `trie`, and `mask_len` elements
+        // at `mask` are used by nothing else.
         let (mut matcher, trie, mask) = unsafe {
             (Object::get_mut("matcher", matcher)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
         };
@@ -105,8 +105,8 @@ pub unsafe extern "C" fn gleed_matcher_bytes_to_end(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `matcher`, and `bytes` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `matcher`, and `bytes` is a place for a result that nothing else uses.
         let (mut matcher, bytes) = unsafe { (Object::get_mut("matcher", matcher)?, out("bytes", bytes)?) };
         bytes.write(matcher.bytes_to_end()?);
         Ok(status::OK)
@@ -126,9 +126,9 @@ pub unsafe extern "C" fn gleed_matcher_forced(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, `text_len` elements at `text` are used by nothing else, and `written` is a
-        // place for a result that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `matcher`, `text_len` elements at `text` are used by nothing else, and
+        // `written` is a place for a result that nothing else uses.
         let (mut matcher, text, written) = unsafe {
             (
                 Object::get_mut("matcher", matcher)?,
@@ -158,14 +158,14 @@ pub unsafe extern "C" fn gleed_matcher_forced_tokens(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, and no other call changes `tokenizer` and `trie`.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: nothing but this call uses `matcher`, and no other call changes `tokenizer` and `trie`.
         let (mut matcher, tokenizer, trie) = unsafe {
             (Object::get_mut("matcher", matcher)?, Object::get("tokenizer", tokenizer)?, Object::get("trie", trie)?)
         };
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `scratch_len` elements at `scratch`
-        // and `tokens_len` elements at `tokens` are used by nothing else, and `count` is a place for a result that nothing
-        // else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `scratch_len` elements at
+        // `scratch` and `tokens_len` elements at `tokens` are used by nothing else, and `count` is a place for a result
+        // that nothing else uses.
         let (scratch, tokens, count) = unsafe {
             (
                 slice_mut("scratch", scratch, scratch_len)?,

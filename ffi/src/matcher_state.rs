@@ -23,8 +23,8 @@ pub unsafe extern "C" fn gleed_matcher_fork(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `fork` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no
+        // other call changes `matcher`, and `fork` is a place for a result that nothing else uses.
         let (matcher, place) = unsafe { (Object::get("matcher", matcher)?, out("fork", fork)?) };
         let needed = planned(matcher.limits())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
@@ -47,8 +47,8 @@ pub unsafe extern "C" fn gleed_matcher_rewindable(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `tokens` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no
+        // other call changes `matcher`, and `tokens` is a place for a result that nothing else uses.
         let (matcher, tokens) = unsafe { (Object::get("matcher", matcher)?, out("tokens", tokens)?) };
         tokens.write(matcher.rewindable());
         Ok(status::OK)
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn gleed_matcher_snapshot_size(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no other
-        // call changes `matcher`, and `size` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `matcher` are checked here. gleed.h demands the rest: no
+        // other call changes `matcher`, and `size` is a place for a result that nothing else uses.
         let (matcher, size) = unsafe { (Object::get("matcher", matcher)?, out("size", size)?) };
         size.write(matcher.snapshot_len());
         Ok(status::OK)
@@ -106,9 +106,9 @@ pub unsafe extern "C" fn gleed_matcher_snapshot(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // no other call changes `matcher`, `len` elements at `bytes` are used by nothing else, and `written` is a place for
-        // a result that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the
+        // rest: no other call changes `matcher`, `len` elements at `bytes` are used by nothing else, and `written` is a
+        // place for a result that nothing else uses.
         let (matcher, bytes, written) =
             unsafe { (Object::get("matcher", matcher)?, slice_mut("bytes", bytes, len)?, out("written", written)?) };
         written.write(matcher.snapshot(bytes)?);
@@ -128,8 +128,8 @@ pub unsafe extern "C" fn gleed_matcher_restore(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `matcher`, and `len` bytes are at `bytes`.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `matcher` are checked here. gleed.h demands the
+        // rest: nothing but this call uses `matcher`, and `len` bytes are at `bytes`.
         let (mut matcher, bytes) = unsafe { (Object::get_mut("matcher", matcher)?, slice("bytes", bytes, len)?) };
         matcher.restore(bytes)?;
         Ok(status::OK)

@@ -175,7 +175,8 @@ pub unsafe extern "C" fn gleed_set_clock(
         if let Some(clock) = clock {
             let place = clock_place(engine);
             // SAFETY: `get_mut` has found an engine, which lies at the start of a `Head` with room for a clock
-            // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just lost its own.
+            // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just lost its
+            // own.
             let kept = unsafe {
                 place.write(HostClock { clock, ctx });
                 &*place

@@ -185,12 +185,13 @@ pub unsafe extern "C" fn gleed_model_predictor(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no other
-        // call changes `model`, and `predictor` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
+        // other call changes `model`, and `predictor` is a place for a result that nothing else uses.
         let (model, predictor) = unsafe { (Object::get("model", model)?, out("predictor", predictor)?) };
         let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as anyone may
+        // look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, align) }?;
         predictor.write(Object::place(memory, model.predictor()?)?);
         Ok(status::OK)

@@ -211,11 +211,12 @@ impl Use {
     }
 }
 
-/// Whether an object is at a pointer, was made there, and can be used so: its count of calls. One function for all types.
+/// Whether an object is at a pointer, was made there, and can be used so: its count of calls. One function for all
+/// types.
 ///
 /// # Safety
-/// At a pointer that is not NULL and aligned for it is an initialised `u64`. If that is `magic`, a whole [`Head`] is there
-/// during `'a`.
+/// At a pointer that is not NULL and aligned for it is an initialised `u64`. If that is `magic`, a whole [`Head`] is
+/// there during `'a`.
 unsafe fn check<'a>(
     what: &str,
     object: *const Head,
@@ -268,7 +269,8 @@ mod tests {
         let off = Object::place(&mut bytes[1..], 5u16).unwrap_err();
         assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
         let object = Object::place(bytes, 5u16).unwrap();
-        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. then words that are there.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. then words that
+        // are there.
         unsafe {
             *Object::get_mut("thing", object).unwrap() += 1;
             assert_eq!(*Object::get("thing", object).unwrap(), 6);
@@ -286,7 +288,8 @@ mod tests {
     fn a_copy_of_an_object_is_none() {
         let mut memory = [0u64; 8];
         let object = Object::place(bytes(&mut memory), 5u16).unwrap();
-        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. and words after it for a copy of it.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. and words after
+        // it for a copy of it.
         unsafe {
             let copy = object.cast::<u64>().wrapping_add(4).cast::<Object<u16>>();
             object.copy_to_nonoverlapping(copy, 1);

@@ -230,11 +230,12 @@ pub(crate) fn filled<T: Copy>(memory: &mut [u8], len: usize, value: T) -> Result
     fits(memory.as_ptr(), memory.len(), needed, align_of::<T>())?;
     let places = memory.as_mut_ptr().cast::<T>();
     for index in 0..len {
-        // SAFETY: `fits` has found that `len` values fit the memory, which is aligned for them and borrowed exclusively.
+        // SAFETY: `fits` has found that `len` values fit the memory, which is aligned for them and borrowed
+        // exclusively.
         unsafe { places.add(index).write(value) };
     }
-    // SAFETY: the loop has written `len` values there. The memory is borrowed exclusively by the new slice, which takes its
-    // place.
+    // SAFETY: the loop has written `len` values there. The memory is borrowed exclusively by the new slice, which takes
+    // its place.
     Ok(unsafe { slice::from_raw_parts_mut(places, len) })
 }
 

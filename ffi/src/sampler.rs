@@ -173,10 +173,10 @@ pub unsafe extern "C" fn gleed_sampler_bias_text(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` and `tokenizer` are checked here. gleed.h
-        // demands the rest: nothing but this call uses `sampler`, no other call changes `tokenizer`, `text_len` bytes are at
-        // `text` if so many can be taken, `scratch_len` elements at `scratch` are used by nothing else, and `count` is a
-        // place for a result that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` and `tokenizer` are checked here.
+        // gleed.h demands the rest: nothing but this call uses `sampler`, no other call changes `tokenizer`, `text_len`
+        // bytes are at `text` if so many can be taken, `scratch_len` elements at `scratch` are used by nothing else,
+        // and `count` is a place for a result that nothing else uses.
         let (mut sampler, tokenizer, text, scratch, count) = unsafe {
             (
                 Object::get_mut("sampler", sampler)?,
@@ -312,7 +312,8 @@ pub unsafe extern "C" fn gleed_sample_masked(
 ) -> i32 {
     boundary!(error, || {
         // SAFETY: NULL, alignment, lengths and the tag and address of `sampler` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `sampler`, and `logits_len` numbers are at `logits` and `mask_len` at `mask`.
+        // rest: nothing but this call uses `sampler`, and `logits_len` numbers are at `logits` and `mask_len` at
+        // `mask`.
         let (mut sampler, logits, mask) = unsafe {
             (Object::get_mut("sampler", sampler)?, slice("logits", logits, logits_len)?, slice("mask", mask, mask_len)?)
         };

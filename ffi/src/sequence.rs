@@ -324,8 +324,8 @@ pub unsafe extern "C" fn gleed_prefill_at(
 /// Appends tokens to a sequence, from a position on if one is stated.
 ///
 /// # Safety
-/// Nothing else uses the engine. So many ids are at `tokens` if so many can be taken, and `logits` are places for results that nothing
-/// else uses.
+/// Nothing else uses the engine. So many ids are at `tokens` if so many can be taken, and `logits` are places for
+/// results that nothing else uses.
 unsafe fn prefill(
     engine: *mut gleed_engine,
     seq: gleed_seq,
@@ -333,7 +333,8 @@ unsafe fn prefill(
     (tokens, count): (*const u32, usize),
     (logits, logits_len): (*mut *const f32, *mut usize),
 ) -> Result<i32, Failure> {
-    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the rest.
+    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the
+    // rest.
     let (mut engine, tokens, logits) = unsafe {
         (
             Object::get_mut("engine", engine)?,

@@ -57,8 +57,8 @@ pub struct gleed_snapshot_info {
     pub state: [u8; SnapshotOptions::STATE_MAX],
 }
 
-// SAFETY: two integers of 4 bytes, the first the size, a pointer and a length, and two integers of 4 bytes: no gaps with pointers of
-// 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
+// SAFETY: two integers of 4 bytes, the first the size, a pointer and a length, and two integers of 4 bytes: no gaps
+// with pointers of 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
 unsafe impl Versioned for gleed_snapshot_options {
     /// Up to `state_len`.
     const EARLIER: &'static [usize] = &[8 + 2 * size_of::<usize>()];

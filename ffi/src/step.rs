@@ -168,7 +168,8 @@ unsafe fn queue(
     (tokens, count): (*const u32, usize),
     logits: u32,
 ) -> Result<i32, Failure> {
-    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the rest.
+    // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. The caller promises the
+    // rest.
     let (mut engine, tokens) = unsafe { (Object::get_mut("engine", engine)?, unread("tokens", tokens, count)?) };
     let logits = match logits {
         GLEED_LOGITS_LAST => Logits::Last,
@@ -206,8 +207,8 @@ pub unsafe extern "C" fn gleed_step(
         // says.
         let (mut engine, budget) =
             unsafe { (Object::get_mut("engine", engine)?, versioned_or_null("budget", budget)?) };
-        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change only as
-        // whole.
+        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change
+        // only as whole.
         let budget = unsafe { Watched::new(budget) }?;
         if budget.is_cancelled() && engine.is_busy() {
             return Ok(status::STOPPED);

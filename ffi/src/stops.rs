@@ -47,8 +47,8 @@ pub struct gleed_shown {
     pub text_len: usize,
 }
 
-// SAFETY: two integers of 4 bytes, the first the size, a pointer and two lengths: no gaps with pointers of 4 or 8 bytes, and
-// every bit pattern is one.
+// SAFETY: two integers of 4 bytes, the first the size, a pointer and two lengths: no gaps with pointers of 4 or 8
+// bytes, and every bit pattern is one.
 unsafe impl Versioned for gleed_shown {}
 
 impl From<StopError> for Failure {
@@ -104,15 +104,15 @@ pub unsafe extern "C" fn gleed_stops_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `count` strings are at `strings` if
-        // so many can be taken, and `stops` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `count` strings are at
+        // `strings` if so many can be taken, and `stops` is a place for a result that nothing else uses.
         let (strings, place) = unsafe { (unread("strings", strings, count)?, out("stops", stops)?) };
         let strings = strings.read_if(|given| match given <= MAX_STOPS {
             true => Ok(()),
             false => Err(Failure::from(StopError::TooMany { given, limit: MAX_STOPS })),
         })?;
-        // SAFETY: gleed.h demands that the bytes of each string are there, and that nobody writes to them as long as the
-        // finder is used. So they are lent for as long as anyone may look.
+        // SAFETY: gleed.h demands that the bytes of each string are there, and that nobody writes to them as long as
+        // the finder is used. So they are lent for as long as anyone may look.
         let texts = unsafe { texts(strings) }?;
         let finder = StopStrings::new(texts.get(..strings.len()).unwrap_or_default())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
@@ -135,9 +135,9 @@ pub unsafe extern "C" fn gleed_stops_push(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `stops` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `stops`, `text_len` bytes are at `text`, and `shown` has as many bytes as its
-        // struct_size says.
+        // SAFETY: NULL, alignment, lengths, struct_size and the tag and address of `stops` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `stops`, `text_len` bytes are at `text`, and `shown` has as many
+        // bytes as its struct_size says.
         let (mut stops, text, shown) = unsafe {
             (Object::get_mut("stops", stops)?, slice("text", text.cast::<u8>(), text_len)?, out_struct("shown", shown)?)
         };
@@ -165,8 +165,8 @@ pub unsafe extern "C" fn gleed_stops_finish(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `stops` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `stops`, and `held` and `held_len` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `stops` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `stops`, and `held` and `held_len` are places for results that nothing else uses.
         let (mut stops, held, held_len): (_, Out<'_, *const c_char>, _) =
             unsafe { (Object::get_mut("stops", stops)?, out("held", held)?, out("held_len", held_len)?) };
         let text = stops.finish();

@@ -149,8 +149,8 @@ pub unsafe extern "C" fn gleed_trie_mask_len(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `trie` are checked here. gleed.h demands the rest: no other
-        // call changes `trie`, and `mask_len` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `trie` are checked here. gleed.h demands the rest: no
+        // other call changes `trie`, and `mask_len` is a place for a result that nothing else uses.
         let (trie, mask_len) = unsafe { (Object::get("trie", trie)?, out("mask_len", mask_len)?) };
         mask_len.write(trie.trie.mask_len());
         Ok(status::OK)

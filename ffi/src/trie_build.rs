@@ -60,8 +60,8 @@ pub unsafe extern "C" fn gleed_trie_build_init(
 ) -> i32 {
     boundary!(error, || {
         // SAFETY: NULL, alignment, lengths and the tag and address of `tokenizer` are checked here. gleed.h demands the
-        // rest: no other call changes `tokenizer`, nothing else uses `scratch_len` elements at `scratch` as long as the build is
-        // used, and `build` is a place for a result that nothing else uses.
+        // rest: no other call changes `tokenizer`, nothing else uses `scratch_len` elements at `scratch` as long as the
+        // build is used, and `build` is a place for a result that nothing else uses.
         let (tokenizer, scratch, place) = unsafe {
             (Object::get("tokenizer", tokenizer)?, slice_mut("scratch", scratch, scratch_len)?, out("build", build)?)
         };
@@ -84,8 +84,8 @@ pub unsafe extern "C" fn gleed_trie_build_step(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`.
         let mut building = unsafe { Object::get_mut("build", build) }?;
         let units = if units == 0 { usize::MAX } else { usize::try_from(units).unwrap_or(usize::MAX) };
         Ok(if building.build.step(units)? { status::OK } else { status::YIELDED })
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn gleed_trie_build_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: no other call
-        // changes `build`, and `size` and `align` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: no
+        // other call changes `build`, and `size` and `align` are places for results that nothing else uses.
         let (building, layout) = unsafe { (Object::get("build", build)?, out_layout(size, align)?) };
         layout.write(gleed_trie::with_head(building.build.bytes()?)?, ALIGN);
         Ok(status::OK)
@@ -124,8 +124,8 @@ pub unsafe extern "C" fn gleed_trie_build_place(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`.
         let mut building = unsafe { Object::get_mut("build", build) }?;
         let needed = building.build.bytes().map_or(0, |bytes| gleed_trie::with_head(bytes).unwrap_or(usize::MAX));
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
@@ -149,8 +149,8 @@ pub unsafe extern "C" fn gleed_trie_build_finish(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest: nothing but
-        // this call uses `build`, and `trie` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `build` are checked here. gleed.h demands the rest:
+        // nothing but this call uses `build`, and `trie` is a place for a result that nothing else uses.
         let (mut building, place) = unsafe { (Object::get_mut("build", build)?, out("trie", trie)?) };
         let trie = building.build.finish()?;
         let unfinished = || Failure::new(status::E_BUSY, format_args!("the trie is not finished"));

@@ -34,8 +34,8 @@ unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize
 /// At a pointer that is not NULL and aligned for `layout` is a `u32`.
 unsafe fn size_of_any(what: &str, ptr: *const u32, layout: Layout, earlier: &[usize]) -> Result<usize, Failure> {
     check_layout(what, ptr.addr(), layout, 1)?;
-    // SAFETY: `check_layout` has found that it is not NULL and aligned for the struct, which starts with this field; the
-    // caller promises that the field is there.
+    // SAFETY: `check_layout` has found that it is not NULL and aligned for the struct, which starts with this field;
+    // the caller promises that the field is there.
     let size = unsafe { ptr.read() };
     let (known, given) = (layout.size(), usize::try_from(size).unwrap_or(usize::MAX));
     if (known..=MAX_STRUCT).contains(&given) || earlier.contains(&given) {

@@ -55,8 +55,8 @@ pub unsafe extern "C" fn gleed_writing_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `size` and `align` are places
-        // for results that nothing else uses, and `limits` is NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed.h demands the rest: `size` and `align` are
+        // places for results that nothing else uses, and `limits` is NULL or has as many bytes as its struct_size says.
         let (layout, limits) = unsafe { (out_layout(size, align)?, matcher::limits(limits)?) };
         layout.write(planned(limits)?, ALIGN);
         Ok(status::OK)
@@ -79,9 +79,9 @@ pub unsafe extern "C" fn gleed_writing_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` and `grammar` are checked here. gleed.h
-        // demands the rest: no other call changes them, `writing` is a place for a result that nothing else uses, and
-        // `limits` is NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `engine` and `grammar` are checked here.
+        // gleed.h demands the rest: no other call changes them, `writing` is a place for a result that nothing else
+        // uses, and `limits` is NULL or has as many bytes as its struct_size says.
         let (engine, grammar, place, limits) = unsafe {
             (
                 Object::get("engine", engine)?,
@@ -91,7 +91,8 @@ pub unsafe extern "C" fn gleed_writing_init(
             )
         };
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may
+        // look.
         let (head, matcher) = unsafe { start(grammar, limits, memory, memory_len) }?;
         place.write(Object::place(head, Writing::new(engine, SeqId::from_bits(seq), matcher)?)?);
         Ok(status::OK)
@@ -134,18 +135,19 @@ pub unsafe extern "C" fn gleed_writing_resume(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest: no
-        // other call changes them.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: no other call changes them.
         let (engine, tokenizer, grammar) = unsafe {
             (Object::get("engine", engine)?, Object::get("tokenizer", tokenizer)?, Object::get("grammar", grammar)?)
         };
-        // SAFETY: NULL, alignment, lengths and struct_size are checked here. gleed.h demands the rest: `state_len` bytes are at
-        // `state`, `writing` is a place for a result that nothing else uses, and `limits` is NULL or has as many bytes as its
-        // struct_size says.
+        // SAFETY: NULL, alignment, lengths and struct_size are checked here. gleed.h demands the rest: `state_len`
+        // bytes are at `state`, `writing` is a place for a result that nothing else uses, and `limits` is NULL or has
+        // as many bytes as its struct_size says.
         let (state, place, limits) =
             unsafe { (slice("state", state, state_len)?, out("writing", writing)?, matcher::limits(limits)?) };
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may
+        // look.
         let (head, matcher) = unsafe { start(grammar, limits, memory, memory_len) }?;
         let writing = Writing::resume(engine, tokenizer, SeqId::from_bits(seq), matcher, state)?;
         place.write(Object::place(head, writing)?);
@@ -169,9 +171,9 @@ pub unsafe extern "C" fn gleed_writing_fork(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
-        // nothing but this call uses `writing` and `engine`, no other call changes `tokenizer`, and `fork` is a place for a
-        // result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: nothing but this call uses `writing` and `engine`, no other call changes `tokenizer`, and `fork` is a
+        // place for a result that nothing else uses.
         let (mut writing, mut engine, tokenizer, place) = unsafe {
             (
                 Object::get_mut("writing", writing)?,
@@ -204,8 +206,8 @@ pub unsafe extern "C" fn gleed_writing_rewind(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
-        // nothing but this call uses `writing` and `engine`, and no other call changes `tokenizer`.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: nothing but this call uses `writing` and `engine`, and no other call changes `tokenizer`.
         let (mut writing, mut engine, tokenizer) = unsafe {
             (
                 Object::get_mut("writing", writing)?,
@@ -230,8 +232,8 @@ pub unsafe extern "C" fn gleed_writing_follow(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
-        // nothing but this call uses `writing`, and no other call changes `engine` and `tokenizer`.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: nothing but this call uses `writing`, and no other call changes `engine` and `tokenizer`.
         let (mut writing, engine, tokenizer) = unsafe {
             (Object::get_mut("writing", writing)?, Object::get("engine", engine)?, Object::get("tokenizer", tokenizer)?)
         };

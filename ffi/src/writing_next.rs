@@ -50,8 +50,8 @@ pub unsafe extern "C" fn gleed_writing_describe(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `writing` are checked here. gleed.h demands the rest:
-        // nothing but this call uses `writing`, and `info` has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `writing` are checked here. gleed.h demands
+        // the rest: nothing but this call uses `writing`, and `info` has as many bytes as its struct_size says.
         let (mut writing, info) = unsafe { (Object::get_mut("writing", writing)?, out_struct("info", info)?) };
         let bytes_to_end = match writing.matcher().bytes_to_end() {
             Ok(bytes) => bytes as u64,
@@ -84,9 +84,9 @@ pub unsafe extern "C" fn gleed_writing_state(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `writing` are checked here. gleed.h demands the rest: no
-        // other call changes `writing`, `len` elements at `bytes` are used by nothing else, and `written` is a place for a
-        // result that nothing else uses.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `writing` are checked here. gleed.h demands the
+        // rest: no other call changes `writing`, `len` elements at `bytes` are used by nothing else, and `written` is a
+        // place for a result that nothing else uses.
         let (writing, bytes, written) =
             unsafe { (Object::get("writing", writing)?, slice_mut("bytes", bytes, len)?, out("written", written)?) };
         let text = format_args!("the state has {STATE_LEN} bytes, the buffer {len}");
@@ -110,9 +110,9 @@ pub unsafe extern "C" fn gleed_writing_accept(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `writing` and `tokenizer` are checked here. gleed.h demands the
-        // rest: nothing but this call uses `writing`, no other call changes `tokenizer`, and `accepted` is a place for a
-        // result that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `writing` and `tokenizer` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `writing`, no other call changes `tokenizer`, and `accepted` is
+        // a place for a result that nothing else uses.
         let (mut writing, tokenizer, accepted) = unsafe {
             (Object::get_mut("writing", writing)?, Object::get("tokenizer", tokenizer)?, out("accepted", accepted)?)
         };
@@ -137,9 +137,9 @@ pub unsafe extern "C" fn gleed_writing_mask(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `writing` and `trie` are checked here. gleed.h demands
-        // the rest: nothing but this call uses `writing`, no other call changes `trie`, and `mask_len` elements at `mask`
-        // are used by nothing else.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `writing` and `trie` are checked here. gleed.h
+        // demands the rest: nothing but this call uses `writing`, no other call changes `trie`, and `mask_len` elements
+        // at `mask` are used by nothing else.
         let (mut writing, trie, mask) = unsafe {
             (Object::get_mut("writing", writing)?, Object::get("trie", trie)?, slice_mut("mask", mask, mask_len)?)
         };
@@ -165,14 +165,14 @@ pub unsafe extern "C" fn gleed_writing_forced_tokens(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the rest:
-        // nothing but this call uses `writing`, and no other call changes `tokenizer` and `trie`.
+        // SAFETY: NULL, alignment and the tag and address of the three objects are checked here. gleed.h demands the
+        // rest: nothing but this call uses `writing`, and no other call changes `tokenizer` and `trie`.
         let (mut writing, tokenizer, trie) = unsafe {
             (Object::get_mut("writing", writing)?, Object::get("tokenizer", tokenizer)?, Object::get("trie", trie)?)
         };
-        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `scratch_len` elements at `scratch`
-        // and `tokens_len` elements at `tokens` are used by nothing else, and `count` is a place for a result that nothing
-        // else uses.
+        // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `scratch_len` elements at
+        // `scratch` and `tokens_len` elements at `tokens` are used by nothing else, and `count` is a place for a result
+        // that nothing else uses.
         let (scratch, tokens, count) = unsafe {
             (
                 slice_mut("scratch", scratch, scratch_len)?,

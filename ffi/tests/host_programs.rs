@@ -1,4 +1,5 @@
-//! The programs below `examples/` for C, C++ and Python: built with the system's compilers, and run as a user runs them.
+//! The programs below `examples/` for C, C++ and Python: built with the system's compilers, and run as a user runs
+//! them.
 
 mod common;
 

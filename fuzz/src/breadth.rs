@@ -1,7 +1,9 @@
-//! Runs a target on many inputs without libFuzzer: random changes of a corpus, which nothing leads. A build without sanitizer and
-//! counters tries ten to a hundred times as many inputs in a second of processor time as libFuzzer does, and it asserts the same.
+//! Runs a target on many inputs without libFuzzer: random changes of a corpus, which nothing leads. A build without
+//! sanitizer and counters tries ten to a hundred times as many inputs in a second of processor time as libFuzzer does,
+//! and it asserts the same.
 //!
-//! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: so many seconds of processor time. The file holds the input of a run that fails.
+//! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: so many seconds of processor time. The file holds the input of a
+//!   run that fails.
 //! - `breadth runs TARGET SEED RUNS FILE CORPUS...`: so many runs, which are the same each time.
 //! - `breadth replay TARGET FILE...`: these inputs.
 #![allow(unsafe_code)]

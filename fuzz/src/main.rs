@@ -1,4 +1,5 @@
-//! All fuzz targets in one program, because a link of each takes longer than a short run of all. `GLEED_FUZZ_TARGET` names one.
+//! All fuzz targets in one program, because a link of each takes longer than a short run of all. `GLEED_FUZZ_TARGET`
+//! names one.
 #![no_main]
 #![allow(unsafe_code)]
 

@@ -79,7 +79,8 @@ struct Run {
     batches: usize,
 }
 
-/// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the ids.
+/// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the
+/// ids.
 fn run(engine: &mut Engine<'_, '_>) -> Result<Run, Box<dyn Error>> {
     let vocab = engine.model().config().vocab as u32;
     let prompt: Vec<u32> = (0..PROMPT).map(|i| (i * 7919 + 13) % vocab).collect();

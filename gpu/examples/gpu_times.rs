@@ -1,6 +1,7 @@
 //! Where the time of a model goes on a GPU: prefill, decode, and how long each kind of dispatch takes.
 //!
-//! `cargo run --release -p gleed-gpu --example gpu_times -- MODEL.gguf [TOKENS [DEPTH]]`: a prompt of TOKENS (512), behind DEPTH others (0).
+//! `cargo run --release -p gleed-gpu --example gpu_times -- MODEL.gguf [TOKENS [DEPTH]]`: a prompt of TOKENS (512),
+//! behind DEPTH others (0).
 
 use std::collections::BTreeMap;
 use std::error::Error;

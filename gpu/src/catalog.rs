@@ -249,7 +249,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Compiles these kernels. A device that converts all halves as the integers of the kernels do converts them itself.
+    /// Compiles these kernels. A device that converts all halves as the integers of the kernels do converts them
+    /// itself.
     ///
     /// # Errors
     /// [`GpuError::Refused`] where the driver does not compile one; [`GpuError::Lost`].

@@ -97,7 +97,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
     /// Creates all buffers of a plan, and uploads the weights in pieces of at most 4 MiB.
     ///
     /// # Errors
-    /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`], [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
+    /// [`GpuError::OutOfMemory`], [`GpuError::TooLarge`], [`GpuError::Timeout`], [`GpuError::Lost`],
+    /// [`GpuError::Refused`].
     #[cfg(not(target_arch = "wasm32"))]
     pub fn new(gpu: &'g Gpu, plan: DevicePlan<'m>) -> Result<Self, GpuError> {
         now(Self::new_async(gpu, plan))
@@ -175,7 +176,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.encoding
     }
 
-    /// Returns when results arrive. A host in a browser takes it before it makes an engine, and awaits it between two steps.
+    /// Returns when results arrive. A host in a browser takes it before it makes an engine, and awaits it between two
+    /// steps.
     pub fn arrival(&self) -> Arrival {
         self.results.arrival()
     }
@@ -274,7 +276,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.gpu.hardware.write(self.buffer(Place::Angles)?, 0, cast_slice(&self.angles))
     }
 
-    /// Chunks of attention that end before a position, as far as they are added up in parallel where there are few rows.
+    /// Chunks of attention that end before a position, as far as they are added up in parallel where there are few
+    /// rows.
     fn chunks(&self, rows: usize, position: usize) -> usize {
         if rows <= PARALLEL_ROWS { (position / CHUNK).min(self.chunks) } else { 0 }
     }

@@ -19,8 +19,8 @@ pub struct Gpu {
 pub struct Tested(pub u64);
 
 impl Gpu {
-    /// Opens a device for any model, and tests all kernels. Where `known` says that this adapter with this driver passed the whole
-    /// test before, a sentinel of fewer shapes runs.
+    /// Opens a device for any model, and tests all kernels. Where `known` says that this adapter with this driver
+    /// passed the whole test before, a sentinel of fewer shapes runs.
     ///
     /// # Errors
     /// [`GpuError::Unfit`] with the operation whose bits differ; [`GpuError::NoAdapter`], [`GpuError::NoDevice`],
@@ -31,7 +31,8 @@ impl Gpu {
     }
 
     /// The same for some models: compiles and tests these kernels only, and so takes a third of the time for one model.
-    /// [`DevicePlan::kernels`](crate::DevicePlan::kernels) says which ones a model needs, [`selftest::key`] what their number is.
+    /// [`DevicePlan::kernels`](crate::DevicePlan::kernels) says which ones a model needs, [`selftest::key`] what their
+    /// number is.
     ///
     /// # Errors
     /// As [`Gpu::open`].

@@ -23,7 +23,8 @@ pub(crate) fn by_head(rows: usize, heads: usize) -> [u32; 3] {
 /// Queries of a group of attention for many rows.
 const QUERIES: usize = 4;
 
-/// Whether workgroups of attention for many rows have the most queries. Rows of other sequences would wait for each other there.
+/// Whether workgroups of attention for many rows have the most queries. Rows of other sequences would wait for each
+/// other there.
 pub(crate) fn is_wide(rows: usize, sequences: usize) -> bool {
     rows >= 64 && rows >= 16 * sequences
 }
@@ -42,7 +43,8 @@ pub(crate) const QUANTIZED: usize = 1024;
 
 /// Positions of a chunk of attention.
 pub(crate) const CHUNK: usize = 256;
-/// The most rows of a batch for which chunks of attention are added up in parallel: with more there is enough to do anyway.
+/// The most rows of a batch for which chunks of attention are added up in parallel: with more there is enough to do
+/// anyway.
 pub(crate) const PARALLEL_ROWS: usize = 8;
 
 /// As [`by_head`], and one more for each chunk of a row and head.

@@ -217,7 +217,8 @@ impl Hardware {
         self.check()
     }
 
-    /// Writes many bytes, a multiple of 4, and waits where 4 MiB were written since it waited last: `written` counts them.
+    /// Writes many bytes, a multiple of 4, and waits where 4 MiB were written since it waited last: `written` counts
+    /// them.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Timeout`], [`GpuError::Refused`].
@@ -237,8 +238,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to encode
-    /// them: what the driver does then is not counted, as some run them there and then.
+    /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to
+    /// encode them: what the driver does then is not counted, as some run them there and then.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].

@@ -35,8 +35,8 @@ pub(crate) fn row_words(form: Form, cols: usize) -> usize {
     activation_words(form, cols).next_multiple_of(ALIGNED / 4)
 }
 
-/// The parts of a block of the file, in the order in which a row has them: first one of all blocks, then the next. None where a row
-/// has the blocks as they are.
+/// The parts of a block of the file, in the order in which a row has them: first one of all blocks, then the next. None
+/// where a row has the blocks as they are.
 fn parts(weights: Weights) -> &'static [Range<usize>] {
     match weights {
         Weights::Q8_0 => &[2..34, 0..2],

@@ -1,7 +1,7 @@
 //! Gleed on a GPU: the same program, the same hash.
 //!
-//! `docs/gpu.md` says what runs there, and how it is exact. [`Gpu::open`] refuses a device whose results differ from the
-//! scalar code in any bit, and names the operation.
+//! `docs/gpu.md` says what runs there, and how it is exact. [`Gpu::open`] refuses a device whose results differ from
+//! the scalar code in any bit, and names the operation.
 #![deny(unsafe_code)]
 
 mod adapter;

@@ -15,11 +15,11 @@ pub(crate) const SLOT: usize = 256;
 pub(crate) const BATCH_HEAD: usize = 16;
 /// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
 pub(crate) const BATCH_PARALLEL: usize = 6;
-/// Words of a row of a batch: its position, its token, where the tables of its sequence begin, and whether its keys and values are there
-/// already.
+/// Words of a row of a batch: its position, its token, where the tables of its sequence begin, and whether its keys and
+/// values are there already.
 pub(crate) const BATCH_ROW: usize = 5;
-/// Words of a run of a batch, the rows of a sequence: the first one's place in the order of rows, their number, the slots of the states
-/// that are read and written. The order and the runs follow the rows.
+/// Words of a run of a batch, the rows of a sequence: the first one's place in the order of rows, their number, the
+/// slots of the states that are read and written. The order and the runs follow the rows.
 pub(crate) const BATCH_RUN: usize = 4;
 
 /// `embed.wgsl`
@@ -167,15 +167,17 @@ pub(crate) struct Linear {
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
     pub(crate) experts: Experts,
-    /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for none.
+    /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for
+    /// none.
     pub(crate) gates: u32,
     /// Where the numbers of xIELU are among the vectors.
     pub(crate) numbers: u32,
-    /// Elements of a head where the first matrix has queries and gates in turns, and the column at which the gates are; 0 where
-    /// it has not.
+    /// Elements of a head where the first matrix has queries and gates in turns, and the column at which the gates are;
+    /// 0 where it has not.
     pub(crate) split: u32,
     pub(crate) split_at: u32,
-    /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from one row to the next.
+    /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from
+    /// one row to the next.
     pub(crate) times: u32,
     pub(crate) times_stride: u32,
     /// The word at which rows of the input begin.

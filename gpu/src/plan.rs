@@ -152,7 +152,8 @@ impl<'m> DevicePlan<'m> {
         self.buffers().map(|buffer| buffer.bytes).sum()
     }
 
-    /// Returns the bytes of matrices that the kernels read for a token whose logits are wanted, without its row of the embedding.
+    /// Returns the bytes of matrices that the kernels read for a token whose logits are wanted, without its row of the
+    /// embedding.
     pub fn matrix_bytes_read(&self) -> u64 {
         let read = |dispatch: &Dispatch| match &dispatch.shaped {
             Shaped::Matrix(params) => {

@@ -72,8 +72,9 @@ files!(
     "wide.wgsl",
 );
 
-/// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file; the names
-/// in `given`, as in `//!include FORMAT`, stand for others, and one that is given nothing is left out. `None` where a file is missing.
+/// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file;
+/// the names in `given`, as in `//!include FORMAT`, stand for others, and one that is given nothing is left out. `None`
+/// where a file is missing.
 pub fn composed(name: &str, given: &[(&str, &str)]) -> Option<String> {
     let (mut out, mut seen) = (String::new(), Vec::new());
     append(name, given, &mut seen, &mut out)?;

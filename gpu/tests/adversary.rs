@@ -1,5 +1,5 @@
-//! The kernels as C++, compiled by a compiler that may fuse, reorder and simplify floats as it likes (`-Ofast -mfma`), and flushes
-//! subnormal numbers: the barrier holds, and all bits are those of the scalar code.
+//! The kernels as C++, compiled by a compiler that may fuse, reorder and simplify floats as it likes (`-Ofast -mfma`),
+//! and flushes subnormal numbers: the barrier holds, and all bits are those of the scalar code.
 
 #[path = "adversary/translate.rs"]
 mod translate;

@@ -192,7 +192,8 @@ fn long_contexts_and_windows_have_one_hash() {
         let host = |engine: &mut Engine<'_, '_>| {
             let (mut log, seq) = (Log::new(), engine.open().unwrap());
             log.push((0, hash(engine.prefill(seq, &Rng::new(3).tokens(253, vocab)).unwrap())));
-            // Tokens of two sequences, one of which is past a chunk before the other; rows of one on both sides of the border.
+            // Tokens of two sequences, one of which is past a chunk before the other; rows of one on both sides of the
+            // border.
             let fork = engine.fork(seq, 253).unwrap();
             decode(engine, seq, 4, &mut log);
             for (seq, tokens) in [(seq, &[7, 8, 9][..]), (fork, &[3, 1, 4, 1, 5])] {
@@ -281,8 +282,8 @@ fn chosen_tokens_are_those_of_the_cpu() {
     }
 }
 
-/// Tokens that the device draws, in one call and without the host, are those of a sampler on the CPU; so are its generator's state
-/// afterwards, and keys and values.
+/// Tokens that the device draws, in one call and without the host, are those of a sampler on the CPU; so are its
+/// generator's state afterwards, and keys and values.
 #[test]
 fn drawn_tokens_are_those_of_the_cpu() {
     let Some(gpu) = common::gpu() else { return };
@@ -471,8 +472,8 @@ fn plans_list_everything() {
     // And two for an expert of all rows: its gate and up matrices, its down matrix.
     let shared = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen2Moe) };
     assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 12 + 3);
-    // In a recurrent layer a convolution takes the place of keys and values and of attention; with the delta rule the update of matrices
-    // comes behind it. The four input matrices of that are of one type here.
+    // In a recurrent layer a convolution takes the place of keys and values and of attention; with the delta rule the
+    // update of matrices comes behind it. The four input matrices of that are of one type here.
     for (architecture, recurrent) in [(Architecture::Lfm2, 7), (Architecture::Qwen35, 8)] {
         let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(architecture) };
         let bytes = made.bytes();

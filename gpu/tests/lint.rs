@@ -97,7 +97,8 @@ fn computing(source: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The barrier's zero is what the run time knows from the first statement on. One that is not set is a constant for the compiler.
+/// The barrier's zero is what the run time knows from the first statement on. One that is not set is a constant for the
+/// compiler.
 #[test]
 fn every_kernel_reads_its_zero_first() {
     for kernel in Kernel::all() {

@@ -111,7 +111,8 @@ fn is_subnormal(bits: u32) -> bool {
     magnitude != 0 && magnitude < 0x0080_0000
 }
 
-/// A device may flush a product before it is rounded, as NVIDIA's do: one below 2^-126 that is rounded up to that can be a zero, too.
+/// A device may flush a product before it is rounded, as NVIDIA's do: one below 2^-126 that is rounded up to that can
+/// be a zero, too.
 fn can_be_flushed(product: f32) -> bool {
     product != 0.0 && product.abs() <= f32::MIN_POSITIVE
 }

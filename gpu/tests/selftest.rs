@@ -137,7 +137,8 @@ fn broken_kernels_are_found() {
     }
 }
 
-/// What Mesa makes of a zero in a uniform buffer, whose value it compiles into the shader: a barrier that keeps nothing.
+/// What Mesa makes of a zero in a uniform buffer, whose value it compiles into the shader: a barrier that keeps
+/// nothing.
 #[test]
 fn a_zero_that_the_compiler_knows_is_found() {
     let Some(hardware) = common::hardware() else { return };

@@ -10,10 +10,10 @@ use super::stats::PoolStats;
 
 /// Hands out the blocks of one pool. Every operation is O(1).
 ///
-/// A block is in use, free, or reclaimable. Nobody holds a reclaimable block, but its contents are a cached prefix. It is
-/// evicted when no block is free: first the one that was given back first. A sequence gives its blocks back from the last to
-/// the first, and whoever holds a block holds those before it. So a block is evicted before the one that it follows, without
-/// which nobody could find it.
+/// A block is in use, free, or reclaimable. Nobody holds a reclaimable block, but its contents are a cached prefix. It
+/// is evicted when no block is free: first the one that was given back first. A sequence gives its blocks back from the
+/// last to the first, and whoever holds a block holds those before it. So a block is evicted before the one that it
+/// follows, without which nobody could find it.
 ///
 /// [Example](crate::cache#example).
 #[derive(Debug)]
@@ -221,8 +221,8 @@ impl<'a> BlockAllocator<'a> {
         self.prefixes.find(self.blocks, chain, tokens)
     }
 
-    /// Caches a full block, whose rows the model computed, as what follows `chain`. Returns the block that is cached there
-    /// now: where the same tokens were cached before, that is another one.
+    /// Caches a full block, whose rows the model computed, as what follows `chain`. Returns the block that is cached
+    /// there now: where the same tokens were cached before, that is another one.
     pub(super) fn publish(&mut self, block: BlockId, chain: Chain) -> Option<BlockId> {
         let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.imported == 0;
         let meta = self.meta(block).filter(full).filter(|_| self.prefixes.is_enabled())?;
@@ -293,7 +293,8 @@ impl<'a> BlockAllocator<'a> {
         self.meta(block).map_or(0, |meta| meta.ref_count.saturating_sub(meta.marked))
     }
 
-    /// Returns the lists of free and of reclaimable blocks and the table of cached ones, for [`KvCache::check`](super::KvCache::check).
+    /// Returns the lists of free and of reclaimable blocks and the table of cached ones, for
+    /// [`KvCache::check`](super::KvCache::check).
     pub(super) fn audit(&self) -> (List, List, &PrefixTable<'a>) {
         (self.free, self.reclaimable, &self.prefixes)
     }

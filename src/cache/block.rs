@@ -35,8 +35,8 @@ pub struct BlockMeta {
     pub(super) ref_count: u32,
     /// How many of these are pins.
     pub(super) pins: u32,
-    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing. While nobody
-    /// holds the block: what [`Chosen`](super::chosen::Chosen) keeps of it.
+    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing. While
+    /// nobody holds the block: what [`Chosen`](super::chosen::Chosen) keeps of it.
     pub(super) marked: u32,
     /// Committed tokens, at most [`BLOCK_TOKENS`].
     pub(super) num_tokens: u32,

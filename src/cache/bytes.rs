@@ -1,5 +1,5 @@
-//! Keys and values of a tile as the bytes of a snapshot: little-endian, in the order in which they are in memory, without
-//! those of tokens that are not there.
+//! Keys and values of a tile as the bytes of a snapshot: little-endian, in the order in which they are in memory,
+//! without those of tokens that are not there.
 
 use core::ops::Range;
 
@@ -94,8 +94,8 @@ impl Side {
         Ok(())
     }
 
-    /// Bytes of a piece of values, which begins at byte `at` of a tile, that are of `tokens` tokens: rows, and of the row of
-    /// two tokens that has the last one alone.
+    /// Bytes of a piece of values, which begins at byte `at` of a tile, that are of `tokens` tokens: rows, and of the
+    /// row of two tokens that has the last one alone.
     fn rows_in(&self, len: usize, at: usize, tokens: usize) -> [usize; 2] {
         let (whole, half) = self.rows(tokens);
         let inside = |end: usize| end.saturating_sub(at).min(len);
@@ -135,7 +135,8 @@ impl Side {
         get_units(piece.get_mut(..whole + half).unwrap_or_default(), width, get)
     }
 
-    /// Whether all elements of a tile are finite: whether none of them, or of their scales, has an exponent of all ones.
+    /// Whether all elements of a tile are finite: whether none of them, or of their scales, has an exponent of all
+    /// ones.
     pub(super) fn is_finite(&self, tile: &[u32]) -> bool {
         let from = if self.scales == 0 { 0 } else { self.codes };
         self.is_finite_piece(tile.get(from / 4..).unwrap_or_default(), from)

@@ -49,8 +49,8 @@ impl Chosen {
 }
 
 impl BlockAllocator<'_> {
-    /// Chooses a block that [`BlockAllocator::allocate`] takes after those that are chosen already. `ask` gets the blocks
-    /// that can be: the free ones, or, where all of them are chosen, the reclaimable ones.
+    /// Chooses a block that [`BlockAllocator::allocate`] takes after those that are chosen already. `ask` gets the
+    /// blocks that can be: the free ones, or, where all of them are chosen, the reclaimable ones.
     ///
     /// # Errors
     /// [`AllocError::InvalidBlock`] where the answer is none of them.

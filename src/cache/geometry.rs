@@ -106,15 +106,15 @@ impl KvGeometry {
         self.visibility.get(group).copied().unwrap_or_default()
     }
 
-    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step, and
-    /// so does a text whose tokens see those after them.
+    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step,
+    /// and so does a text whose tokens see those after them.
     pub fn forgets(&self, group: usize) -> bool {
         let visible = self.visible(group);
         self.kind != KvKind::Off && !visible.is_all() && visible.is_causal()
     }
 
-    /// Returns how many tokens a sequence of `len` tokens can be extended by so that a rewind to `len` still finds all that it needs:
-    /// until a window gives back the next block.
+    /// Returns how many tokens a sequence of `len` tokens can be extended by so that a rewind to `len` still finds all
+    /// that it needs: until a window gives back the next block.
     pub fn kept_behind(&self, len: usize) -> usize {
         let kept = |group: usize| {
             let visible = self.visible(group);

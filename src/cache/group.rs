@@ -180,8 +180,8 @@ impl<'a> Group<'a> {
         new_len.div_ceil(BLOCK_TOKENS).saturating_sub(have) + usize::from(self.shared_tail(slot, len).is_some())
     }
 
-    /// Returns how many blocks must be available where the tokens come `step` at a time: the most that are taken and not
-    /// given back.
+    /// Returns how many blocks must be available where the tokens come `step` at a time: the most that are taken and
+    /// not given back.
     pub(super) fn needed_in_steps(&self, slot: usize, len: usize, new_len: usize, step: usize) -> usize {
         let table = self.table(slot);
         let tail = usize::from(self.shared_tail(slot, len).is_some());
@@ -203,8 +203,8 @@ impl<'a> Group<'a> {
         most
     }
 
-    /// Takes the blocks that [`Group::needed`] counts. A shared partial block is replaced by an empty one, into which [`Group::copy_unit`]
-    /// copies its keys and values.
+    /// Takes the blocks that [`Group::needed`] counts. A shared partial block is replaced by an empty one, into which
+    /// [`Group::copy_unit`] copies its keys and values.
     pub(super) fn extend(
         &mut self,
         slot: usize,

@@ -10,11 +10,11 @@ use super::kv_cache::KvCache;
 use super::sequence::{SeqId, Sequence};
 use super::stats::SequenceStats;
 
-/// A host's own choices where a cache has several. They change no bit of any logits: only what is there when memory runs
-/// short, and where it lies.
+/// A host's own choices where a cache has several. They change no bit of any logits: only what is there when memory
+/// runs short, and where it lies.
 ///
-/// Every method has the cache's own choice as its default. An answer that is not one of the candidates is an error of the
-/// call that asked, [`CacheError::PolicyBlock`] or [`CacheError::PolicySequence`], and that call changes nothing.
+/// Every method has the cache's own choice as its default. An answer that is not one of the candidates is an error of
+/// the call that asked, [`CacheError::PolicyBlock`] or [`CacheError::PolicySequence`], and that call changes nothing.
 ///
 /// [Example](crate::cache#policy).
 pub trait HostPolicy: Send + Sync {
@@ -123,7 +123,8 @@ impl<'c> BlockChoice<'c> {
         self.iter().next().map_or(BlockId::MAX, |(block, _)| block)
     }
 
-    /// Returns the blocks: cached ones from the one that was given back first to the last, free ones the other way round.
+    /// Returns the blocks: cached ones from the one that was given back first to the last, free ones the other way
+    /// round.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, &'c BlockMeta)> {
         let blocks = self.blocks;
         let after = move |&block: &BlockId| blocks.get(block as usize).map(|meta| meta.links.next);
@@ -143,8 +144,8 @@ impl fmt::Debug for Hosted<'_> {
 }
 
 impl<'a> KvCache<'a> {
-    /// Lets a host choose; `None` brings the cache's own choices back. In a cache of the kind `basic` every block has its
-    /// place, and only [`HostPolicy::close`] is asked.
+    /// Lets a host choose; `None` brings the cache's own choices back. In a cache of the kind `basic` every block has
+    /// its place, and only [`HostPolicy::close`] is asked.
     pub fn set_host_policy(&mut self, policy: Option<&'a mut dyn HostPolicy>) {
         self.hosted = Hosted(policy);
     }
@@ -154,8 +155,8 @@ impl<'a> KvCache<'a> {
         self.groups.iter_mut().for_each(|group| group.allocator.choose_none());
     }
 
-    /// Lets the host's policy choose blocks for a sequence, so many of each group. They are taken after those that are chosen
-    /// already. Where an answer is wrong, none are.
+    /// Lets the host's policy choose blocks for a sequence, so many of each group. They are taken after those that are
+    /// chosen already. Where an answer is wrong, none are.
     pub(super) fn choose_blocks(&mut self, seq: SeqId, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
         let places_are_given = self.kind() == KvKind::Basic;
         let Some(policy) = self.hosted.0.as_deref_mut().filter(|_| !places_are_given) else { return Ok(()) };

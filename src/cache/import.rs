@@ -73,10 +73,10 @@ impl KvCache<'_> {
         self.set_rows(once((seq, Start::End)), layer, Some(1), [k, v])
     }
 
-    /// Appends rows from outside to sequences, layer by layer. Each sequence comes with the position of its first row, which
-    /// must be its length, and all get as many rows: `k` and `v` are packed
-    /// `[sequences, rows, kv_heads * head_dim]`. Layer 0 says how many rows, the last layer completes them. Either all
-    /// sequences take a layer or none.
+    /// Appends rows from outside to sequences, layer by layer. Each sequence comes with the position of its first row,
+    /// which must be its length, and all get as many rows: `k` and `v` are packed `[sequences, rows, kv_heads *
+    /// head_dim]`. Layer 0 says how many rows, the last layer completes them. Either all sequences take a layer or
+    /// none.
     ///
     /// ```
     /// # use gleed::cache::{CacheError, KvCache, SeqId};
@@ -100,8 +100,8 @@ impl KvCache<'_> {
         self.set_rows(places.into_iter().map(|(seq, position)| (seq, Start::At(position))), layer, None, [k, v])
     }
 
-    /// Takes rows of one layer: layer 0 reserves their positions, the last layer commits them. `rows` says how many of each
-    /// sequence, or the arrays do.
+    /// Takes rows of one layer: layer 0 reserves their positions, the last layer commits them. `rows` says how many of
+    /// each sequence, or the arrays do.
     fn set_rows(
         &mut self,
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,
@@ -140,7 +140,8 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether it is the layer's turn in all sequences, the arrays have its shape, and the rows begin where they are said to.
+    /// Whether it is the layer's turn in all sequences, the arrays have its shape, and the rows begin where they are
+    /// said to.
     fn check_taken(
         &self,
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,

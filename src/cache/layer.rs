@@ -39,7 +39,8 @@ impl KvSource for LayerSource<'_> {
 }
 
 impl<'a> KvCache<'a> {
-    /// Returns what attention reads: the tiles of one layer of a sequence; `None` if there is no such sequence or layer.
+    /// Returns what attention reads: the tiles of one layer of a sequence; `None` if there is no such sequence or
+    /// layer.
     pub fn layer_source(&self, seq: SeqId, layer: usize) -> Option<LayerSource<'_>> {
         self.sequence(seq).ok()?;
         let (group, index) = self.geometry.groups.place(layer);

@@ -63,8 +63,8 @@ impl<'a> Pool<'a> {
         Some(KvTile { k: Elements::new(self.k.element, k)?, v: Elements::new(self.v.element, v)? })
     }
 
-    /// The K and V tiles of a layer, so that several workers can write: one unit for each KV head, whose row `block` is the
-    /// tiles of that block.
+    /// The K and V tiles of a layer, so that several workers can write: one unit for each KV head, whose row `block` is
+    /// the tiles of that block.
     pub(super) fn heads(&mut self, layer: usize) -> Option<Tiles<'_, u32>> {
         let words = self.layers.checked_mul(self.kv_heads)?.checked_mul(self.tile_words)?;
         let (blocks, first) = (self.words.len().checked_div(words)?, layer.checked_mul(self.kv_heads)?);
@@ -114,8 +114,8 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros. Returns whether all
-    /// elements are finite.
+    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros. Returns whether
+    /// all elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,
         block: BlockId,

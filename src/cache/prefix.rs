@@ -8,9 +8,9 @@ pub(super) const SALT: u64 = 0;
 
 /// What a block follows: nothing, or one particular block before it.
 ///
-/// A block that becomes cached gets a serial number that no other block ever has. The number identifies the parent, not a
-/// hash. So a chain of equal parents is a chain of equal tokens from position 0 on, whatever collides, and a parent that was
-/// evicted is never mistaken for what its memory holds now.
+/// A block that becomes cached gets a serial number that no other block ever has. The number identifies the parent, not
+/// a hash. So a chain of equal parents is a chain of equal tokens from position 0 on, whatever collides, and a parent
+/// that was evicted is never mistaken for what its memory holds now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     /// The serial number of the block before; at the start of a sequence, its salt.

@@ -60,8 +60,8 @@ impl<'a> KvCache<'a> {
         Ok(device.begin(&BatchView { rows, finished, logits, tables: &tables })?)
     }
 
-    /// Lets the device decode: the rows are reserved ones of a sequence, one after the other, and all tokens but the first are
-    /// still to be chosen, as `ids`. Returns whether it can do that.
+    /// Lets the device decode: the rows are reserved ones of a sequence, one after the other, and all tokens but the
+    /// first are still to be chosen, as `ids`. Returns whether it can do that.
     pub(crate) fn decode_on_device<E: From<CacheError> + From<DeviceFault>>(
         &mut self,
         seq: SeqId,
@@ -106,8 +106,8 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    /// Fills a layer of block `index` with what [`KvCache::export`] hands over, and the rest of it with zeros. Returns whether
-    /// all elements are finite.
+    /// Fills a layer of block `index` with what [`KvCache::export`] hands over, and the rest of it with zeros. Returns
+    /// whether all elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,
         (seq, layer, index): (SeqId, usize, usize),

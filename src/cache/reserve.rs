@@ -19,7 +19,8 @@ impl KvCache<'_> {
         self.check_room(|group| group.needed(seq.slot(), len, len.saturating_add(rows)))
     }
 
-    /// Whether `rows` more tokens fit the sequence, which has nothing unfinished, or as many instead of those that it has.
+    /// Whether `rows` more tokens fit the sequence, which has nothing unfinished, or as many instead of those that it
+    /// has.
     pub(super) fn check_extent(&self, seq: SeqId, rows: usize, replace: bool) -> Result<(), CacheError> {
         let len = if replace { self.idle(seq).map(|_| 0)? } else { self.idle(seq)? };
         let (needed, context) = (len.saturating_add(rows), self.geometry.context);
@@ -142,8 +143,8 @@ impl KvCache<'_> {
         self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
     }
 
-    /// Makes the next `rows` reserved rows part of the sequence. They are taken for imported ones: neither they nor what
-    /// comes after them ever becomes a cached prefix.
+    /// Makes the next `rows` reserved rows part of the sequence. They are taken for imported ones: neither they nor
+    /// what comes after them ever becomes a cached prefix.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.

@@ -8,9 +8,9 @@ use super::prefix::{Chain, SALT};
 use super::sequence::SeqId;
 
 impl KvCache<'_> {
-    /// Starts an empty sequence with the cached blocks of these tokens. Returns how many tokens it has then: a multiple of
-    /// 16, and less than are given, since the last one has to run to give logits. Returns 0 where nothing is cached, or
-    /// where the geometry caches no prefixes.
+    /// Starts an empty sequence with the cached blocks of these tokens. Returns how many tokens it has then: a multiple
+    /// of 16, and less than are given, since the last one has to run to give logits. Returns 0 where nothing is cached,
+    /// or where the geometry caches no prefixes.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Position`] where the sequence is
@@ -40,8 +40,8 @@ impl KvCache<'_> {
         Ok(found)
     }
 
-    /// Where the prefix to reuse ends in a model that has states: the last checkpoint in the cached blocks of these tokens,
-    /// with the serial number of its block; 0 where there is none. `None` where the model has no states.
+    /// Where the prefix to reuse ends in a model that has states: the last checkpoint in the cached blocks of these
+    /// tokens, with the serial number of its block; 0 where there is none. `None` where the model has no states.
     fn cached_state(&mut self, tokens: &[u32]) -> Result<Option<(usize, u64)>, CacheError> {
         let (Some(group), true) = (self.groups.first_mut(), self.states.are_there()) else { return Ok(None) };
         let (states, mut point) = (&self.states, (0, 0));
@@ -56,8 +56,9 @@ impl KvCache<'_> {
         Ok(Some(point))
     }
 
-    /// Pins the cached blocks of these tokens: they stay cached until [`KvCache::unpin`], whatever becomes of the sequences
-    /// that hold them. Returns how many tokens that are, a multiple of 16. Pins are counted: unpin once per pin.
+    /// Pins the cached blocks of these tokens: they stay cached until [`KvCache::unpin`], whatever becomes of the
+    /// sequences that hold them. Returns how many tokens that are, a multiple of 16. Pins are counted: unpin once per
+    /// pin.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
@@ -65,8 +66,8 @@ impl KvCache<'_> {
         self.for_cached(tokens, |_, _| true, |group, block, _| group.allocator.pin(block))
     }
 
-    /// Takes one pin from each pinned block of these tokens. Returns how many tokens that are. Given the tokens that were
-    /// pinned, as many as [`KvCache::pin`] returned, it undoes that call exactly.
+    /// Takes one pin from each pinned block of these tokens. Returns how many tokens that are. Given the tokens that
+    /// were pinned, as many as [`KvCache::pin`] returned, it undoes that call exactly.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
@@ -75,8 +76,8 @@ impl KvCache<'_> {
         self.for_cached(tokens, pinned, |group, block, _| group.allocator.unpin(block))
     }
 
-    /// Calls `act` with the cached blocks of these tokens and their indices, up to the first that is not `wanted` in some
-    /// layer group. Returns the number of tokens in them.
+    /// Calls `act` with the cached blocks of these tokens and their indices, up to the first that is not `wanted` in
+    /// some layer group. Returns the number of tokens in them.
     fn for_cached(
         &mut self,
         tokens: &[u32],
@@ -98,9 +99,9 @@ impl KvCache<'_> {
 }
 
 impl Group<'_> {
-    /// Caches block `index` of a sequence, if it is full and follows a cached one. Where the same prefix is cached already,
-    /// the sequence goes on with that block, which has the same bits, and gives its own back. So whoever holds a cached block
-    /// holds the cached ones before it.
+    /// Caches block `index` of a sequence, if it is full and follows a cached one. Where the same prefix is cached
+    /// already, the sequence goes on with that block, which has the same bits, and gives its own back. So whoever holds
+    /// a cached block holds the cached ones before it.
     pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
         if self.forgets {
             // The block before it may be gone.
@@ -122,8 +123,8 @@ impl Group<'_> {
         }
     }
 
-    /// Calls `visit` with the cached blocks that hold the first of these tokens, in order, until it returns false. Returns
-    /// for how many it returned true.
+    /// Calls `visit` with the cached blocks that hold the first of these tokens, in order, until it returns false.
+    /// Returns for how many it returned true.
     pub(super) fn walk(
         &mut self,
         tokens: &[u32],

@@ -11,10 +11,10 @@ use super::stats::SequenceStats;
 const REFUSED: u32 = 2;
 
 impl KvCache<'_> {
-    /// Closes idle sequences until `rows` more tokens fit sequence `seq`. Returns how many were closed. It asks `consent`
-    /// for each, from the least recently used on (or in the order of a [`HostPolicy`](super::HostPolicy)), and only as long
-    /// as more are needed. Of those that it may close it keeps the ones that turn out not to be needed, the most recently
-    /// used first. If all together are not enough, it closes none.
+    /// Closes idle sequences until `rows` more tokens fit sequence `seq`. Returns how many were closed. It asks
+    /// `consent` for each, from the least recently used on (or in the order of a [`HostPolicy`](super::HostPolicy)),
+    /// and only as long as more are needed. Of those that it may close it keeps the ones that turn out not to be
+    /// needed, the most recently used first. If all together are not enough, it closes none.
     ///
     /// A sequence is used when it is opened, forked, or appended to. Takes time proportional to the blocks of the
     /// sequences considered.
@@ -62,8 +62,8 @@ impl KvCache<'_> {
         Err(full)
     }
 
-    /// The sequence to be considered next, of those that are not marked: the host's choice, or the least recently used one.
-    /// None before `first` is a candidate.
+    /// The sequence to be considered next, of those that are not marked: the host's choice, or the least recently used
+    /// one. None before `first` is a candidate.
     fn next_to_close(&mut self, first: &mut u32, wanted: SeqId) -> Result<Option<SeqId>, CacheError> {
         let (sequences, groups) = (&*self.sequences, &*self.groups);
         let mut idle = IdleSequences { sequences, groups, first: *first, wanted };

@@ -7,8 +7,9 @@ use super::writer::KvRow;
 use crate::kernels::fpenv;
 
 impl<'a> KvCache<'a> {
-    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. Rows go from the first to the last:
-    /// the one in the first slot of a block clears the block. (The kind `off` writes committed positions again.)
+    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. Rows go from the
+    /// first to the last: the one in the first slot of a block clears the block. (The kind `off` writes committed
+    /// positions again.)
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] (not reserved), [`CacheError::Layer`],

@@ -61,7 +61,8 @@ pub(super) struct Sequence {
     pub(super) open: u32,
     /// While rows are set layer by layer from outside: the layer whose turn it is.
     pub(super) next_layer: u32,
-    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing it, 2 where the host has refused that.
+    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing it, 2 where the host has refused
+    /// that.
     pub(super) marked: u32,
     /// Neighbours among the open sequences.
     pub(super) links: Links,

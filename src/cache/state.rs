@@ -1,8 +1,8 @@
 //! The states of recurrent layers: a pool of slots, each of which holds the state of a sequence in all its layers.
 //!
-//! A sequence has a *current* slot. A batch reads that one and writes a *next* one, and the commit of the batch swaps them:
-//! so what fails or is cancelled changes nothing. Where the batch had guesses, the slot that it has read stays until they are
-//! judged, in place of a next one. Slots are counted references, so forks and checkpoints share them.
+//! A sequence has a *current* slot. A batch reads that one and writes a *next* one, and the commit of the batch swaps
+//! them: so what fails or is cancelled changes nothing. Where the batch had guesses, the slot that it has read stays
+//! until they are judged, in place of a next one. Slots are counted references, so forks and checkpoints share them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -187,8 +187,8 @@ impl<'a> States<'a> {
         Ok(true)
     }
 
-    /// Keeps the state that was written for a sequence, after `position` tokens, in a free place. Where there is none it is given up: no
-    /// checkpoint of anybody gives way.
+    /// Keeps the state that was written for a sequence, after `position` tokens, in a free place. Where there is none
+    /// it is given up: no checkpoint of anybody gives way.
     pub(super) fn keep_next(&mut self, sequence: usize, position: usize) -> Result<(), CacheError> {
         let made = self.made.saturating_add(1);
         let Some(place) = self.checkpoints.iter_mut().find(|point| point.slot == NO_SLOT) else { return Ok(()) };
@@ -245,8 +245,9 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens, and have its last two checkpoints before that: as
-    /// many as a conversation needs. They take free places, or those of older ones that give way.
+    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens, and have its last two
+    /// checkpoints before that: as many as a conversation needs. They take free places, or those of older ones that
+    /// give way.
     pub(super) fn fork(&mut self, sequence: usize, fork: usize, keep: usize) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
@@ -301,7 +302,8 @@ impl<'a> States<'a> {
         if self.are_there() { self.point_to(sequence, NO_SLOT, 0) } else { Ok(()) }
     }
 
-    /// The states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts the layers that have a state.)
+    /// The states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts the layers that have a
+    /// state.)
     pub(super) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         let [stride, _] = self.geometry.elements()?;
         let tail = self.geometry.tail;

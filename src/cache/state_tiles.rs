@@ -5,7 +5,8 @@ use super::sequence::SeqId;
 use super::state::Held;
 use crate::mem::{Claims, Matrix, Tile};
 
-/// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width` columns.
+/// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width`
+/// columns.
 pub(super) fn tiles<'s>(
     data: &'s mut [f32],
     [layer, stride, per_layer, width]: [usize; 4],
@@ -39,8 +40,8 @@ pub(crate) struct StateTile<'s> {
 }
 
 impl StateTile<'_> {
-    /// The part of the state that a sequence's batch writes. `begins` says that no row of the batch has been computed yet: then
-    /// it becomes a copy of the current state, or zeros.
+    /// The part of the state that a sequence's batch writes. `begins` says that no row of the batch has been computed
+    /// yet: then it becomes a copy of the current state, or zeros.
     pub(crate) fn of(&mut self, seq: SeqId, begins: bool) -> Option<&mut [f32]> {
         let held = self.held.get(seq.slot())?;
         let next = held.next as usize;

@@ -15,8 +15,8 @@ impl KvCache<'_> {
         self.states.are_there()
     }
 
-    /// Returns how many tokens of a sequence need not be computed again: all, unless it was rewound to a position between
-    /// two checkpoints; none for the kind `off`.
+    /// Returns how many tokens of a sequence need not be computed again: all, unless it was rewound to a position
+    /// between two checkpoints; none for the kind `off`.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -59,8 +59,8 @@ impl KvCache<'_> {
         self.states.forget_before(seq.slot())
     }
 
-    /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. (`asked` says that the host
-    /// asked for it: then it stays until the sequence is closed or rewound past it.)
+    /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. (`asked` says that
+    /// the host asked for it: then it stays until the sequence is closed or rewound past it.)
     pub(crate) fn keep_state(&mut self, seq: SeqId, asked: bool) -> Result<bool, CacheError> {
         self.sequence(seq)?;
         let position = self.states.position(seq.slot()).unwrap_or(0);
@@ -80,7 +80,8 @@ impl KvCache<'_> {
         self.states.wanted(seq.slot())
     }
 
-    /// The convolution's states of a layer, cut into tiles of `width` channels. (`layer` counts those that have a state.)
+    /// The convolution's states of a layer, cut into tiles of `width` channels. (`layer` counts those that have a
+    /// state.)
     pub(crate) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         self.states.tails(layer, width, kernel)
     }

@@ -18,7 +18,8 @@ pub struct PoolStats {
     pub free: usize,
     /// Blocks among the used ones that have a pin.
     pub pinned: usize,
-    /// The largest number of used blocks since the cache was made, or since [`Engine::reset_metrics`](crate::Engine::reset_metrics).
+    /// The largest number of used blocks since the cache was made, or since
+    /// [`Engine::reset_metrics`](crate::Engine::reset_metrics).
     pub high_water: usize,
     /// Bytes of keys and values of a block.
     pub block_bytes: usize,
@@ -34,7 +35,8 @@ pub struct SlotStats {
     pub total: usize,
     /// Places whose state is a sequence's, a checkpoint's, or that of a batch to come.
     pub used: usize,
-    /// The largest number of used places since the cache was made, or since [`Engine::reset_metrics`](crate::Engine::reset_metrics).
+    /// The largest number of used places since the cache was made, or since
+    /// [`Engine::reset_metrics`](crate::Engine::reset_metrics).
     pub high_water: usize,
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct KvRow<'r> {
 /// The most rows of a [`RowWriter`], which lies on the stack.
 pub(crate) const WRITTEN_ROWS: usize = 32;
 
-/// Writes rows of one layer, which were checked, into their blocks. Whoever takes a tile writes one KV head of all rows.
+/// Writes rows of one layer, which were checked, into their blocks. Whoever takes a tile writes one KV head of all
+/// rows.
 #[derive(Debug)]
 pub(crate) struct RowWriter<'w, 'r> {
     /// One for each KV head: the tiles of the head in all blocks, so that several workers can write.

@@ -11,8 +11,8 @@ use crate::turns::Message;
 /// [Example](crate::conversation#example).
 pub type Summary<'p> = dyn Fn(&[Entry<'_>]) -> Result<Option<Message<'p>>, ConversationError> + 'p;
 
-/// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the user and
-/// all that follows it up to the next one. Entries before the first message of the user always stay.
+/// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the
+/// user and all that follows it up to the next one. Entries before the first message of the user always stay.
 ///
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy)]
@@ -23,11 +23,11 @@ pub struct Keep<'p> {
     pub first: usize,
     /// Turns at the end that stay; at least 1.
     pub last: usize,
-    /// Turns are left out until the conversation has at most so many tokens, or no more may be left out; 0 stands for half of
-    /// the context. So it happens seldom: what comes after them is read again each time.
+    /// Turns are left out until the conversation has at most so many tokens, or no more may be left out; 0 stands for
+    /// half of the context. So it happens seldom: what comes after them is read again each time.
     pub target: usize,
-    /// Is told the entries that are left out, whenever the conversation is written, and may return a message to be written in
-    /// their place. For the same entries it should return the same message, or else that is read again.
+    /// Is told the entries that are left out, whenever the conversation is written, and may return a message to be
+    /// written in their place. For the same entries it should return the same message, or else that is read again.
     pub summary: Option<&'p Summary<'p>>,
 }
 
@@ -77,8 +77,9 @@ impl<'e, 't> Turns<'e, 't> {
     }
 }
 
-/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that leave
-/// `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most` tokens.
+/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that
+/// leave `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most`
+/// tokens.
 pub(super) fn shorten<T>(
     written: &mut dyn FnMut(usize, usize) -> Result<T, ConversationError>,
     before: usize,

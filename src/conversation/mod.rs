@@ -1,9 +1,10 @@
 //! Conversations that never read a token twice: messages in, the tokens out that the model has not read yet.
 //!
-//! The host keeps the messages. A [`Conversation`] keeps what they cannot say: which tokens the model wrote, for a text can be
-//! spelled in several ways. [`Conversation::update`] writes the messages in the model's [`Script`] and compares the tokens with
-//! those in the sequence. It rewinds to the first one that differs and returns the rest, which the host gives to the engine. So
-//! there is one call for everything that a host does with its list: append, edit, remove, regenerate.
+//! The host keeps the messages. A [`Conversation`] keeps what they cannot say: which tokens the model wrote, for a text
+//! can be spelled in several ways. [`Conversation::update`] writes the messages in the model's [`Script`] and compares
+//! the tokens with those in the sequence. It rewinds to the first one that differs and returns the rest, which the host
+//! gives to the engine. So there is one call for everything that a host does with its list: append, edit, remove,
+//! regenerate.
 //!
 //! # Example
 //!
@@ -100,11 +101,11 @@ use write::{Open, Text};
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationLimits {
-    /// The most replies whose tokens are kept; 12 bytes each. Those of earlier ones are read again if the text is spelled in
-    /// other tokens.
+    /// The most replies whose tokens are kept; 12 bytes each. Those of earlier ones are read again if the text is
+    /// spelled in other tokens.
     pub replies: usize,
-    /// The most tokens that are kept beside the sequence, 4 bytes each: as many as the longest conversation has, where no layer
-    /// of the model keeps all of them, and 0 elsewhere. With fewer, what was forgotten is read again.
+    /// The most tokens that are kept beside the sequence, 4 bytes each: as many as the longest conversation has, where
+    /// no layer of the model keeps all of them, and 0 elsewhere. With fewer, what was forgotten is read again.
     pub tokens: usize,
 }
 
@@ -182,26 +183,28 @@ impl<'a> Conversation<'a> {
         self.seq
     }
 
-    /// Makes the sequence a beginning of this conversation, the longest that it can be, and returns the tokens that are missing,
-    /// up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`] (where layers have a window, in
-    /// pieces of at most `Limits::rows`); what is then appended to the sequence is the reply. It becomes an entry of the next
-    /// call. A reply has its text in the entry as it was written. A host may cut it at the end, and white space at both ends.
+    /// Makes the sequence a beginning of this conversation, the longest that it can be, and returns the tokens that are
+    /// missing, up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`] (where layers
+    /// have a window, in pieces of at most `Limits::rows`); what is then appended to the sequence is the reply. It
+    /// becomes an entry of the next call. A reply has its text in the entry as it was written. A host may cut it at the
+    /// end, and white space at both ends.
     ///
     /// If the last entry is a message of the assistant, the model continues it. Otherwise it begins a reply.
     ///
-    /// Replies that follow what differs are read again, with their tokens. Until that is done the sequence does not have them: if it
-    /// is given up in between, they are spelled as the tokenizer does.
+    /// Replies that follow what differs are read again, with their tokens. Until that is done the sequence does not
+    /// have them: if it is given up in between, they are spelled as the tokenizer does.
     ///
-    /// The last token is always among those that are missing, because its logits are not kept. In a sequence whose windows have
-    /// given back the blocks of a position that differs, everything is read again.
+    /// The last token is always among those that are missing, because its logits are not kept. In a sequence whose
+    /// windows have given back the blocks of a position that differs, everything is read again.
     ///
-    /// In a model with recurrent layers this asks for checkpoints ([`Engine::checkpoint_at`]) where the last turn ends and before
-    /// the last token. With two of them (`Limits::checkpoints`) for each conversation, writing the last turn or reply again
-    /// computes nothing of earlier turns. A fork has those of the conversation that it begins like, one that was loaded has none yet.
+    /// In a model with recurrent layers this asks for checkpoints ([`Engine::checkpoint_at`]) where the last turn ends
+    /// and before the last token. With two of them (`Limits::checkpoints`) for each conversation, writing the last turn
+    /// or reply again computes nothing of earlier turns. A fork has those of the conversation that it begins like, one
+    /// that was loaded has none yet.
     ///
     /// # Errors
-    /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`] says that
-    /// blocks are missing: then the sequence may be shorter.
+    /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`]
+    /// says that blocks are missing: then the sequence may be shorter.
     pub fn update<'d>(
         &mut self,
         engine: &mut Engine<'_, '_>,
@@ -247,8 +250,8 @@ impl<'a> Conversation<'a> {
         Ok(New { position, tokens, left_out: turns.left_out(left_out) })
     }
 
-    /// Opens a second conversation that begins like this one, in `memory` for as much as this one has. Nothing is copied but
-    /// that. The host cuts its copy of the messages as it likes.
+    /// Opens a second conversation that begins like this one, in `memory` for as much as this one has. Nothing is
+    /// copied but that. The host cuts its copy of the messages as it likes.
     ///
     /// # Errors
     /// [`ConversationError::Engine`], [`ConversationError::Memory`].

@@ -44,8 +44,8 @@ impl Reply {
         (self.start..self.end).map_while(move |at| source.token(at as usize))
     }
 
-    /// Returns the reply if this is its text. Where the host has cut the text between two tokens, only those before; `None` for
-    /// another text. White space at both ends does not count. `buffer` is for the text of a token.
+    /// Returns the reply if this is its text. Where the host has cut the text between two tokens, only those before;
+    /// `None` for another text. White space at both ends does not count. `buffer` is for the text of a token.
     pub(super) fn with_text(
         &self,
         text: &str,

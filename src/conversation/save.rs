@@ -1,5 +1,5 @@
-//! Conversations as bytes: the messages, which tokens the model wrote, and the snapshot of the sequence. The format is in
-//! `docs/conversation.md`.
+//! Conversations as bytes: the messages, which tokens the model wrote, and the snapshot of the sequence. The format is
+//! in `docs/conversation.md`.
 
 use super::reply::Reply;
 use super::{Conversation, ConversationError, ConversationLimits, Entry};
@@ -54,12 +54,13 @@ impl<'a> Conversation<'a> {
         Ok(self.head_len(engine, entries, snapshot)?.saturating_add(snapshot))
     }
 
-    /// Writes the conversation to the beginning of `out`: the host's entries, which tokens the model wrote, and the sequence with its
-    /// keys and values. Returns the number of bytes. A sequence whose windows have given back blocks is written without keys and
-    /// values: it is read again where it is loaded.
+    /// Writes the conversation to the beginning of `out`: the host's entries, which tokens the model wrote, and the
+    /// sequence with its keys and values. Returns the number of bytes. A sequence whose windows have given back blocks
+    /// is written without keys and values: it is read again where it is loaded.
     ///
     /// # Errors
-    /// [`ConversationError::Engine`]: unknown, or with unfinished work. [`ConversationError::Buffer`]. `out` is not touched then.
+    /// [`ConversationError::Engine`]: unknown, or with unfinished work. [`ConversationError::Buffer`]. `out` is not
+    /// touched then.
     pub fn save(
         &self,
         engine: &Engine<'_, '_>,
@@ -85,13 +86,13 @@ impl<'a> Conversation<'a> {
         Ok(needed)
     }
 
-    /// Returns a conversation that goes on where a saved one was, in a new sequence and in `memory`, and its entries. All of it is
-    /// verified first.
+    /// Returns a conversation that goes on where a saved one was, in a new sequence and in `memory`, and its entries.
+    /// All of it is verified first.
     ///
     /// # Errors
     /// [`ConversationError::NoConversation`], [`ConversationError::Version`], [`ConversationError::Damaged`],
-    /// [`ConversationError::Memory`]; [`ConversationError::Engine`]: of another model, a damaged snapshot, or no room. Nothing has
-    /// changed then.
+    /// [`ConversationError::Memory`]; [`ConversationError::Engine`]: of another model, a damaged snapshot, or no room.
+    /// Nothing has changed then.
     pub fn load<'b>(
         engine: &mut Engine<'_, '_>,
         bytes: &'b [u8],

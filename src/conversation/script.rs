@@ -51,8 +51,8 @@ pub struct Script<'t> {
     pub think: Option<bool>,
     /// Whether the conversation begins with BOS, which the format does not write.
     pub bos: bool,
-    /// Whether thoughts of earlier turns stay in the context. Otherwise they are left out where the model's template does
-    /// so: as soon as the user says something new. What follows them is read again then.
+    /// Whether thoughts of earlier turns stay in the context. Otherwise they are left out where the model's template
+    /// does so: as soon as the user says something new. What follows them is read again then.
     pub keeps_thoughts: bool,
 }
 
@@ -62,7 +62,8 @@ impl<'t> Script<'t> {
         Self::new(TurnFormat::of(gguf, tokenizer), tokenizer)
     }
 
-    /// Returns the script of a turn format, with BOS in front where the vocabulary adds it and the format does not write it.
+    /// Returns the script of a turn format, with BOS in front where the vocabulary adds it and the format does not
+    /// write it.
     pub fn new(format: Option<&'static TurnFormat>, tokenizer: &'t Tokenizer<'t, 't>) -> Self {
         let writes_bos = format.is_some_and(|format| format.writes_bos());
         let bos = tokenizer.vocab().adds_bos() && !writes_bos;
@@ -89,8 +90,9 @@ impl<'t> Script<'t> {
 ///
 /// [Example](crate::conversation#example).
 pub trait Template: Debug {
-    /// Writes entries, up to where the model begins a reply. `put` takes pieces and, with a [`Piece::Text`] that is all of the text of
-    /// an entry but for white space at both ends, the number of this entry, from 0: a reply keeps its tokens there.
+    /// Writes entries, up to where the model begins a reply. `put` takes pieces and, with a [`Piece::Text`] that is all
+    /// of the text of an entry but for white space at both ends, the number of this entry, from 0: a reply keeps its
+    /// tokens there.
     ///
     /// # Errors
     /// [`ConversationError::Template`], and those of `put`.

@@ -44,8 +44,8 @@ pub(super) struct Open {
 /// As the message of a reply that is open, it closes it and adds nothing.
 const END_OF_REPLY: Entry<'static> = Entry::Message(Message { role: Role::Assistant, text: "" });
 
-/// Writes a conversation up to where the model goes on. A conversation that ends with a message of the assistant goes on in
-/// it.
+/// Writes a conversation up to where the model goes on. A conversation that ends with a message of the assistant goes
+/// on in it.
 pub(super) fn write(
     script: &Script<'_>,
     keep: &Keep<'_>,

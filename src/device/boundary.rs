@@ -63,8 +63,8 @@ pub struct BlockPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateSlots {
-    /// What the first row of the batch goes on from; `u32::MAX` for zeros. Other sequences may have the same one: it is not
-    /// written.
+    /// What the first row of the batch goes on from; `u32::MAX` for zeros. Other sequences may have the same one: it is
+    /// not written.
     pub from: u32,
     /// What the batch writes: the state after its last row. No other sequence has it.
     pub to: u32,
@@ -112,14 +112,14 @@ impl<'b> BatchView<'b> {
     /// Returns the blocks of the sequence in `slot`, in the order of [`KvLayout::entry`](super::KvLayout::entry);
     /// `u32::MAX` where there is none, nothing past the last one.
     ///
-    /// The core does not say which of them are new: a device that keeps what it was given last finds that out by itself,
-    /// at 4 bytes for 16 tokens.
+    /// The core does not say which of them are new: a device that keeps what it was given last finds that out by
+    /// itself, at 4 bytes for 16 tokens.
     pub fn table(&self, group: usize, slot: usize) -> &'b [u32] {
         self.tables.table(group, slot).unwrap_or_default()
     }
 
-    /// Calls `found` with the copies that are to be made before the first step of the batch. A batch that is begun again
-    /// can repeat them.
+    /// Calls `found` with the copies that are to be made before the first step of the batch. A batch that is begun
+    /// again can repeat them.
     pub fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy)) {
         self.tables.for_each_copy(found);
     }
@@ -129,8 +129,8 @@ impl<'b> BatchView<'b> {
         self.tables.state(slot)
     }
 
-    /// Returns whether the keys and values of a row are in the cache already: it is computed for its state alone. They are not
-    /// stored again, because other sequences can share their block.
+    /// Returns whether the keys and values of a row are in the cache already: it is computed for its state alone. They
+    /// are not stored again, because other sequences can share their block.
     pub fn is_stored(&self, row: &Row) -> bool {
         self.tables.is_stored(row)
     }
@@ -162,9 +162,9 @@ pub enum DeviceFault {
 /// written after a submit is not changed by that any more, and one that is read has what earlier submits wrote.
 /// `Send` and `Sync` are demanded because an engine is.
 ///
-/// The engine keeps queues, block tables, forks, prefixes, windows, snapshots and errors. The device has what the list of
-/// [`Plan::for_each_operation`](crate::Plan::for_each_operation) says of the model. A step of the program is known by its
-/// number in that list.
+/// The engine keeps queues, block tables, forks, prefixes, windows, snapshots and errors. The device has what the list
+/// of [`Plan::for_each_operation`](crate::Plan::for_each_operation) says of the model. A step of the program is known
+/// by its number in that list.
 ///
 /// [Example](crate::device#a-device).
 pub trait Device: Send + Sync {
@@ -174,8 +174,9 @@ pub trait Device: Send + Sync {
     /// [`DeviceFault::Lost`].
     fn begin(&mut self, batch: &BatchView<'_>) -> Result<(), DeviceFault>;
 
-    /// Queues steps of the program for the batch, and returns without waiting for them. Returns how many it took: the first
-    /// ones, at least one. The engine gives the others again later. A device bounds the time of a submit by taking fewer.
+    /// Queues steps of the program for the batch, and returns without waiting for them. Returns how many it took: the
+    /// first ones, at least one. The engine gives the others again later. A device bounds the time of a submit by
+    /// taking fewer.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
@@ -183,21 +184,21 @@ pub trait Device: Send + Sync {
 
     /// Whether all that was submitted of the batch is done. It does not block.
     ///
-    /// The result is about all of the batch so far. A device may leave out [`DeviceFault::NonFinite`] until the last step of
-    /// the program is done.
+    /// The result is about all of the batch so far. A device may leave out [`DeviceFault::NonFinite`] until the last
+    /// step of the program is done.
     fn poll(&mut self) -> Poll<Result<(), DeviceFault>>;
 
-    /// [`Device::poll`] that blocks until there is a result, if the machine can do that. Before the last step of the program the
-    /// latest submit may still be at work afterwards: what the engine gives next waits behind it.
+    /// [`Device::poll`] that blocks until there is a result, if the machine can do that. Before the last step of the
+    /// program the latest submit may still be at work afterwards: what the engine gives next waits behind it.
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
         self.poll()
     }
 
-    /// Decodes tokens without the host, and waits for them: a batch of one row after the other, each with all steps of the
-    /// program. The rows are of one sequence, at successive positions; the token of the first one is known, and each of the
-    /// others has the token that is chosen by the logits of the row before it, as `choosing` says. `ids` are these tokens, and
-    /// behind them that of the last row: as many as rows. Returns false where the device cannot do that: then nothing has
-    /// happened, and the engine begins batches of a row each.
+    /// Decodes tokens without the host, and waits for them: a batch of one row after the other, each with all steps of
+    /// the program. The rows are of one sequence, at successive positions; the token of the first one is known, and
+    /// each of the others has the token that is chosen by the logits of the row before it, as `choosing` says. `ids`
+    /// are these tokens, and behind them that of the last row: as many as rows. Returns false where the device cannot
+    /// do that: then nothing has happened, and the engine begins batches of a row each.
     ///
     /// # Errors
     /// [`DeviceFault`], of any of the rows: then none of them counts.
@@ -206,15 +207,16 @@ pub trait Device: Send + Sync {
         Ok(false)
     }
 
-    /// Copies the logits of a row of the finished batch, which is one of the first `logits`: `[vocab]`. It is called once
-    /// [`Device::poll`] has said that the last step is done: a machine that cannot wait has fetched them before it says so.
+    /// Copies the logits of a row of the finished batch, which is one of the first `logits`: `[vocab]`. It is called
+    /// once [`Device::poll`] has said that the last step is done: a machine that cannot wait has fetched them before it
+    /// says so.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault>;
 
-    /// Copies 32-bit words of a block, which the engine asks for in pieces of at most 1 KiB, one after the other: a device
-    /// for which each copy is expensive fetches all of the block at the first one.
+    /// Copies 32-bit words of a block, which the engine asks for in pieces of at most 1 KiB, one after the other: a
+    /// device for which each copy is expensive fetches all of the block at the first one.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].

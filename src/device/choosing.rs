@@ -12,7 +12,8 @@ pub enum Choosing {
     Drawn(Draws),
 }
 
-/// Tokens that are drawn, by the integer masses that the documentation of `gleed::sample` defines. There are no penalties.
+/// Tokens that are drawn, by the integer masses that the documentation of `gleed::sample` defines. There are no
+/// penalties.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -16,7 +16,8 @@ pub struct RouteView<'m> {
     pub shared_gate: Option<MatrixView<'m>>,
 }
 
-/// Which experts each row goes through: [`Routing::choose`] of its logits. A row fails where one of them is not a number.
+/// Which experts each row goes through: [`Routing::choose`] of its logits. A row fails where one of them is not a
+/// number.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +70,8 @@ pub struct ExpertGateUpView<'m> {
     pub activation: Activation,
 }
 
-/// The sum of the results of a row's experts, in the order of their choice, each times `settle(weight * scale)`, and settled.
+/// The sum of the results of a row's experts, in the order of their choice, each times `settle(weight * scale)`, and
+/// settled.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]

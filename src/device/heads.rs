@@ -25,8 +25,8 @@ pub struct GatesView {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QkvView<'m> {
-    /// The matrices, and the column of the heads at which the outputs of each begin: one for all, or one each. The last one is
-    /// of gates that have a matrix of their own.
+    /// The matrices, and the column of the heads at which the outputs of each begin: one for all, or one each. The last
+    /// one is of gates that have a matrix of their own.
     pub parts: [Option<(usize, MatrixView<'m>)>; 4],
     /// Whether the first matrix has gates, too.
     pub split: Option<SplitView>,
@@ -34,8 +34,8 @@ pub struct QkvView<'m> {
     pub width: usize,
 }
 
-/// A matrix of queries that has their gates, too: `head_dim` rows of a head's queries, then as many of its gates, head by head.
-/// The queries are side by side from column 0 on.
+/// A matrix of queries that has their gates, too: `head_dim` rows of a head's queries, then as many of its gates, head
+/// by head. The queries are side by side from column 0 on.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ pub struct NormRotateView<'m> {
     pub keys_as_values: bool,
     /// Whether queries and keys are normalized after the rotation.
     pub norm_after_rotation: bool,
-    /// Where the cosines, then the sines, of this layer are among the angles of a row: as many elements of each head are
-    /// rotated.
+    /// Where the cosines, then the sines, of this layer are among the angles of a row: as many elements of each head
+    /// are rotated.
     pub rotation: Range<usize>,
     /// Which of these form a pair.
     pub pairs: RopePairs,
@@ -124,8 +124,9 @@ pub struct KvLayer {
     pub layer: usize,
 }
 
-/// Keys and values into the cache, settled and rounded to its element types. What a tile holds in slots without a token is
-/// nobody's business: the CPU sets a tile to zero before the first slot is written, so that no number there is ever wild.
+/// Keys and values into the cache, settled and rounded to its element types. What a tile holds in slots without a token
+/// is nobody's business: the CPU sets a tile to zero before the first slot is written, so that no number there is ever
+/// wild.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
@@ -179,8 +180,8 @@ pub struct Slopes {
 }
 
 impl Slopes {
-    /// Returns the slope of query head `head`. Heads past a power of two take every second slope of twice as many. (Press
-    /// et al., "Train Short, Test Long", 2021; the authors' code for other numbers.)
+    /// Returns the slope of query head `head`. Heads past a power of two take every second slope of twice as many.
+    /// (Press et al., "Train Short, Test Long", 2021; the authors' code for other numbers.)
     pub fn get(&self, head: usize) -> f32 {
         let power = if self.heads.is_power_of_two() { self.heads } else { self.heads.next_power_of_two() / 2 };
         let steps = if head < power { (head + 1) as f64 } else { (head - power) as f64 + 0.5 };

@@ -51,8 +51,9 @@ impl KvLayout {
 /// Channels of a convolution whose rows lie together in a state: `[rows, channels]`. The last ones can be fewer.
 pub(crate) const TAIL_CHANNELS: usize = 128;
 
-/// The states of recurrent layers: slots of f32 elements. A slot holds a state of all these layers: first the *tail* of each,
-/// which are the rows that its convolution sees again; then the *matrices* of each, `[layers, heads, key_dim, value_dim]`.
+/// The states of recurrent layers: slots of f32 elements. A slot holds a state of all these layers: first the *tail* of
+/// each, which are the rows that its convolution sees again; then the *matrices* of each, `[layers, heads, key_dim,
+/// value_dim]`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +84,9 @@ impl StateLayout {
         self.tails() + self.layers * self.heads * self.matrix
     }
 
-    /// Returns where a slot has an element of a tail. Channels lie in groups of 128; the last group can have fewer. A group is
-    /// `[earlier, channels of the group]`; row 0 is the oldest. `layer`, `channel` and `row` are among those that there are.
+    /// Returns where a slot has an element of a tail. Channels lie in groups of 128; the last group can have fewer. A
+    /// group is `[earlier, channels of the group]`; row 0 is the oldest. `layer`, `channel` and `row` are among those
+    /// that there are.
     pub fn tail(&self, layer: usize, channel: usize, row: usize) -> usize {
         let first = channel / TAIL_CHANNELS * TAIL_CHANNELS;
         let width = TAIL_CHANNELS.min(self.channels.saturating_sub(first));

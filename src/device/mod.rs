@@ -1,8 +1,9 @@
-//! The boundary to another machine than the CPU: what it needs to know of a model's program, and the trait that it implements.
+//! The boundary to another machine than the CPU: what it needs to know of a model's program, and the trait that it
+//! implements.
 //!
-//! Keys and values, the buffers of a batch and the work are on the device. Queues, block tables, forks, prefixes, windows,
-//! snapshots and errors stay in the engine. A device has the bits of `docs/arithmetic.md`, or it is wrong: results,
-//! snapshots included, are those of the CPU.
+//! Keys and values, the buffers of a batch and the work are on the device. Queues, block tables, forks, prefixes,
+//! windows, snapshots and errors stay in the engine. A device has the bits of `docs/arithmetic.md`, or it is wrong:
+//! results, snapshots included, are those of the CPU.
 //!
 //! # Example
 //!
@@ -48,8 +49,8 @@
 //!
 //! # A device
 //!
-//! A device that works is long: `tests/device/scalar.rs` is one in plain Rust. This one only counts the rows and keeps the keys
-//! and values, and then it is lost. Another engine goes on, with the same bits.
+//! A device that works is long: `tests/device/scalar.rs` is one in plain Rust. This one only counts the rows and keeps
+//! the keys and values, and then it is lost. Another engine goes on, with the same bits.
 //!
 //! ```
 //! use std::{ops::Range, task::Poll};

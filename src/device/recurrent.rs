@@ -16,11 +16,12 @@ pub struct MixerInputView<'m> {
     pub width: usize,
 }
 
-/// A causal convolution of each channel over the current row and those before it, which are in the state of the sequence.
+/// A causal convolution of each channel over the current row and those before it, which are in the state of the
+/// sequence.
 ///
-/// `convolve(u) = ((0 + w0 * u0) + w1 * u1) + .. + bias`, from the oldest row on, with weights and biases settled. In place it
-/// is `silu(convolve(settle(x)))`. Between two gates, with `[b | c | x]` of the mixer's input, `[channels]` each, it is
-/// `convolve(settle(b * x)) * c`.
+/// `convolve(u) = ((0 + w0 * u0) + w1 * u1) + .. + bias`, from the oldest row on, with weights and biases settled. In
+/// place it is `silu(convolve(settle(x)))`. Between two gates, with `[b | c | x]` of the mixer's input, `[channels]`
+/// each, it is `convolve(settle(b * x)) * c`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +35,8 @@ pub struct ConvolutionView<'m> {
     pub layer: usize,
 }
 
-/// What a row does to the matrices of its state, and what it reads from them: see [`Update`](crate::kernels::Update), and
-/// `docs/arithmetic.md`.
+/// What a row does to the matrices of its state, and what it reads from them: see [`Update`](crate::kernels::Update),
+/// and `docs/arithmetic.md`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +98,16 @@ pub struct MixerColumns {
 #[non_exhaustive]
 pub enum UpdateRule<'m> {
     /// The gated delta rule. Heads take the keys and queries in turn. These are normalized by their length, and queries
-    /// multiplied by `query_scale`. The decay is `exp(decay * softplus(step + bias))`, the strength the sigmoid of a number of
-    /// the head, which follow the steps.
+    /// multiplied by `query_scale`. The decay is `exp(decay * softplus(step + bias))`, the strength the sigmoid of a
+    /// number of the head, which follow the steps.
     Delta {
         /// See above.
         query_scale: f32,
         /// The norm of a head's result, before the gate.
         norm: Norm<'m>,
     },
-    /// A state space. Heads that follow each other share keys and queries. With `s = softplus(step + bias)` the decay is
-    /// `exp(s * decay)`, the strength s.
+    /// A state space. Heads that follow each other share keys and queries. With `s = softplus(step + bias)` the decay
+    /// is `exp(s * decay)`, the strength s.
     Space {
         /// A number of each head: the value times this is added to the result, before the gate.
         skip: &'m [u8],

@@ -4,7 +4,8 @@ use crate::kv::MAX_GROUPS;
 use crate::nn::{Frequencies, rotation};
 use crate::num::settled_of;
 
-/// The cosines and sines of a position. A CPU computes them, in f64: a device is given what [`RotaryView::angles`] gives.
+/// The cosines and sines of a position. A CPU computes them, in f64: a device is given what [`RotaryView::angles`]
+/// gives.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]

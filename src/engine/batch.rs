@@ -50,7 +50,8 @@ impl<'m, 'a> Engine<'m, 'a> {
             });
             let until = Some(until.min(wanted.unwrap_or(u32::MAX))).filter(|&until| until <= chosen);
             queue.taken = free.min(without.saturating_add(most)).min(until.unwrap_or(u32::MAX));
-            // A state goes back to where a batch began, so all guesses are in one. They fit where this slot comes first.
+            // A state goes back to where a batch began, so all guesses are in one. They fit where this slot comes
+            // first.
             if queue.taken > chosen && queue.taken < queue.end - queue.next {
                 queue.taken = chosen;
             }
@@ -76,8 +77,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         if queues.iter().all(has_tokens) { Ok(()) } else { Err(EngineError::Internal(site!())) }
     }
 
-    /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last layer
-    /// goes on with these alone. Returns how many have logits, and how many come first in all.
+    /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last
+    /// layer goes on with these alone. Returns how many have logits, and how many come first in all.
     fn fill_rows(&mut self) -> Result<(usize, usize), EngineError> {
         let Parts { cache, queues, rows, runs, .. } = &mut self.parts;
         runs.fill(Run::EMPTY);

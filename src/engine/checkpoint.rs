@@ -5,9 +5,10 @@ use crate::cache::{KvKind, SeqId};
 
 impl Engine<'_, '_> {
     /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
-    /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past them.
-    /// Returns whether it was kept: false where there is no room, see `Limits::checkpoints`, and after a rewind whose rows are to be
-    /// computed again ([`Engine::computed_at`]), since their state is not there. True where the model has no such layers.
+    /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past
+    /// them. Returns whether it was kept: false where there is no room, see `Limits::checkpoints`, and after a rewind
+    /// whose rows are to be computed again ([`Engine::computed_at`]), since their state is not there. True where the
+    /// model has no such layers.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, or busy.
@@ -23,9 +24,10 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.keep_state(seq, true)?)
     }
 
-    /// Asks for a checkpoint where a sequence has `position` tokens: now, or when its tokens get there, for which a batch ends
-    /// there. One position is asked for at a time, until the sequence is rewound or the work on it dropped. The checkpoint gives way to others
-    /// as those of prompts do (`Limits::checkpoints`). Nothing happens where the model has no recurrent layers.
+    /// Asks for a checkpoint where a sequence has `position` tokens: now, or when its tokens get there, for which a
+    /// batch ends there. One position is asked for at a time, until the sequence is rewound or the work on it dropped.
+    /// The checkpoint gives way to others as those of prompts do (`Limits::checkpoints`). Nothing happens where the
+    /// model has no recurrent layers.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, or busy.
@@ -41,7 +43,8 @@ impl Engine<'_, '_> {
             return Ok(usize::MAX);
         }
         if self.rows_again(seq)? > 0 {
-            // After a wrong guess the tokens before it are computed again, once: a batch without guesses puts an end to that.
+            // After a wrong guess the tokens before it are computed again, once: a batch without guesses puts an end to
+            // that.
             return Ok(0);
         }
         // A state of which nobody knows whether it stays is not kept.
@@ -53,8 +56,8 @@ impl Engine<'_, '_> {
         Ok(due.min(wanted).saturating_sub(len).min(kept).saturating_sub(1))
     }
 
-    /// Returns how many tokens of a sequence are computed again with those that are queued next, because its state has gone
-    /// back; without a cache that is always all, and not counted here.
+    /// Returns how many tokens of a sequence are computed again with those that are queued next, because its state has
+    /// gone back; without a cache that is always all, and not counted here.
     pub(crate) fn rows_again(&self, seq: SeqId) -> Result<usize, EngineError> {
         let (len, computed) = (self.seq_len(seq)?, self.parts.cache.computed(seq)?);
         Ok(if self.parts.cache.kind() == KvKind::Off { 0 } else { len.saturating_sub(computed) })
@@ -67,8 +70,8 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.keep_guesses(seq, keep)?)
     }
 
-    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the last
-    /// checkpoint before it in a model with recurrent layers.
+    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the
+    /// last checkpoint before it in a model with recurrent layers.
     ///
     /// # Errors
     /// [`EngineError::Cache`].

@@ -1,4 +1,5 @@
-//! Tokens that follow each other, each chosen after the one before: a device that can choose computes many of them without the host.
+//! Tokens that follow each other, each chosen after the one before: a device that can choose computes many of them
+//! without the host.
 
 use core::fmt;
 
@@ -39,15 +40,15 @@ impl fmt::Display for DecodeError {
 impl core::error::Error for DecodeError {}
 
 impl Engine<'_, '_> {
-    /// Appends `token` and then tokens that are chosen, all but the last of them: `ids` are the tokens chosen, each with the largest
-    /// logit after those before it ([`argmax`]). So the next call begins with the last of `ids`.
+    /// Appends `token` and then tokens that are chosen, all but the last of them: `ids` are the tokens chosen, each
+    /// with the largest logit after those before it ([`argmax`]). So the next call begins with the last of `ids`.
     ///
-    /// It is [`Engine::decode_step`] again and again, with the same results. But a device that can choose computes up to
-    /// `Limits::rows` tokens at a time, and only their ids come back; nothing stops it meanwhile. [`Engine::results`] has nothing
-    /// afterwards.
+    /// It is [`Engine::decode_step`] again and again, with the same results. But a device that can choose computes up
+    /// to `Limits::rows` tokens at a time, and only their ids come back; nothing stops it meanwhile.
+    /// [`Engine::results`] has nothing afterwards.
     ///
-    /// After an error the sequence is as long as before, and `ids` are worth nothing, unless a window has already given back old
-    /// blocks: then it keeps what was committed.
+    /// After an error the sequence is as long as before, and `ids` are worth nothing, unless a window has already given
+    /// back old blocks: then it keeps what was committed.
     ///
     /// # Errors
     /// As [`Engine::prefill`]; [`EngineError::NoLogits`].
@@ -58,9 +59,10 @@ impl Engine<'_, '_> {
         })
     }
 
-    /// [`Engine::decode_greedy`] with tokens that `sampler` chooses and accepts, one after the other. `scratch` is that of
-    /// [`Sampler::sample`]. A device that can choose draws them itself where
-    /// there are no penalties and no biases; otherwise the logits of each token come to the sampler. The tokens are the same, and so is the sampler afterwards.
+    /// [`Engine::decode_greedy`] with tokens that `sampler` chooses and accepts, one after the other. `scratch` is that
+    /// of [`Sampler::sample`]. A device that can choose draws them itself where there are no penalties and no biases;
+    /// otherwise the logits of each token come to the sampler. The tokens are the same, and so is the sampler
+    /// afterwards.
     ///
     /// After an error the sampler is as before.
     ///

@@ -18,10 +18,11 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Returns an engine with no sequences whose keys and values, and whose work, are on a device. `plan` is one of
     /// [`Plan::for_device`], and the device was made for it; `memory` is as for [`Engine::new`].
     ///
-    /// All results have the bits that the CPU gives them, if the device is right. A step submits work to the device at most
-    /// once, and does not wait for it, unless its budget has no limit: [`Step::Yielded`] says that the device is at work, or
-    /// that there is more to submit. A budget of units allows whole steps of the program; what is too little for one is
-    /// saved for the next call. Copies of shared blocks are part of the first submit, and not counted.
+    /// All results have the bits that the CPU gives them, if the device is right. A step submits work to the device at
+    /// most once, and does not wait for it, unless its budget has no limit: [`Step::Yielded`] says that the device is
+    /// at work, or that there is more to submit. A budget of units allows whole steps of the program; what is too
+    /// little for one is saved for the next call. Copies of shared blocks are part of the first submit, and not
+    /// counted.
     ///
     /// # Errors
     /// [`EngineError::Memory`], [`EngineError::DevicePlan`].
@@ -40,12 +41,12 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(engine)
     }
 
-    /// Opens a sequence with the committed tokens of a sequence of another engine of the same model, and queues them: steps
-    /// compute their keys and values again, with the same bits. So a host goes on where a device was lost.
+    /// Opens a sequence with the committed tokens of a sequence of another engine of the same model, and queues them:
+    /// steps compute their keys and values again, with the same bits. So a host goes on where a device was lost.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown there; [`CacheError::WindowGone`] where a window has passed over a token, so that only
-    /// the host can know it; and as [`Engine::open`] and [`Engine::queue`] here. Nothing has changed then.
+    /// [`EngineError::Cache`]: unknown there; [`CacheError::WindowGone`] where a window has passed over a token, so
+    /// that only the host can know it; and as [`Engine::open`] and [`Engine::queue`] here. Nothing has changed then.
     #[cfg(feature = "device")]
     pub fn replay(&mut self, lost: &Engine<'_, '_>, seq: SeqId) -> Result<SeqId, EngineError> {
         let (theirs, vocab) = (&lost.parts.cache, self.model.config().vocab);

@@ -74,8 +74,9 @@ pub enum EngineError {
     AdapterModel,
     /// A scale that is infinite or not a number.
     AdapterScale,
-    /// The model is the layer of another one that predicts further ahead ([`Model::predictor`](crate::Model::predictor)): it takes
-    /// tokens from [`NextN`](crate::guess::NextN) alone, in an engine of the same model.
+    /// The model is the layer of another one that predicts further ahead
+    /// ([`Model::predictor`](crate::Model::predictor)): it takes tokens from [`NextN`](crate::guess::NextN) alone, in
+    /// an engine of the same model.
     Predictor,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
@@ -87,8 +88,9 @@ pub enum EngineError {
     },
     /// The plan is for an engine with a device, and there is none, or the other way round.
     DevicePlan,
-    /// The device is gone, and the keys and values of all sequences with it. The sequences of the batch keep their committed
-    /// tokens, of which another engine can compute keys and values again: [`Engine::replay`](crate::Engine::replay).
+    /// The device is gone, and the keys and values of all sequences with it. The sequences of the batch keep their
+    /// committed tokens, of which another engine can compute keys and values again:
+    /// [`Engine::replay`](crate::Engine::replay).
     DeviceLost,
     /// No device can do it yet.
     OnDevice {

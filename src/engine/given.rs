@@ -5,13 +5,14 @@ use crate::cache::SeqId;
 use crate::kernels::fpenv;
 
 impl Engine<'_, '_> {
-    /// Returns how many hidden states of a sequence are kept at a time: those of the last so many positions that were given.
+    /// Returns how many hidden states of a sequence are kept at a time: those of the last so many positions that were
+    /// given.
     pub(crate) fn given_rows(&self) -> usize {
         self.parts.rows.len().saturating_add(1)
     }
 
-    /// Keeps the final hidden state of another engine's row, of its last batch: it is given with the token at position `at` here.
-    /// Returns false where that batch has no such row, or not through all layers.
+    /// Keeps the final hidden state of another engine's row, of its last batch: it is given with the token at position
+    /// `at` here. Returns false where that batch has no such row, or not through all layers.
     pub(crate) fn give(
         &mut self,
         (seq, at): (SeqId, usize),

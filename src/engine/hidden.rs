@@ -12,12 +12,13 @@ const TOGETHER: usize = 64;
 
 impl Engine<'_, '_> {
     /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm, to
-    /// `out`. The result is an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling) says
-    /// which pooling the model wants. `Config::embedding_len` says how long the result is: `[hidden]`, unless the model has
-    /// matrices behind the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually one.
+    /// `out`. The result is an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling)
+    /// says which pooling the model wants. `Config::embedding_len` says how long the result is: `[hidden]`, unless the
+    /// model has matrices behind the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually
+    /// one.
     ///
-    /// The sums of a mean are in the order of the tokens, so the bits do not depend on the size of batches. A mean never
-    /// overflows: where a sum is beyond f32, all sums are kept in units of 2^32 from there on.
+    /// The sums of a mean are in the order of the tokens, so the bits do not depend on the size of batches. A mean
+    /// never overflows: where a sum is beyond f32, all sums are kept in units of 2^32 from there on.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///
@@ -40,8 +41,8 @@ impl Engine<'_, '_> {
     }
 
     /// Makes embeddings of several texts, as many at a time as fit a batch: `out` is `[texts, embedding_len]`, in their
-    /// order, with the bits that [`Engine::embed`] gives. Each text has a sequence of its own for as long as that takes:
-    /// `Limits::sequences` bounds how many run together. Adapters do not count.
+    /// order, with the bits that [`Engine::embed`] gives. Each text has a sequence of its own for as long as that
+    /// takes: `Limits::sequences` bounds how many run together. Adapters do not count.
     ///
     /// After an error no sequence is left, and `out` is unspecified.
     ///
@@ -174,8 +175,8 @@ impl Engine<'_, '_> {
     }
 
     /// Appends tokens to a sequence and says how probable each was after those before it: `out[i]` is the natural
-    /// logarithm of the probability of `tokens[i + 1]`, so it has one element less than there are tokens. The first of them
-    /// is not scored: to score a continuation, begin with the last token of what it continues.
+    /// logarithm of the probability of `tokens[i + 1]`, so it has one element less than there are tokens. The first of
+    /// them is not scored: to score a continuation, begin with the last token of what it continues.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///

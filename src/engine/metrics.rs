@@ -7,9 +7,9 @@ use crate::metrics::{Clock, Metrics, Pass, Saved};
 use crate::par::Watch;
 
 impl<'a> Engine<'_, 'a> {
-    /// Lends the host's clock to the metrics; `None` takes it back. It is read when a step begins, when a forward pass ends, when
-    /// a step ends before its pass does, and when a prompt is queued; never by workers. A clock that comes while a batch is in
-    /// progress measures what is left of it.
+    /// Lends the host's clock to the metrics; `None` takes it back. It is read when a step begins, when a forward pass
+    /// ends, when a step ends before its pass does, and when a prompt is queued; never by workers. A clock that comes
+    /// while a batch is in progress measures what is left of it.
     pub fn set_clock(&mut self, clock: Option<&'a dyn Clock>) {
         self.parts.recorder.set_clock(clock);
     }
@@ -30,8 +30,8 @@ impl<'a> Engine<'_, 'a> {
         }
     }
 
-    /// Forgets what was counted, and makes the memory in use now the high-water marks, those of [`Engine::stats`], too. Work in
-    /// progress goes on and is counted when it ends.
+    /// Forgets what was counted, and makes the memory in use now the high-water marks, those of [`Engine::stats`], too.
+    /// Work in progress goes on and is counted when it ends.
     pub fn reset_metrics(&mut self) {
         self.parts.recorder.reset();
         self.parts.cache.reset_high_water();

@@ -282,11 +282,12 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Keeps only the first `keep` tokens of a sequence.
     ///
     /// In a model with recurrent layers this goes back to the last checkpoint at or before `keep`
-    /// ([`Engine::computed_at`] says where that is). The tokens between are computed again, with the same bits, together
-    /// with those that are queued next.
+    /// ([`Engine::computed_at`] says where that is). The tokens between are computed again, with the same bits,
+    /// together with those that are queued next.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], as [`KvCache::rewind`]; in an encoder [`EngineError::Whole`] where `keep` is neither 0 nor all.
+    /// [`EngineError::Cache`], as [`KvCache::rewind`]; in an encoder [`EngineError::Whole`] where `keep` is neither 0
+    /// nor all.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         let before = self.parts.cache.computed(seq)?;
         self.rewind_uncounted(seq, keep)?;
@@ -319,8 +320,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Whether `tokens` more tokens fit a sequence and the pool; the error says what is missing.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], and in an encoder [`EngineError::Whole`] and [`EngineError::TextRows`]: what [`Engine::queue`] would
-    /// answer. No tokens always fit.
+    /// [`EngineError::Cache`], and in an encoder [`EngineError::Whole`] and [`EngineError::TextRows`]: what
+    /// [`Engine::queue`] would answer. No tokens always fit.
     pub fn can_extend(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.parts.cache.can_extend(seq, tokens)?;
         if tokens > 0 { self.check_whole(self.seq_len(seq)?, tokens) } else { Ok(()) }

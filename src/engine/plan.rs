@@ -39,9 +39,9 @@ pub struct Limits {
     /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
     /// kind `paged` without windows. Costs 16 bytes per block or less.
     pub prefix_cache: bool,
-    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. One is made
-    /// where several tokens that were queued together end, such as a prompt; the one that was made first gives way to it.
-    /// See also `Engine::checkpoint` and `Engine::checkpoint_at`. A conversation needs two.
+    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. One is
+    /// made where several tokens that were queued together end, such as a prompt; the one that was made first gives way
+    /// to it. See also `Engine::checkpoint` and `Engine::checkpoint_at`. A conversation needs two.
     pub checkpoints: usize,
     /// One is also made every so many tokens, which is rounded up to a multiple of 16. 0: nowhere else.
     pub checkpoint_every: usize,
@@ -155,8 +155,8 @@ impl Plan {
     }
 
     /// Computes the plan of an engine whose keys and values, and whose work, are on a device: see
-    /// [`Engine::with_device`](crate::Engine::with_device). The memory of the host has tables and logits, and neither keys and
-    /// values nor the buffers of a batch.
+    /// [`Engine::with_device`](crate::Engine::with_device). The memory of the host has tables and logits, and neither
+    /// keys and values nor the buffers of a batch.
     ///
     /// # Errors
     /// As [`Plan::new`]; [`PlanError::Device`] for what no device can do yet.
@@ -227,9 +227,9 @@ impl Plan {
         Ok(())
     }
 
-    /// Calls `found` with every step of the model's program as a device sees it, in order: operations with their numbers and
-    /// their tensors in the file. `model` is the one that was planned for. Tensors are looked up by their names, which takes
-    /// a while.
+    /// Calls `found` with every step of the model's program as a device sees it, in order: operations with their
+    /// numbers and their tensors in the file. `model` is the one that was planned for. Tensors are looked up by their
+    /// names, which takes a while.
     ///
     /// # Errors
     /// [`PlanError`], as [`Plan::for_each_step`].
@@ -358,8 +358,8 @@ impl Limits {
         }
     }
 
-    /// The most tokens that a sequence may have, without a cache as with one: some models compute something else for long sequences, and
-    /// a cache decides about no bit.
+    /// The most tokens that a sequence may have, without a cache as with one: some models compute something else for
+    /// long sequences, and a cache decides about no bit.
     pub(super) fn reach(&self) -> usize {
         // A window never fills up.
         if self.window.is_all() { self.context } else { u32::MAX as usize }

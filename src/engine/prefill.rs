@@ -53,7 +53,8 @@ impl Engine<'_, '_> {
         self.run_within(seq, tokens, logits, Budget::default(), on_batch).map(|_| ())
     }
 
-    /// Runs tokens. Returns false if the budget's flag was set before the end: what is left stays queued, see [`Engine::cancel`].
+    /// Runs tokens. Returns false if the budget's flag was set before the end: what is left stays queued, see
+    /// [`Engine::cancel`].
     pub(crate) fn run_within(
         &mut self,
         seq: SeqId,
@@ -79,7 +80,8 @@ impl Engine<'_, '_> {
         if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
     }
 
-    /// Queues tokens and runs them, as [`Engine::run_within`]. After an error the sequence has `length` tokens, if it still can.
+    /// Queues tokens and runs them, as [`Engine::run_within`]. After an error the sequence has `length` tokens, if it
+    /// still can.
     fn run_queued(
         &mut self,
         seq: SeqId,

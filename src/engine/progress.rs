@@ -14,8 +14,8 @@ pub struct Progress {
     pub committed: usize,
     /// Tokens that are queued and not committed. Those of the batch in progress are committed together.
     pub queued: usize,
-    /// Units of the batch in progress that are done, or given to a device, copies of shared blocks not counted; 0 where the sequence is not
-    /// part of it.
+    /// Units of the batch in progress that are done, or given to a device, copies of shared blocks not counted; 0 where
+    /// the sequence is not part of it.
     pub units_done: usize,
     /// Units of that batch that are left, exactly.
     pub units_left: usize,

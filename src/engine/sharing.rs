@@ -4,12 +4,12 @@ use super::{Engine, EngineError, Logits};
 use crate::cache::{CacheError, CacheStats, SeqId, SequenceStats};
 
 impl Engine<'_, '_> {
-    /// Starts an empty sequence with the cached prefix of a prompt. Returns how many tokens the sequence has then. Queue or
-    /// prefill the others, at least one. The logits have the same bits as without reuse.
+    /// Starts an empty sequence with the cached prefix of a prompt. Returns how many tokens the sequence has then.
+    /// Queue or prefill the others, at least one. The logits have the same bits as without reuse.
     ///
-    /// A cached prefix is full blocks of 16 tokens, from the prompt's start on, that the engine computed for any sequence,
-    /// open or closed, and has not had to hand out again since. Imported keys and values are never part of one. Returns 0
-    /// where `Limits::prefix_cache` is off, and for a sequence with adapters.
+    /// A cached prefix is full blocks of 16 tokens, from the prompt's start on, that the engine computed for any
+    /// sequence, open or closed, and has not had to hand out again since. Imported keys and values are never part of
+    /// one. Returns 0 where `Limits::prefix_cache` is off, and for a sequence with adapters.
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, busy, or not empty.
@@ -50,8 +50,8 @@ impl Engine<'_, '_> {
         if tokens == 0 { Err(EngineError::Empty) } else { Ok(()) }
     }
 
-    /// Whether [`Engine::reuse`] can be asked for a prompt of so many tokens. (It takes a longer one, of which no more than
-    /// the context can be known.)
+    /// Whether [`Engine::reuse`] can be asked for a prompt of so many tokens. (It takes a longer one, of which no more
+    /// than the context can be known.)
     ///
     /// # Errors
     /// [`EngineError::Cache`]: unknown, busy, not empty, context full.
@@ -74,9 +74,9 @@ impl Engine<'_, '_> {
         if needed > context { Err(CacheError::ContextFull { needed, context }.into()) } else { Ok(()) }
     }
 
-    /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence has it any more. Returns how many of
-    /// the prompt's tokens that are. Pinned blocks are never evicted and count as used. Pins are counted: unpin once
-    /// per pin.
+    /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence has it any more. Returns how
+    /// many of the prompt's tokens that are. Pinned blocks are never evicted and count as used. Pins are counted: unpin
+    /// once per pin.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -92,8 +92,8 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.unpin(prompt)?)
     }
 
-    /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`. Returns how many
-    /// were closed. It asks `consent` for each of them. Where those that consent are not enough, it closes none.
+    /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`. Returns how
+    /// many were closed. It asks `consent` for each of them. Where those that consent are not enough, it closes none.
     /// See [`KvCache::make_room`](crate::cache::KvCache::make_room).
     ///
     /// # Errors

@@ -123,7 +123,8 @@ pub(super) enum Phase {
     Idle,
     /// Shared blocks that the batch writes to are being copied, up to this row's.
     Copy { row: usize },
-    /// The forward pass, at this unit of this operation. With a device: the units that budgets have allowed for it so far.
+    /// The forward pass, at this unit of this operation. With a device: the units that budgets have allowed for it so
+    /// far.
     Forward { cursor: Cursor, unit: usize },
     /// A device computes the steps before this one; `None` stands for the end of the program.
     Submitted { next: Option<Cursor> },
@@ -216,8 +217,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
     ///
     /// # Errors
-    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens and lose what they have queued.
-    /// [`EngineError::DeviceLost`]: see [`Engine::replay`]. [`EngineError::Internal`]: a defect of the library.
+    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens and lose what they have
+    /// queued. [`EngineError::DeviceLost`]: see [`Engine::replay`]. [`EngineError::Internal`]: a defect of the library.
     pub fn step<'b>(&mut self, budget: impl Into<Budget<'b>>) -> Result<Step, EngineError> {
         let budget = budget.into();
         fpenv::with_default(|| self.step_in_default_environment(budget))

@@ -1,4 +1,5 @@
-//! Bytes that lead from a frontier to the same place, of which a walk over tokens looks at one only, and the numbers of frontiers.
+//! Bytes that lead from a frontier to the same place, of which a walk over tokens looks at one only, and the numbers of
+//! frontiers.
 
 use super::class::LAST;
 use super::code::{COUNTED, FREE, NAME, TEXT};
@@ -33,7 +34,8 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Returns a frontier with its number among those seen, or 0: it is not noted. A counted text has one number for all counts.
+    /// Returns a frontier with its number among those seen, or 0: it is not noted. A counted text has one number for
+    /// all counts.
     pub(super) fn numbered(&mut self, from: Saved) -> Saved {
         if self.tables.seen.is_noted(from.number) {
             return from;
@@ -59,8 +61,8 @@ impl Matcher<'_, '_> {
         Saved { number: self.tables.seen.number(noted), chars, ..from }
     }
 
-    /// Returns how many characters a counted text may have in the state of an item, at least and at most. `None` where one edge of its
-    /// state can be met with more than another one.
+    /// Returns how many characters a counted text may have in the state of an item, at least and at most. `None` where
+    /// one edge of its state can be met with more than another one.
     fn bounds(&self, item: Item) -> Option<[u32; 2]> {
         let (min, max) = (self.grammar.word(item.code.wrapping_add(3)), self.grammar.word(item.code.wrapping_add(4)));
         let of = |state: u32| {
@@ -78,8 +80,8 @@ impl Matcher<'_, '_> {
         Some([least.saturating_sub(1), most.checked_sub(1)?])
     }
 
-    /// Returns the least part of a character that leads where what was read of one leads, with the same bytes: few of them lead to
-    /// different places. 0: nothing was read. `None`: items have read different things.
+    /// Returns the least part of a character that leads where what was read of one leads, with the same bytes: few of
+    /// them lead to different places. 0: nothing was read. `None`: items have read different things.
     fn least_alike(&self, items: &[Item]) -> Option<u32> {
         let within = || items.iter().filter(|item| item.partial != 0);
         let Some(partial) = within().next().map(|item| item.partial) else { return Some(0) };
@@ -152,8 +154,8 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Returns the characters around some that the same edge has, or that none has. `None`: some of these have an edge and others have none,
-/// or another one.
+/// Returns the characters around some that the same edge has, or that none has. `None`: some of these have an edge and
+/// others have none, or another one.
 fn around(edges: &[[u32; 3]], [low, high]: [u32; 2]) -> Option<[u32; 2]> {
     let mut begin = 0;
     for &[first, last, _] in edges {

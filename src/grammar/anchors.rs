@@ -1,5 +1,5 @@
-//! The anchors of an expression that is a whole text: `^` stands at its begin and `$` at its end, so they change nothing. Elsewhere they
-//! are refused.
+//! The anchors of an expression that is a whole text: `^` stands at its begin and `$` at its end, so they change
+//! nothing. Elsewhere they are refused.
 
 /// What was read: a bit for each group that is open, and one for the whole.
 #[derive(Clone, Copy, Default)]

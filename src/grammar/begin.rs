@@ -23,8 +23,8 @@ impl Matcher<'_, '_> {
         Ok(Walk { first: picks.then(|| self.first_bytes()), ..walk })
     }
 
-    /// Returns all bytes with which a token may begin, and perhaps some others: what the edges of the states say, without a step
-    /// for each byte.
+    /// Returns all bytes with which a token may begin, and perhaps some others: what the edges of the states say,
+    /// without a step for each byte.
     fn first_bytes(&self) -> [u64; 4] {
         let mut set = [0; 4];
         for index in 0..self.now.count {
@@ -103,8 +103,8 @@ impl Matcher<'_, '_> {
         Ok(Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk })
     }
 
-    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does that is
-    /// none of those declared.
+    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does
+    /// that is none of those declared.
     fn free(&self, item: Item) -> Option<(u32, Item)> {
         let word = self.grammar.word(item.code);
         let codec = word >> 8;
@@ -115,8 +115,8 @@ impl Matcher<'_, '_> {
         Some((codec, Item { state, ..item }))
     }
 
-    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring it to
-    /// one of its bounds.
+    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring
+    /// it to one of its bounds.
     pub(super) fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
         let word = self.grammar.word(item.code);
         let is_far = match word & 0xFF {
@@ -132,8 +132,8 @@ impl Matcher<'_, '_> {
         (is_far && is_free()).then_some(codec)
     }
 
-    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not known,
-    /// and others may be allowed, too.
+    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not
+    /// known, and others may be allowed, too.
     fn plain_chars(&self, item: Item) -> u32 {
         match self.grammar.word(item.code) & 0xFF {
             TEXT if item.partial == 0 && self.grammar.is_plain(item.state) => u32::MAX,

@@ -1,4 +1,5 @@
-//! Patterns that repeat one character up to a bound: their characters are counted, so no automaton has a state for each round.
+//! Patterns that repeat one character up to a bound: their characters are counted, so no automaton has a state for each
+//! round.
 
 use super::ast::{Ast, Expr, OPEN, expr, link, set_repeats};
 use super::scratch::Scratch;
@@ -8,9 +9,10 @@ const STATES: u32 = 8;
 /// The most groups around a character.
 const GROUPS: usize = 8;
 
-/// Takes the bound from a pattern of single characters of which only the last has a number of rounds that is not fixed, as
-/// `^[a-z][a-z0-9]{0,62}$`. Returns the fewest and the most characters of its texts: those of the pattern without the bound that have
-/// so many characters are the texts of the pattern. `None`: it is another pattern, and nothing changes.
+/// Takes the bound from a pattern of single characters of which only the last has a number of rounds that is not fixed,
+/// as `^[a-z][a-z0-9]{0,62}$`. Returns the fewest and the most characters of its texts: those of the pattern without
+/// the bound that have so many characters are the texts of the pattern. `None`: it is another pattern, and nothing
+/// changes.
 pub(super) fn take_bound(scratch: &mut Scratch<'_>, pattern: Ast) -> Option<(u32, u32)> {
     let Expr::Sequence(first) = expr(scratch, pattern) else { return None };
     if expr(scratch, first) != Expr::Begin {

@@ -11,8 +11,8 @@ const UNIT: usize = 4096;
 /// As many of these are the work of a token in which a quote is looked for.
 const READ: usize = 8;
 
-/// A [`TokenTrie`] in the making: in units of work, so that a host with a deadline spreads it. The tables are the same however it is
-/// cut.
+/// A [`TokenTrie`] in the making: in units of work, so that a host with a deadline spreads it. The tables are the same
+/// however it is cut.
 ///
 /// [Example](crate::grammar#in-pieces).
 pub struct TrieBuild<'s, 'm> {
@@ -134,8 +134,9 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         })
     }
 
-    /// Goes on for at most so many units of 4,096 tokens, comparisons or nodes. Returns whether it has come to its end: first to where
-    /// [`TrieBuild::bytes`] is known, then, in the memory of [`TrieBuild::place`], to the finished tables.
+    /// Goes on for at most so many units of 4,096 tokens, comparisons or nodes. Returns whether it has come to its end:
+    /// first to where [`TrieBuild::bytes`] is known, then, in the memory of [`TrieBuild::place`], to the finished
+    /// tables.
     ///
     /// # Errors
     /// The vocabulary is too large, or the scratch too small.
@@ -163,8 +164,8 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
     /// Gives the tables their memory, which starts at a multiple of [`crate::mem::ALIGN`].
     ///
     /// # Errors
-    /// [`TrieError::Memory`] if the memory does not suit [`TrieBuild::bytes`]; [`TrieError::Unfinished`] unless the bytes have just
-    /// become known.
+    /// [`TrieError::Memory`] if the memory does not suit [`TrieBuild::bytes`]; [`TrieError::Unfinished`] unless the
+    /// bytes have just become known.
     pub fn place(&mut self, memory: &'m mut [u8]) -> Result<(), TrieError> {
         if self.stage != Stage::Measured {
             return Err(TrieError::Unfinished);
@@ -178,7 +179,8 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
     /// Returns the finished tables, once.
     ///
     /// # Errors
-    /// [`TrieError::Unfinished`] before [`TrieBuild::step`] has returned true after [`TrieBuild::place`], and when called again.
+    /// [`TrieError::Unfinished`] before [`TrieBuild::step`] has returned true after [`TrieBuild::place`], and when
+    /// called again.
     pub fn finish(&mut self) -> Result<TokenTrie<'m>, TrieError> {
         let tables = self.tables.take_if(|_| self.stage == Stage::Done).ok_or(TrieError::Unfinished)?;
         let Tables { nodes: [all, rest], firsts, strings, plain, long, alike } = tables;

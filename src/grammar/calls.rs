@@ -30,7 +30,8 @@ impl<'t> Calls<'t> {
         Self { tools, format, choice: ToolChoice::Auto, parallel: true, thoughts: None, is_thinking: false, marks: &[] }
     }
 
-    /// Returns the name of the tool in whose element of the list a byte is: that of [`GrammarError::at`](super::GrammarError::at).
+    /// Returns the name of the tool in whose element of the list a byte is: that of
+    /// [`GrammarError::at`](super::GrammarError::at).
     pub fn tool_at(&self, at: usize) -> Option<&'t str> {
         let list = core::str::from_utf8(self.tools).ok()?;
         let tools = crate::tools::Tools::new(list).ok()?;

@@ -11,8 +11,8 @@ use super::error::{ErrorKind, GrammarError};
 use super::reach::Trim;
 use super::scratch::{Result, Scratch};
 
-/// What is marked of instructions, in as many pieces as one likes: those from which a text can end, and those that can be passed
-/// without a character. Automata are trimmed before.
+/// What is marked of instructions, in as many pieces as one likes: those from which a text can end, and those that can
+/// be passed without a character. Automata are trimmed before.
 pub(super) struct Marking {
     first: Code,
     /// The next instruction, and whether a mark was set in this round.
@@ -54,8 +54,9 @@ impl Marking {
         }
     }
 
-    /// Whether one of the names of an instruction leads to an end. The names of an object are looked at one after the other, so each
-    /// entry of their table is looked at once in a round. What is marked behind it is seen in the next one.
+    /// Whether one of the names of an instruction leads to an end. The names of an object are looked at one after the
+    /// other, so each entry of their table is looked at once in a round. What is marked behind it is seen in the next
+    /// one.
     fn is_name_alive(&mut self, scratch: &mut Scratch<'_>) -> bool {
         let (table, from) = (scratch.get(self.code, B), scratch.get(self.code, C));
         let (known, dead) = self.dead;
@@ -128,7 +129,8 @@ pub(super) const WALKED: u32 = 2;
 /// All words of a table besides its entries.
 pub(super) const TABLE_WORDS: usize = 3;
 
-/// Returns the numbers of a table from one on that were not met before: each name of an object leads to those behind it.
+/// Returns the numbers of a table from one on that were not met before: each name of an object leads to those behind
+/// it.
 pub(super) fn not_met(scratch: &mut Scratch<'_>, table: u32, from: u32, which: u32) -> Range<u32> {
     let count = scratch.get(table, 0);
     let word = count.wrapping_add(which);
@@ -243,7 +245,8 @@ fn begins_soundly(scratch: &Scratch<'_>, rule: Rule) -> bool {
 const REACHED: u32 = 2;
 const REACHED_FIRST: u32 = 3;
 
-/// Walks an instruction of a rule: notes the rule that it calls, and whether that is before any character. Returns what waits then.
+/// Walks an instruction of a rule: notes the rule that it calls, and whether that is before any character. Returns what
+/// waits then.
 fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) -> Result<u32> {
     let (code, how) = (scratch.get(waiting, 0), scratch.get(waiting, 1));
     let mut stack = scratch.get(waiting, 2);

@@ -9,12 +9,13 @@ use super::rest::NEVER;
 use super::tables::{Frontier, Item, Return, Saved};
 use super::trie::{Part, TokenTrie};
 
-/// As long as so many times the bytes that the longest instruction needs are left beyond those to the end, no token is looked at.
+/// As long as so many times the bytes that the longest instruction needs are left beyond those to the end, no token is
+/// looked at.
 const FAR: u32 = 4;
 
 impl Matcher<'_, '_> {
-    /// Returns how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a byte of them
-    /// leaves at least one less.
+    /// Returns how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a
+    /// byte of them leaves at least one less.
     ///
     /// # Errors
     /// [`MatchError::NoEnds`] if the grammar was compiled without [`Options::close`](super::Options::close).
@@ -23,8 +24,8 @@ impl Matcher<'_, '_> {
         Ok(self.bytes_left(Saved::new(self.now)) as usize)
     }
 
-    /// Returns the most bytes that may be left behind a token so that the text can end within so many tokens. `None`: the end is
-    /// far.
+    /// Returns the most bytes that may be left behind a token so that the text can end within so many tokens. `None`:
+    /// the end is far.
     pub(super) fn bytes_within(&mut self, tokens: usize) -> Result<Option<u32>, MatchError> {
         let left = self.bytes_to_end()?;
         let far = self.grammar.rest(0).saturating_mul(FAR);
@@ -38,10 +39,11 @@ impl Matcher<'_, '_> {
         })
     }
 
-    /// Begins a mask of tokens behind which an end has at most so many bytes. Returns which of them are to be looked at one by one.
+    /// Begins a mask of tokens behind which an end has at most so many bytes. Returns which of them are to be looked at
+    /// one by one.
     ///
-    /// In a string of any characters all plain tokens lead to where the text is now. So they are all allowed, or nothing is but what
-    /// ends the string.
+    /// In a string of any characters all plain tokens lead to where the text is now. So they are all allowed, or
+    /// nothing is but what ends the string.
     pub(super) fn begin_within(&self, trie: &TokenTrie<'_>, most: u32, mask: &mut [u32]) -> Part {
         let now = Saved::new(self.now);
         let codec = self.only(now).and_then(|item| self.string(item, trie));

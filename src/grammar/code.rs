@@ -51,8 +51,9 @@ pub(super) const CALL: u32 = 6;
 /// The token `A`, or any but that if `B` is 1; then `C`.
 pub(super) const TOKEN: u32 = 7;
 
-/// Any bytes, in which the automaton `A` finds texts by their numbers, then what the table `B` has for the number. Wherever none is
-/// being found, also `C`. `D` is the state in which nothing of a text was found. `EXTRA` is 1: tokens without bytes may stand here, too.
+/// Any bytes, in which the automaton `A` finds texts by their numbers, then what the table `B` has for the number.
+/// Wherever none is being found, also `C`. `D` is the state in which nothing of a text was found. `EXTRA` is 1: tokens
+/// without bytes may stand here, too.
 pub(super) const FREE: u32 = 9;
 /// As [`TEXT`], of at least `D` and at most `EXTRA` characters. No loop is around it in its rule.
 pub(super) const COUNTED: u32 = 8;
@@ -114,8 +115,8 @@ impl Program {
         Ok(code)
     }
 
-    /// Returns the code of free text in which an automaton finds texts. What the table has for their numbers, and what may stand beside
-    /// it, is set later.
+    /// Returns the code of free text in which an automaton finds texts. What the table has for their numbers, and what
+    /// may stand beside it, is set later.
     pub(super) fn free(
         &mut self,
         scratch: &mut Scratch<'_>,
@@ -141,8 +142,8 @@ impl Program {
         self.push(scratch, CALL, rule, then, 0, 0)
     }
 
-    /// Returns the code of a loop that goes on at `then`, and the code at which its body has to end. The body is given to
-    /// [`Program::close_loop`]. The upper bound is not 0.
+    /// Returns the code of a loop that goes on at `then`, and the code at which its body has to end. The body is given
+    /// to [`Program::close_loop`]. The upper bound is not 0.
     pub(super) fn open_loop(
         &mut self,
         scratch: &mut Scratch<'_>,

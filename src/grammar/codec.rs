@@ -115,8 +115,8 @@ const RUNS: [[u8; 2]; 4] = [[0, 0x1F], [0x20, 0x21], [0x23, 0x5B], [0x5D, 0x7E]]
 /// Bytes with which no character begins, and those with which any continuation begins one.
 const LEADS: [[u8; 2]; 6] = [[0x80, 0xC1], [0xC2, 0xDF], [0xE1, 0xEC], [0xEE, 0xEF], [0xF1, 0xF3], [0xF5, 0xFF]];
 
-/// Returns the first and the last of the bytes around one that make of what was read what it makes, for an automaton that has the same
-/// for all characters that `around` returns around some: `None` if not all of these are alike.
+/// Returns the first and the last of the bytes around one that make of what was read what it makes, for an automaton
+/// that has the same for all characters that `around` returns around some: `None` if not all of these are alike.
 pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32; 2]) -> Option<[u32; 2]>) -> [u8; 2] {
     let run_of = |runs: &[[u8; 2]]| runs.iter().copied().find(|[first, last]| (*first..=*last).contains(&byte));
     let run = match (partial >> 28, byte) {
@@ -149,8 +149,8 @@ pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32
     [first.max(byte.saturating_sub(below)), last.min(byte.saturating_add(above))]
 }
 
-/// Returns the least part of a character of which the same bytes make the same as of this one, for an automaton that has the same for all
-/// characters from `first` on up to those of this one.
+/// Returns the least part of a character of which the same bytes make the same as of this one, for an automaton that
+/// has the same for all characters from `first` on up to those of this one.
 pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
     let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
     let bits = 6 * left;
@@ -170,7 +170,8 @@ pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
     found.filter(|_| is_whole(partial & 0xFF_FFFF)).unwrap_or(partial)
 }
 
-/// Returns the fewest bytes that make one of the characters from here to there of what was read of one, if any bytes do.
+/// Returns the fewest bytes that make one of the characters from here to there of what was read of one, if any bytes
+/// do.
 pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> Option<u32> {
     let meets = |(first, last): (u32, u32)| first.max(low) <= last.min(high);
     let within =

@@ -77,8 +77,8 @@ pub struct Options<'o> {
     pub ignore: &'o [&'o str],
     /// The most states of an automaton while it is made.
     pub states: u32,
-    /// Whether the grammar knows how far the end of a text is, for [`Matcher::mask_within`](super::Matcher::mask_within). It takes twice
-    /// the memory then.
+    /// Whether the grammar knows how far the end of a text is, for
+    /// [`Matcher::mask_within`](super::Matcher::mask_within). It takes twice the memory then.
     pub close: bool,
 }
 
@@ -108,8 +108,8 @@ impl<'m> Grammar<'m> {
     /// The most 32-bit words of scratch that a compilation uses.
     pub const MOST_SCRATCH: usize = 1 << 28;
 
-    /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says with how
-    /// much to begin.
+    /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says
+    /// with how much to begin.
     ///
     /// # Errors
     /// The grammar is refused, or takes more than 2^28 words of scratch.
@@ -129,8 +129,8 @@ impl<'m> Grammar<'m> {
         source.text().len().saturating_mul(64).saturating_add(1 << 18).min(MOST_SCRATCH)
     }
 
-    /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`GrammarBuild`] does the same in
-    /// pieces, and need not measure twice.
+    /// Compiles a grammar into `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`GrammarBuild`] does the
+    /// same in pieces, and need not measure twice.
     ///
     /// # Errors
     /// As [`Grammar::plan`], or `memory` does not suit it.
@@ -156,7 +156,8 @@ impl<'m> Grammar<'m> {
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// The scratch is too small to tell. The next call needs so many 32-bit words; it is the last one for most grammars.
+    /// The scratch is too small to tell. The next call needs so many 32-bit words; it is the last one for most
+    /// grammars.
     Scratch(usize),
     /// The grammar takes so many bytes of memory, and this scratch is enough.
     Memory(usize),

@@ -139,8 +139,8 @@ impl<'m> Compiled<'m> {
             })
     }
 
-    /// Returns where a byte leads from a state in which a part of a character was read. `admits` says of an edge, by its
-    /// first character and its target, whether it is open.
+    /// Returns where a byte leads from a state in which a part of a character was read. `admits` says of an edge, by
+    /// its first character and its target, whether it is open.
     #[inline]
     pub(super) fn step(
         &self,

@@ -96,7 +96,8 @@ impl Growing {
         Self { state: builder.first, builder }
     }
 
-    /// Goes on: `edges` makes the edges of a state, and the states that they lead to. Returns the automaton when it is made.
+    /// Goes on: `edges` makes the edges of a state, and the states that they lead to. Returns the automaton when it is
+    /// made.
     pub(super) fn go_on(
         &mut self,
         scratch: &mut Scratch<'_>,

@@ -103,8 +103,8 @@ pub enum MatchError {
     },
     /// The text may not end here, and no token of the vocabulary begins with what has to follow.
     NoToken {
-        /// The least byte that may follow; [`Matcher::next_bytes`](super::Matcher::next_bytes) says which others may. `None` where
-        /// the grammar names a token that the vocabulary does not have.
+        /// The least byte that may follow; [`Matcher::next_bytes`](super::Matcher::next_bytes) says which others may.
+        /// `None` where the grammar names a token that the vocabulary does not have.
         byte: Option<u8>,
     },
     /// The scratch is smaller than [`Matcher::forced_scratch_len`](super::Matcher::forced_scratch_len).

@@ -140,7 +140,8 @@ impl TrieBuild<'_, '_> {
     }
 }
 
-/// Notes for each byte where the first of the tokens lie that begin with it or with a later one: of all, and of the others.
+/// Notes for each byte where the first of the tokens lie that begin with it or with a later one: of all, and of the
+/// others.
 pub(super) fn note_firsts(of: [&[Node]; 2], firsts: &mut [u32]) {
     firsts.fill(NONE);
     for (nodes, firsts) in of.into_iter().zip(firsts.as_chunks_mut::<FIRSTS>().0) {

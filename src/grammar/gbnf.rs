@@ -85,7 +85,8 @@ impl<'s> Notation<'s> for Parser<'_, 's, '_> {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Goes on with the rules. Returns whether all are read. `name` is that of the rule that is read, and `choice` what it has.
+    /// Goes on with the rules. Returns whether all are read. `name` is that of the rule that is read, and `choice` what
+    /// it has.
     pub(super) fn rules(&mut self, name: &mut u32, choice: &mut Choice) -> Result<bool> {
         loop {
             if *name == 0 {

@@ -14,13 +14,14 @@ impl Matcher<'_, '_> {
         tokenizer.scratch_len(BYTES).saturating_add(2 * BYTES)
     }
 
-    /// Writes the tokens that have to follow into `out`, as many as fit. Returns how many there are. The state does not change, but a
-    /// mask in the making begins anew. [`Matcher::accept`] takes each of them.
+    /// Writes the tokens that have to follow into `out`, as many as fit. Returns how many there are. The state does not
+    /// change, but a mask in the making begins anew. [`Matcher::accept`] takes each of them.
     ///
-    /// They spell the bytes of [`Matcher::forced`], up to 256, or the first of them. A token is among them only if the tokenizer
-    /// writes it there whatever follows: at the end of the forced bytes a longer token can begin that reaches over the end. Each
-    /// place where such a token of the vocabulary begins is tried as an end, and tokens that are the same for all ends are
-    /// written. The bytes are encoded as the continuation of a text, so the model's last token stays as it is.
+    /// They spell the bytes of [`Matcher::forced`], up to 256, or the first of them. A token is among them only if the
+    /// tokenizer writes it there whatever follows: at the end of the forced bytes a longer token can begin that reaches
+    /// over the end. Each place where such a token of the vocabulary begins is tried as an end, and tokens that are the
+    /// same for all ends are written. The bytes are encoded as the continuation of a text, so the model's last token
+    /// stays as it is.
     ///
     /// # Errors
     /// [`MatchError::ScratchTooSmall`]; a limit is exceeded.

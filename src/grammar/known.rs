@@ -7,8 +7,8 @@ use super::tables::{Item, Saved, Tables};
 use super::trie::{Node, Part, TokenTrie, set};
 
 impl Matcher<'_, '_> {
-    /// Goes on from a node up to another one, as long as it is known where bytes lead, and sets the bits of tokens. Returns the node
-    /// at which that ends.
+    /// Goes on from a node up to another one, as long as it is known where bytes lead, and sets the bits of tokens.
+    /// Returns the node at which that ends.
     pub(super) fn walk_known(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -41,7 +41,8 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Returns a frontier that was seen before, behind another one. `None`: a counted text may not have as many characters.
+    /// Returns a frontier that was seen before, behind another one. `None`: a counted text may not have as many
+    /// characters.
     pub(super) fn seen_again(&mut self, from: Saved, number: u32) -> Result<Option<Saved>, MatchError> {
         let (Some((content, _)), Some((other, _))) =
             (self.tables.seen.content(number), self.tables.seen.content(from.number))
@@ -166,7 +167,8 @@ impl<'c> Same<'c> {
         Self { row: &content.next, own, depth, bounds, deepest }
     }
 
-    /// Goes on from a node, as long as nodes lie as deep or deeper and their bytes lead to the same frontier again or nowhere.
+    /// Goes on from a node, as long as nodes lie as deep or deeper and their bytes lead to the same frontier again or
+    /// nowhere.
     #[inline]
     fn along(&self, nodes: &[Node], [mut at, end]: [usize; 2], allow: &mut impl FnMut(Node)) -> usize {
         let [least, most] = self.bounds;

@@ -31,7 +31,8 @@ impl Notes {
         Self { first, end, state: end, rounds: 1, changed: false, stage: Stage::Clear }
     }
 
-    /// Goes on. Returns at the end whether every number between them is possible in every state: only then these two say all.
+    /// Goes on. Returns at the end whether every number between them is possible in every state: only then these two
+    /// say all.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Option<bool> {
         loop {
             while self.state != 0 {

@@ -7,7 +7,8 @@ use super::dfa::{self, Dfa};
 use super::scratch::{Result, Scratch};
 
 // What waits for the code of its parts: a record of what waits outside of it, its kind, and up to four numbers.
-/// The list of parts, how many are left, the code of those behind them, and the text that the next one can be a part of.
+/// The list of parts, how many are left, the code of those behind them, and the text that the next one can be a part
+/// of.
 const SEQUENCE: u32 = 0;
 /// The next alternative, where all go on, and the code of those before.
 const CHOICE: u32 = 1;

@@ -17,8 +17,8 @@ use super::scratch::{Result, Scratch};
 use crate::mem::{Arena, MemoryError};
 use crate::num::Xxh64;
 
-/// A [`Grammar`] in the making: in units of work, so that a host with a deadline spreads it. The grammar has the same bytes however it is
-/// cut.
+/// A [`Grammar`] in the making: in units of work, so that a host with a deadline spreads it. The grammar has the same
+/// bytes however it is cut.
 ///
 /// [Example](crate::grammar#in-pieces).
 pub struct GrammarBuild<'b, 'm> {
@@ -66,8 +66,8 @@ enum Stage<'t> {
 }
 
 impl<'b, 'm> GrammarBuild<'b, 'm> {
-    /// Begins, in scratch of [`Grammar::scratch_len`] words for most grammars. If it is too small, [`GrammarBuild::step`] says so, and the
-    /// host begins again with more.
+    /// Begins, in scratch of [`Grammar::scratch_len`] words for most grammars. If it is too small,
+    /// [`GrammarBuild::step`] says so, and the host begins again with more.
     pub fn new(source: Source<'b>, options: Options<'b>, scratch: &'b mut [u32]) -> Self {
         Self {
             source,
@@ -83,9 +83,9 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         }
     }
 
-    /// Goes on for so many units, at least one. A unit is the work of some ten microseconds; it is more where one object of a schema,
-    /// or one state of an automaton, takes more. Returns whether the bytes of the grammar are known or, with memory, whether it is
-    /// finished.
+    /// Goes on for so many units, at least one. A unit is the work of some ten microseconds; it is more where one
+    /// object of a schema, or one state of an automaton, takes more. Returns whether the bytes of the grammar are known
+    /// or, with memory, whether it is finished.
     ///
     /// # Errors
     /// The grammar is refused, now or before, or takes more scratch.
@@ -105,7 +105,8 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         Ok(self.rests())
     }
 
-    /// Returns the work so far: records that were made, and looked at in loops over many. It depends on the grammar only.
+    /// Returns the work so far: records that were made, and looked at in loops over many. It depends on the grammar
+    /// only.
     pub fn work(&self) -> u64 {
         self.scratch.work()
     }
@@ -126,8 +127,8 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
     /// Gives the grammar its memory, which starts at a multiple of [`crate::mem::ALIGN`].
     ///
     /// # Errors
-    /// [`ErrorKind::Memory`] if the memory does not suit [`GrammarBuild::bytes`]; [`ErrorKind::Unfinished`] unless the bytes have just
-    /// become known.
+    /// [`ErrorKind::Memory`] if the memory does not suit [`GrammarBuild::bytes`]; [`ErrorKind::Unfinished`] unless the
+    /// bytes have just become known.
     pub fn place(&mut self, memory: &'m mut [u8]) -> Result<()> {
         if !matches!(self.stage, Stage::Measured) {
             return Err(unfinished());
@@ -142,7 +143,8 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
     /// Returns the finished grammar, once.
     ///
     /// # Errors
-    /// [`ErrorKind::Unfinished`] before [`GrammarBuild::step`] has returned true after [`GrammarBuild::place`], and when called again.
+    /// [`ErrorKind::Unfinished`] before [`GrammarBuild::step`] has returned true after [`GrammarBuild::place`], and
+    /// when called again.
     pub fn finish(&mut self) -> Result<Grammar<'m>> {
         let is_done = matches!(self.stage, Stage::Done);
         let words = self.words.take_if(|_| is_done).ok_or_else(unfinished)?;

@@ -26,8 +26,8 @@ pub(super) struct Walk {
     pub(super) most: Option<u32>,
     /// Plain tokens are left out where it is known which of them are allowed.
     pub(super) part: Part,
-    /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there. The second
-    /// part of the walk, over these tokens, is about the others.
+    /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there.
+    /// The second part of the walk, over these tokens, is about the others.
     pub(super) free: Option<(Item, Part)>,
     /// All tokens are allowed, and those that are not are cleared.
     pub(super) clears: bool,
@@ -45,28 +45,29 @@ impl Walk {
 }
 
 impl Matcher<'_, '_> {
-    /// Goes on with the mask of the tokens that may follow, for at most so many units of 4,096 nodes of the trie. Returns
-    /// whether it is finished: then bit `id % 32` of element `id / 32` says whether the token may follow. Tokens that end a
-    /// text are not among them: [`Matcher::may_end`] says whether they may follow.
+    /// Goes on with the mask of the tokens that may follow, for at most so many units of 4,096 nodes of the trie.
+    /// Returns whether it is finished: then bit `id % 32` of element `id / 32` says whether the token may follow.
+    /// Tokens that end a text are not among them: [`Matcher::may_end`] says whether they may follow.
     ///
-    /// The next call begins a new mask, and so does the first one after a byte or token was taken. `mask` stays the same
-    /// until it is finished.
+    /// The next call begins a new mask, and so does the first one after a byte or token was taken. `mask` stays the
+    /// same until it is finished.
     ///
     /// # Errors
-    /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the text must
-    /// go on, and no token does; [`MatchError::TooDeep`] or [`MatchError::TooAmbiguous`] if a token exceeds a limit, or if the bytes of
-    /// one token together are read in more than 512 ways beyond three times [`Limits::items`](super::Limits::items). Then the next
-    /// call begins anew.
+    /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the
+    /// text must go on, and no token does; [`MatchError::TooDeep`] or [`MatchError::TooAmbiguous`] if a token exceeds a
+    /// limit, or if the bytes of one token together are read in more than 512 ways beyond three times
+    /// [`Limits::items`](super::Limits::items). Then the next call begins anew.
     pub fn mask(&mut self, trie: &TokenTrie<'_>, units: usize, mask: &mut [u32]) -> Result<bool, MatchError> {
         self.make_mask(trie, None, units, mask)
     }
 
-    /// Does what [`Matcher::mask`] does, but for a text that is to end within so many more tokens, the next one included (tokens that
-    /// end a text do not count). A token is allowed if the shortest end behind it has no more bytes than tokens are left. So the
-    /// text ends in time if there is a token for each byte. Where it is too late for that, tokens are allowed that bring the text
-    /// nearer to its end; if there are none, all that the grammar allows.
+    /// Does what [`Matcher::mask`] does, but for a text that is to end within so many more tokens, the next one
+    /// included (tokens that end a text do not count). A token is allowed if the shortest end behind it has no more
+    /// bytes than tokens are left. So the text ends in time if there is a token for each byte. Where it is too late for
+    /// that, tokens are allowed that bring the text nearer to its end; if there are none, all that the grammar allows.
     ///
-    /// As long as the end is far the mask is that of [`Matcher::mask`]. Then the walk is over all tokens, so it takes longer.
+    /// As long as the end is far the mask is that of [`Matcher::mask`]. Then the walk is over all tokens, so it takes
+    /// longer.
     ///
     /// # Errors
     /// As [`Matcher::mask`]; [`MatchError::NoEnds`] if the grammar was compiled without
@@ -131,8 +132,8 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Walks over the present part of the tokens, as long as nodes are left of the budget. Returns whether it was the last part
-    /// and is finished.
+    /// Walks over the present part of the tokens, as long as nodes are left of the budget. Returns whether it was the
+    /// last part and is finished.
     fn finish(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -220,8 +221,8 @@ impl Matcher<'_, '_> {
         Ok(Saved { start, count: 1, number: 0, accepting: 0, elsewhere: 0, ..from })
     }
 
-    /// Returns the nodes and returns that the bytes of a token have made, and at most so many more: a token alone has no room for
-    /// more than the limit either.
+    /// Returns the nodes and returns that the bytes of a token have made, and at most so many more: a token alone has
+    /// no room for more than the limit either.
     #[inline]
     pub(super) fn on_path(&self, from: Saved, [nodes, returns]: [u32; 2]) -> Result<[u32; 2], MatchError> {
         let (limit, counts) =

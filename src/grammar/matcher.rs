@@ -89,9 +89,10 @@ impl<'g, 'm> Matcher<'g, 'm> {
         self.now.count == 0
     }
 
-    /// Returns whether the text is free here, as it is before and between the calls of [`Source::Tools`](super::Source::Tools). A program
-    /// then needs no mask: it chooses any token and gives it to [`Matcher::accept`]. Only if that refuses the token, because it begins
-    /// a call and goes on wrongly, it makes the mask and chooses again.
+    /// Returns whether the text is free here, as it is before and between the calls of
+    /// [`Source::Tools`](super::Source::Tools). A program then needs no mask: it chooses any token and gives it to
+    /// [`Matcher::accept`]. Only if that refuses the token, because it begins a call and goes on wrongly, it makes the
+    /// mask and chooses again.
     pub fn is_free(&self) -> bool {
         (0..self.now.count).any(|index| self.grammar.word(self.item(self.now, index).code) & 0xFF == FREE)
     }

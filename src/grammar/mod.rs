@@ -1,7 +1,7 @@
 //! Which texts follow a JSON Schema, a grammar, a regular expression or a list of tools, byte by byte.
 //!
-//! [`Grammar`] compiles a [`Source`] into the caller's memory; [`Grammar::plan`] says how much that is. A [`Matcher`] is
-//! the state of one text: which bytes may follow, whether it may end, which bytes have to follow. A byte is allowed
+//! [`Grammar`] compiles a [`Source`] into the caller's memory; [`Grammar::plan`] says how much that is. A [`Matcher`]
+//! is the state of one text: which bytes may follow, whether it may end, which bytes have to follow. A byte is allowed
 //! exactly when the text with it can be continued to one of the language. A schema that is not understood is refused,
 //! with the keyword and its place. What each keyword means is in `docs/structured.md`.
 //!
@@ -106,8 +106,8 @@
 //!
 //! # Calls of tools
 //!
-//! A reply of a model that may call a tool: its text is free up to the mark that begins a call, and then it is a call of a tool of the
-//! list, with arguments that satisfy the tool's schema.
+//! A reply of a model that may call a tool: its text is free up to the mark that begins a call, and then it is a call
+//! of a tool of the list, with arguments that satisfy the tool's schema.
 //!
 //! ```
 //! use gleed::grammar::{Calls, Grammar, Limits, Mark, Marks, Matcher, Options, Planned, Source, ToolChoice};
@@ -146,8 +146,8 @@
 //!
 //! # In pieces
 //!
-//! A schema may take longer than a frame of a game has, and the tables of a large vocabulary take some frames. A [`GrammarBuild`] and a
-//! [`TrieBuild`] make them in units of work, whose number is the host's:
+//! A schema may take longer than a frame of a game has, and the tables of a large vocabulary take some frames. A
+//! [`GrammarBuild`] and a [`TrieBuild`] make them in units of work, whose number is the host's:
 //!
 //! ```
 //! use gleed::grammar::{Grammar, GrammarBuild, Options, Source, TokenTrie, TrieBuild, Vocabulary};

@@ -17,7 +17,8 @@ pub(super) struct Named {
 }
 
 impl Matcher<'_, '_> {
-    /// Returns how much tokens that the grammar names here can add to what is behind their bytes. `None`: it names none.
+    /// Returns how much tokens that the grammar names here can add to what is behind their bytes. `None`: it names
+    /// none.
     pub(super) fn most_named(&mut self) -> Option<Named> {
         let nothing = self.nothing();
         if !(0..self.now.count).any(|index| self.name(index).is_some()) {
@@ -31,8 +32,8 @@ impl Matcher<'_, '_> {
         }))
     }
 
-    /// Checks that a token, and those with the same bytes, do not exceed a limit where they are read both by their names and by their
-    /// bytes, which lead to `read`.
+    /// Checks that a token, and those with the same bytes, do not exceed a limit where they are read both by their
+    /// names and by their bytes, which lead to `read`.
     pub(super) fn check_named(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -55,7 +56,8 @@ impl Matcher<'_, '_> {
         trie.alike().iter().filter(|[first, _]| *first == token).try_for_each(|&[_, id]| self.named(id, read).map(drop))
     }
 
-    /// Adds to a mask what no walk finds: tokens with the bytes of others, those that the grammar names, and those without bytes.
+    /// Adds to a mask what no walk finds: tokens with the bytes of others, those that the grammar names, and those
+    /// without bytes.
     pub(super) fn complete(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -90,8 +92,8 @@ impl Matcher<'_, '_> {
         Ok(())
     }
 
-    /// Clears the tokens that the grammar names if the text cannot end in time behind them: where a token without bytes is named,
-    /// nothing else counts. Of one with bytes the walk decides.
+    /// Clears the tokens that the grammar names if the text cannot end in time behind them: where a token without bytes
+    /// is named, nothing else counts. Of one with bytes the walk decides.
     pub(super) fn clear_late(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -140,7 +142,8 @@ impl Matcher<'_, '_> {
         Ok((!is_dead(behind)).then(in_time))
     }
 
-    /// Adds what is behind the tokens that the grammar names, and that are wanted: by the id, and whether it means any but that.
+    /// Adds what is behind the tokens that the grammar names, and that are wanted: by the id, and whether it means any
+    /// but that.
     fn behind_named(
         &mut self,
         beside: Frontier,

@@ -23,8 +23,8 @@ const BEGIN: u32 = 3;
 /// The node `ONE`, at the end of the text.
 const END: u32 = 4;
 
-// What waits for the nodes of its parts: a record of what waits outside of it, its kind, three numbers, the node from which it goes
-// on, and what it waits for.
+// What waits for the nodes of its parts: a record of what waits outside of it, its kind, three numbers, the node from
+// which it goes on, and what it waits for.
 const OUTSIDE: u32 = 0;
 const WAITS: u32 = 1;
 const START: u32 = 5;
@@ -46,7 +46,8 @@ const NODES: u32 = 16;
 /// Characters from here to there, and a list of nodes: where it is and how long.
 type Segment = (u32, u32, (u32, u32));
 
-/// An expression that becomes an automaton, in as many pieces as one likes: that of the texts in which it is found, as `pattern` says.
+/// An expression that becomes an automaton, in as many pieces as one likes: that of the texts in which it is found, as
+/// `pattern` says.
 pub(super) struct Search {
     nodes: u32,
     limit: u32,

@@ -274,7 +274,8 @@ const INTEGER: u32 = 3;
 /// And so many digits behind the point.
 const POINT: u32 = 4;
 
-/// The decimals that are multiples of a number, with at most as many digits behind the point: an automaton in the making.
+/// The decimals that are multiples of a number, with at most as many digits behind the point: an automaton in the
+/// making.
 pub(super) struct Multiples {
     growing: Growing,
     states: Remainders,

@@ -3,7 +3,8 @@
 use super::tables::{Frontier, Item, Node, Return, Tables};
 use super::words::In;
 
-/// The words of a state in front of its tables: how many items, nodes and returns there are, and whether the text may end.
+/// The words of a state in front of its tables: how many items, nodes and returns there are, and whether the text may
+/// end.
 const HEAD: usize = 4;
 
 /// Returns the words of a state.

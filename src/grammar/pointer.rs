@@ -4,8 +4,8 @@ use core::fmt::{self, Write};
 
 use super::json::{Chars, Event, Pull};
 
-/// The JSON pointer (RFC 6901) of the innermost value of a text in which a byte lies; a member begins with its name. So of
-/// [`GrammarError::at`](super::GrammarError::at) it names the keyword that was refused. The whole text is "".
+/// The JSON pointer (RFC 6901) of the innermost value of a text in which a byte lies; a member begins with its name. So
+/// of [`GrammarError::at`](super::GrammarError::at) it names the keyword that was refused. The whole text is "".
 ///
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug)]

@@ -92,7 +92,8 @@ fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
     accept(scratch, state) != 0
 }
 
-/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too. In as many pieces as one likes.
+/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too. In as many
+/// pieces as one likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plain {
     last: u32,

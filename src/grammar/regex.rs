@@ -159,8 +159,8 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         Ok(Expr::Class(if self.any_case { class::both_cases(self.scratch, class)? } else { class }))
     }
 
-    /// Reads what stands behind a parenthesis: a group, which knows the flags within it and, above them, those outside; or flags that
-    /// hold from here on.
+    /// Reads what stands behind a parenthesis: a group, which knows the flags within it and, above them, those outside;
+    /// or flags that hold from here on.
     fn group(&mut self) -> Result<Part> {
         let outside = self.flags();
         let begin = self.clone_place();

@@ -1,9 +1,10 @@
 //! How many bytes a text needs to its end: from each instruction of a grammar, and from each state of its automata.
 //!
-//! A table behind the words of a grammar has as many words as these. At the place of an instruction it has the fewest bytes to the
-//! end of the rule, or to the end of the round of the loop around it; then this loop, or 0; of counted texts, in the fourth word,
-//! the most bytes that a character takes if the shortest ones are chosen. At the place of a state it has the fewest bytes to where
-//! the automaton accepts, of names to the one with the highest number; then how many quotes are on the way.
+//! A table behind the words of a grammar has as many words as these. At the place of an instruction it has the fewest
+//! bytes to the end of the rule, or to the end of the round of the loop around it; then this loop, or 0; of counted
+//! texts, in the fourth word, the most bytes that a character takes if the shortest ones are chosen. At the place of a
+//! state it has the fewest bytes to where the automaton accepts, of names to the one with the highest number; then how
+//! many quotes are on the way.
 
 use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::least_bytes;
@@ -15,7 +16,8 @@ use super::scratch::Scratch;
 /// More bytes than any text is known to need.
 pub(super) const NEVER: u32 = u32::MAX >> 1;
 
-// The third word of a state while numbers are made: the place of the state before, and above it these bits and the codec.
+// The third word of a state while numbers are made: the place of the state before, and above it these bits and the
+// codec.
 const FIRST: u32 = 1 << 31;
 const NAMES: u32 = 1 << 30;
 const CODEC: u32 = 28;
@@ -67,8 +69,8 @@ impl Filling {
         }
     }
 
-    /// Goes on with the table of a grammar. At the end the first word of the table is the largest number that is known in it, and this
-    /// returns true.
+    /// Goes on with the table of a grammar. At the end the first word of the table is the largest number that is known
+    /// in it, and this returns true.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>, words: &[u32], table: &mut [u32]) -> bool {
         let mut rests = Rests { grammar: Compiled::new(words), table };
         while !scratch.is_spent() && self.stage != Stage::Done {

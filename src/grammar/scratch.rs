@@ -7,8 +7,8 @@ pub(super) type Result<T> = core::result::Result<T, GrammarError>;
 /// The work of a unit: records that are made, and those that are looked at in loops over many.
 pub(super) const UNIT: u64 = 4096;
 
-/// Records in the caller's scratch. Number 0 is no record. It counts the work of the compilation, so that each piece of it ends at the
-/// same place however many follow at once.
+/// Records in the caller's scratch. Number 0 is no record. It counts the work of the compilation, so that each piece of
+/// it ends at the same place however many follow at once.
 pub(super) struct Scratch<'s> {
     words: &'s mut [u32],
     used: usize,

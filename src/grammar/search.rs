@@ -11,16 +11,16 @@ pub(super) struct Sought {
     pub(super) is_first: bool,
 }
 
-// The fields of a node: where each byte leads, the node of the longest other text that ends here, what is found here, plus 1, its
-// state, the node made after it.
+// The fields of a node: where each byte leads, the node of the longest other text that ends here, what is found here,
+// plus 1, its state, the node made after it.
 const FAIL: u32 = 256;
 const FOUND: u32 = 257;
 const STATE: u32 = 258;
 const QUEUE: u32 = 259;
 const WORDS: usize = 260;
 
-/// Returns the automaton of these texts, none of which begins with another one, and its state in which nothing was found of any. It
-/// ends where one is found.
+/// Returns the automaton of these texts, none of which begins with another one, and its state in which nothing was
+/// found of any. It ends where one is found.
 pub(super) fn search(scratch: &mut Scratch<'_>, texts: &[Sought]) -> Result<(Dfa, Dfa)> {
     let root = scratch.zeroed(WORDS)?;
     let has_first = texts.iter().any(|sought| sought.is_first);

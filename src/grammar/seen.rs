@@ -71,7 +71,8 @@ impl Content {
         self.items.get(..self.count as usize) == Some(noted.items) && self.accepting == noted.accepting
     }
 
-    /// Returns the characters of a counted text behind a byte that leads from another frontier here, if it may have so many.
+    /// Returns the characters of a counted text behind a byte that leads from another frontier here, if it may have so
+    /// many.
     #[inline]
     pub(super) fn chars_behind(&self, other: &Content, chars: u32) -> Option<u32> {
         if self.counted & other.counted == 0 {
@@ -83,7 +84,8 @@ impl Content {
         (least..=most).contains(&chars).then_some(chars)
     }
 
-    /// Whether bytes that lead from another frontier here can have made nodes. None are where both are in the same text.
+    /// Whether bytes that lead from another frontier here can have made nodes. None are where both are in the same
+    /// text.
     #[inline]
     pub(super) fn can_grow(&self, other: &Content) -> bool {
         self.count != 1 || other.count != 1 || !self.items.iter().zip(other.items).take(1).all(|(a, b)| a.is_beside(b))

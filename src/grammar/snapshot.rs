@@ -49,8 +49,8 @@ impl Matcher<'_, '_> {
     /// Takes the state of a snapshot. States before it are not known afterwards.
     ///
     /// # Errors
-    /// [`MatchError::NoSnapshot`], [`MatchError::Version`], [`MatchError::OtherGrammar`], [`MatchError::Damaged`] with the first
-    /// byte that is wrong; a limit of this matcher is exceeded. Nothing has changed then.
+    /// [`MatchError::NoSnapshot`], [`MatchError::Version`], [`MatchError::OtherGrammar`], [`MatchError::Damaged`] with
+    /// the first byte that is wrong; a limit of this matcher is exceeded. Nothing has changed then.
     pub fn restore(&mut self, bytes: &[u8]) -> Result<(), MatchError> {
         let words = checked(bytes, &self.grammar)?;
         let get = |index: usize| words.get(index).map_or(0, |word| u32::from_le_bytes(*word));

@@ -96,8 +96,8 @@ fn plain_len(text: &[u8]) -> usize {
     text.iter().take(whole).take_while(plain).count()
 }
 
-/// Ids that are sorted by the bytes of their tokens, in as many pieces as one likes. (Bentley and Sedgewick, "Fast algorithms for
-/// sorting and searching strings", 1997.)
+/// Ids that are sorted by the bytes of their tokens, in as many pieces as one likes. (Bentley and Sedgewick, "Fast
+/// algorithms for sorting and searching strings", 1997.)
 #[derive(Debug, Default)]
 pub(super) struct Sort {
     /// The part of the list that is sorted now, whose tokens have the same bytes before this one.

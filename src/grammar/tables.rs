@@ -19,8 +19,8 @@ pub struct Limits {
     pub nodes: usize,
     /// The most calls within each other.
     pub depth: usize,
-    /// 32-bit words for the states before the last tokens, to which [`Matcher::rewind`](super::Matcher::rewind) goes back. A state in JSON
-    /// takes 30 to 100 words.
+    /// 32-bit words for the states before the last tokens, to which [`Matcher::rewind`](super::Matcher::rewind) goes
+    /// back. A state in JSON takes 30 to 100 words.
     pub past: usize,
 }
 
@@ -62,8 +62,8 @@ pub(super) struct Node {
     /// The last place that called it.
     pub(super) returns: u32,
     pub(super) depth: u32,
-    /// While nodes are dropped: whether this is needed, then its new number; 0 for what is dropped. While a text is closed: the
-    /// bytes from the end of the rule to that of the text.
+    /// While nodes are dropped: whether this is needed, then its new number; 0 for what is dropped. While a text is
+    /// closed: the bytes from the end of the rule to that of the text.
     pub(super) note: u32,
 }
 

@@ -9,11 +9,11 @@ use super::trie::{MAX_BYTES, Vocabulary};
 use crate::mem::Arena;
 
 impl<'g> Matcher<'g, '_> {
-    /// Takes a token: its bytes, or the token itself where the grammar names it. Returns whether the grammar allows it; if not,
-    /// nothing changes. The state before it is kept for [`Matcher::rewind`].
+    /// Takes a token: its bytes, or the token itself where the grammar names it. Returns whether the grammar allows it;
+    /// if not, nothing changes. The state before it is kept for [`Matcher::rewind`].
     ///
-    /// It takes a token exactly when the mask of [`Matcher::mask`] allows it. So it takes none of more than 512 bytes, unless
-    /// the grammar names it.
+    /// It takes a token exactly when the mask of [`Matcher::mask`] allows it. So it takes none of more than 512 bytes,
+    /// unless the grammar names it.
     ///
     /// # Errors
     /// A limit is exceeded. Nothing has changed then. [`Matcher::mask`] is an error here, too.
@@ -41,9 +41,9 @@ impl<'g> Matcher<'g, '_> {
         Ok(true)
     }
 
-    /// Returns how many of these tokens may follow, one after the other, as their bytes. A token at which a limit would be
-    /// exceeded is not among them, nor is one that the grammar names. The state does not change, but a mask in the making begins
-    /// anew.
+    /// Returns how many of these tokens may follow, one after the other, as their bytes. A token at which a limit would
+    /// be exceeded is not among them, nor is one that the grammar names. The state does not change, but a mask in the
+    /// making begins anew.
     pub fn allowed(&mut self, vocabulary: &dyn Vocabulary, ids: &[u32]) -> usize {
         let mut now = self.now;
         let is_allowed = |id: &&u32| {
@@ -71,7 +71,8 @@ impl<'g> Matcher<'g, '_> {
         Ok(true)
     }
 
-    /// Returns how many of the last accepted tokens can be taken back: as many as fit [`Limits::past`](super::Limits::past).
+    /// Returns how many of the last accepted tokens can be taken back: as many as fit
+    /// [`Limits::past`](super::Limits::past).
     pub fn rewindable(&self) -> usize {
         self.tables.past.tokens()
     }
@@ -90,8 +91,8 @@ impl<'g> Matcher<'g, '_> {
         Ok(())
     }
 
-    /// Returns a copy of this matcher in other memory, as large as [`Matcher::plan`] says for the same limits. What is copied is the
-    /// used part of the tables, and the states before the last tokens.
+    /// Returns a copy of this matcher in other memory, as large as [`Matcher::plan`] says for the same limits. What is
+    /// copied is the used part of the tables, and the states before the last tokens.
     ///
     /// # Errors
     /// `memory` does not suit it.

@@ -19,8 +19,8 @@ pub trait Vocabulary {
     /// Returns the number of ids.
     fn tokens(&self) -> u32;
 
-    /// Calls `f` with each byte that a token adds in the middle of a text. A token that is no text, as those that control a
-    /// model, has none.
+    /// Calls `f` with each byte that a token adds in the middle of a text. A token that is no text, as those that
+    /// control a model, has none.
     fn each_byte(&self, id: u32, f: &mut dyn FnMut(u8));
 }
 
@@ -91,8 +91,8 @@ pub(super) const CODECS: usize = 3;
 pub(super) struct Node {
     /// The byte in the upper 8 bits; below the token that ends here, plus 1, or 0.
     token: u32,
-    /// The number of nodes from here to the next that does not begin with this one, in the upper 22 bits; below the number
-    /// of bytes up to here.
+    /// The number of nodes from here to the next that does not begin with this one, in the upper 22 bits; below the
+    /// number of bytes up to here.
     tree: u32,
 }
 
@@ -155,8 +155,8 @@ impl<'m> TokenTrie<'m> {
         build.bytes()
     }
 
-    /// Makes the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`TrieBuild`] does the same in pieces, and
-    /// need not measure twice.
+    /// Makes the tables in `memory`, which starts at a multiple of [`crate::mem::ALIGN`]. [`TrieBuild`] does the same
+    /// in pieces, and need not measure twice.
     ///
     /// # Errors
     /// As [`TokenTrie::plan`]; [`TrieError::Memory`] if `memory` does not suit it.

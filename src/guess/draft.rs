@@ -1,5 +1,6 @@
-//! Guesses of a second model, smaller than the first and with the same tokens: Leviathan, Kalman, Matias, "Fast Inference from
-//! Transformers via Speculative Decoding", 2023. Here the first model's own choice decides, so the text is its own.
+//! Guesses of a second model, smaller than the first and with the same tokens: Leviathan, Kalman, Matias, "Fast
+//! Inference from Transformers via Speculative Decoding", 2023. Here the first model's own choice decides, so the text
+//! is its own.
 
 use super::second::{CHUNK, batch, close, is_end, same_places};
 use super::{Guess, GuessError, Text};
@@ -10,8 +11,8 @@ use crate::sample::argmax;
 
 /// Guesses what a second model finds most probable. Its sequence follows the text by rewinds.
 ///
-/// It guesses less, or nothing, where its context or pool is full, where a token of the text is not in its vocabulary, and
-/// where its logits are not finite. A budget of units is kept: it computes at most one token within one.
+/// It guesses less, or nothing, where its context or pool is full, where a token of the text is not in its vocabulary,
+/// and where its logits are not finite. A budget of units is kept: it computes at most one token within one.
 ///
 /// [Example](crate::guess#a-second-model).
 #[derive(Debug)]

@@ -9,9 +9,9 @@ use crate::par::Budget;
 
 /// Guesses the next tokens of one sequence, and has them checked in one batch.
 ///
-/// Its calls take the place of [`Engine::queue`] for the token that was chosen last: [`Guessing::queue`], then steps of the
-/// engine, then [`Guessing::logits`] and [`Guessing::take`] for one token after the other, then [`Guessing::end`]. In all other
-/// calls the sequence is as after decoding token by token.
+/// Its calls take the place of [`Engine::queue`] for the token that was chosen last: [`Guessing::queue`], then steps of
+/// the engine, then [`Guessing::logits`] and [`Guessing::take`] for one token after the other, then [`Guessing::end`].
+/// In all other calls the sequence is as after decoding token by token.
 ///
 /// [Example](crate::guess#example).
 #[derive(Debug)]
@@ -93,8 +93,9 @@ impl<'a> Guessing<'a> {
         Ok(arena.used())
     }
 
-    /// Returns the guesses of a sequence, at most `most` at a time, from 1 to [`MAX_GUESSES`]. So many and one more rows have logits
-    /// where `Limits::logit_rows` allows them. `memory` starts at a multiple of [`ALIGN`](crate::mem::ALIGN).
+    /// Returns the guesses of a sequence, at most `most` at a time, from 1 to [`MAX_GUESSES`]. So many and one more
+    /// rows have logits where `Limits::logit_rows` allows them. `memory` starts at a multiple of
+    /// [`ALIGN`](crate::mem::ALIGN).
     ///
     /// # Errors
     /// [`GuessError::Most`]; [`GuessError::Memory`]: too small, or not aligned.
@@ -121,12 +122,13 @@ impl<'a> Guessing<'a> {
         if engine.logit_rows() < 2 { Some(Off::LogitRows) } else { self.pace.rests().then_some(Off::DoesNotPay) }
     }
 
-    /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses; `None` if the
-    /// source has used up the budget: the same call goes on with its work. Only sources that compute use any.
+    /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses;
+    /// `None` if the source has used up the budget: the same call goes on with its work. Only sources that compute use
+    /// any.
     ///
     /// There are fewer guesses, or none, where that does not pay, where the context or the pool is nearly full, where a
-    /// window would give back what a rewind needs, and where a checkpoint is due. In a model with recurrent layers there are none after a
-    /// wrong one, for one call: see [the module](crate::guess#recurrent-layers).
+    /// window would give back what a rewind needs, and where a checkpoint is due. In a model with recurrent layers
+    /// there are none after a wrong one, for one call: see [the module](crate::guess#recurrent-layers).
     ///
     /// # Errors
     /// As [`Engine::queue`]; what the source answers; [`GuessError::Open`]. Nothing has changed then.
@@ -162,8 +164,8 @@ impl<'a> Guessing<'a> {
         engine.results().find(|&(seq, position, _)| seq == self.seq && position == at).map(|(_, _, logits)| logits)
     }
 
-    /// Takes the token that was chosen from these logits. Returns whether another one is to be chosen from the same batch.
-    /// (Where a batch has too few rows with logits for all sequences, its logits come with a later step.)
+    /// Takes the token that was chosen from these logits. Returns whether another one is to be chosen from the same
+    /// batch. (Where a batch has too few rows with logits for all sequences, its logits come with a later step.)
     pub fn take(&mut self, token: u32) -> bool {
         let Some(open) = self.open.as_mut().filter(|open| open.goes_on()) else { return false };
         let guess = self.tokens.get(open.taken.saturating_add(1)).filter(|_| open.taken < open.guessed);
@@ -172,9 +174,9 @@ impl<'a> Guessing<'a> {
         open.goes_on()
     }
 
-    /// Tells what this batch took: ticks of the host's clock from [`Guessing::queue`] to the logits, for which batches of all lengths
-    /// have the same other work. So the length of guesses follows the machine; without it, a row more is taken to cost a
-    /// fifth of the first one. To be called before [`Guessing::end`].
+    /// Tells what this batch took: ticks of the host's clock from [`Guessing::queue`] to the logits, for which batches
+    /// of all lengths have the same other work. So the length of guesses follows the machine; without it, a row more is
+    /// taken to cost a fifth of the first one. To be called before [`Guessing::end`].
     pub fn took(&mut self, ticks: u64) {
         if let Some(open) = self.open {
             self.pace.took(
@@ -184,9 +186,10 @@ impl<'a> Guessing<'a> {
         }
     }
 
-    /// Takes back what was guessed and not chosen: the sequence is as after decoding token by token, with all tokens that were
-    /// taken but the last one. What is still queued for it is dropped. It may be called at any time, also after an error of
-    /// a step: then the next [`Guessing::queue`] guesses nothing, so that an error which comes again is the text's own.
+    /// Takes back what was guessed and not chosen: the sequence is as after decoding token by token, with all tokens
+    /// that were taken but the last one. What is still queued for it is dropped. It may be called at any time, also
+    /// after an error of a step: then the next [`Guessing::queue`] guesses nothing, so that an error which comes again
+    /// is the text's own.
     ///
     /// # Errors
     /// The sequence is unknown. Nothing has changed then.

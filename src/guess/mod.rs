@@ -1,19 +1,21 @@
-//! Tokens that are guessed and checked together, so that several come from one batch: speculative decoding that changes no bit of
-//! the text.
+//! Tokens that are guessed and checked together, so that several come from one batch: speculative decoding that changes
+//! no bit of the text.
 //!
-//! A row's logits do not depend on its batch. So the tokens that follow can be guessed ([`Guess`]) and computed together, each
-//! with its logits. The host chooses from these as always: with its sampler, its masks, its generator. As long as the choice
-//! is what was guessed, the next row is right, too. The first other one ends it, and [`Guessing`] takes back the
-//! rest. The text, the logits and the state of the sampler are those of decoding token by token, greedy or drawn.
+//! A row's logits do not depend on its batch. So the tokens that follow can be guessed ([`Guess`]) and computed
+//! together, each with its logits. The host chooses from these as always: with its sampler, its masks, its generator.
+//! As long as the choice is what was guessed, the next row is right, too. The first other one ends it, and [`Guessing`]
+//! takes back the rest. The text, the logits and the state of the sampler are those of decoding token by token, greedy
+//! or drawn.
 //!
-//! How much it gains depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`). Guesses
-//! that do not pay stop by themselves and are tried again from time to time.
+//! How much it gains depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`).
+//! Guesses that do not pay stop by themselves and are tried again from time to time.
 //!
 //! # Recurrent layers
 //!
-//! Their state cannot go back by a few tokens. After a wrong guess it goes back to where the batch began, and the tokens that were
-//! right are computed again, together with the next one, in a batch without guesses. So `g` guesses of which `a` are right cost `1 + g`
-//! rows, and `a + 2` rows more unless all are right; for that there are `a + 2` tokens, or `g + 1`. Guesses are shorter for it, or rest.
+//! Their state cannot go back by a few tokens. After a wrong guess it goes back to where the batch began, and the
+//! tokens that were right are computed again, together with the next one, in a batch without guesses. So `g` guesses of
+//! which `a` are right cost `1 + g` rows, and `a + 2` rows more unless all are right; for that there are `a + 2`
+//! tokens, or `g + 1`. Guesses are shorter for it, or rest.
 //!
 //! # Example
 //!
@@ -92,8 +94,8 @@
 //!
 //! # A layer that predicts further ahead
 //!
-//! Some files have such a layer (`nextn`). [`Model::predictor`](crate::Model::predictor) gives it, as a model with an engine, and so keys and
-//! values, of its own.
+//! Some files have such a layer (`nextn`). [`Model::predictor`](crate::Model::predictor) gives it, as a model with an
+//! engine, and so keys and values, of its own.
 //!
 //! ```
 //! use gleed::guess::{Guess, Guessing, NextN};
@@ -156,21 +158,22 @@ use crate::par::Budget;
 
 /// A source of guesses.
 ///
-/// It may answer anything: guesses decide about time only, never about the text. What came of them it sees in the next text.
+/// It may answer anything: guesses decide about time only, never about the text. What came of them it sees in the next
+/// text.
 ///
 /// [Example](crate::guess#example).
 pub trait Guess {
-    /// Writes the tokens that may follow `text` into `out`, as many as fit or fewer, one after the other. Returns how many
-    /// there are; `None` if the budget is used up: the next call, with the same text, goes on. Whoever computes in units
-    /// takes them off the budget.
+    /// Writes the tokens that may follow `text` into `out`, as many as fit or fewer, one after the other. Returns how
+    /// many there are; `None` if the budget is used up: the next call, with the same text, goes on. Whoever computes in
+    /// units takes them off the budget.
     ///
     /// # Errors
     /// The source is used wrongly.
     fn guess(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, out: &mut [u32])
     -> Result<Option<usize>, GuessError>;
 
-    /// Looks at the last batch of the engine that checks, where the sequence is that of the text: [`Guessing::queue`] calls it before
-    /// [`Guess::guess`]. It computes nothing. Most sources need not do anything.
+    /// Looks at the last batch of the engine that checks, where the sequence is that of the text: [`Guessing::queue`]
+    /// calls it before [`Guess::guess`]. It computes nothing. Most sources need not do anything.
     ///
     /// # Errors
     /// The source is used wrongly.

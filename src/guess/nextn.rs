@@ -1,5 +1,6 @@
-//! Guesses of the model's own layer that predicts further ahead: Gloeckle et al., "Better & Faster Large Language Models via
-//! Multi-token Prediction", 2024; the form is that of DeepSeek-V3. Here the model's own choice decides, so the text is its own.
+//! Guesses of the model's own layer that predicts further ahead: Gloeckle et al., "Better & Faster Large Language
+//! Models via Multi-token Prediction", 2024; the form is that of DeepSeek-V3. Here the model's own choice decides, so
+//! the text is its own.
 
 use super::second::{CHUNK, batch, close, is_end, same_places};
 use super::{Guess, GuessError, Text};
@@ -10,17 +11,18 @@ use crate::sample::argmax;
 
 /// Guesses what the layer of [`Model::predictor`](crate::Model::predictor) finds most probable.
 ///
-/// The layer's row `i` is computed from the hidden state that the model had at position `i` of the text and from the token at
-/// `i + 1`; it predicts the token at `i + 2`. For further guesses its own hidden state takes the place of the model's. The
-/// layer's engine has keys and values of its own, in its own plan.
+/// The layer's row `i` is computed from the hidden state that the model had at position `i` of the text and from the
+/// token at `i + 1`; it predicts the token at `i + 2`. For further guesses its own hidden state takes the place of the
+/// model's. The layer's engine has keys and values of its own, in its own plan.
 ///
-/// Hidden states are those of the engine's last batch, so they are taken over after every batch: [`Guessing::queue`](super::Guessing::queue)
-/// does that for its own sequence. A host whose engine computes other sequences between calls [`Guess::see`] after each step that
-/// was ready, while no guesses are open. What was missed the layer does not know: it begins anew behind it, with fewer tokens before
-/// it. [`NextN::prefill`] gives it a prompt.
+/// Hidden states are those of the engine's last batch, so they are taken over after every batch:
+/// [`Guessing::queue`](super::Guessing::queue) does that for its own sequence. A host whose engine computes other
+/// sequences between calls [`Guess::see`] after each step that was ready, while no guesses are open. What was missed
+/// the layer does not know: it begins anew behind it, with fewer tokens before it. [`NextN::prefill`] gives it a
+/// prompt.
 ///
-/// It guesses nothing where its context or pool is full, where it has not seen the last row, on a device, and where its logits are
-/// not finite. A budget of units is kept: it computes at most one batch within one.
+/// It guesses nothing where its context or pool is full, where it has not seen the last row, on a device, and where its
+/// logits are not finite. A budget of units is kept: it computes at most one batch within one.
 ///
 /// [Example](crate::guess#a-layer-that-predicts-further-ahead).
 #[derive(Debug)]
@@ -29,8 +31,8 @@ pub struct NextN<'e, 'm, 'a> {
     rows: NextNState,
 }
 
-/// What [`NextN`] knows of the layer's rows, for a host that lends it the engine for one call at a time: [`NextN::pause`] returns it,
-/// [`NextN::resume`] takes it.
+/// What [`NextN`] knows of the layer's rows, for a host that lends it the engine for one call at a time:
+/// [`NextN::pause`] returns it, [`NextN::resume`] takes it.
 ///
 /// [Example](crate::guess#a-layer-that-predicts-further-ahead).
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +62,8 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     /// Returns the guesses of a layer, in a new sequence of its engine. The engine has no other work meanwhile.
     ///
     /// # Errors
-    /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: all sequences are open.
+    /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: all sequences are
+    /// open.
     pub fn new(engine: &'e mut Engine<'m, 'a>) -> Result<Self, GuessError> {
         if !engine.model().config().is_predictor() {
             return Err(GuessError::NotPredictor);
@@ -74,10 +77,12 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         self.rows
     }
 
-    /// Goes on where [`NextN::pause`] was called, with the same engine. If the sequence was changed meanwhile, guesses are worse, or none.
+    /// Goes on where [`NextN::pause`] was called, with the same engine. If the sequence was changed meanwhile, guesses
+    /// are worse, or none.
     ///
     /// # Errors
-    /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: the sequence is not open.
+    /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: the sequence is not
+    /// open.
     pub fn resume(engine: &'e mut Engine<'m, 'a>, state: NextNState) -> Result<Self, GuessError> {
         if !engine.model().config().is_predictor() {
             return Err(GuessError::NotPredictor);
@@ -94,13 +99,14 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         close(self.engine, self.rows.seq)
     }
 
-    /// Appends tokens to a sequence of the engine that checks, as [`Engine::prefill`] does, and lets the layer read them, too.
-    /// Returns the logits of the last one: `[vocab]`, valid until the next call that changes the engine.
+    /// Appends tokens to a sequence of the engine that checks, as [`Engine::prefill`] does, and lets the layer read
+    /// them, too. Returns the logits of the last one: `[vocab]`, valid until the next call that changes the engine.
     ///
     /// After an error the sequence may have some of the tokens.
     ///
     /// # Errors
-    /// As [`Engine::prefill`]; [`GuessError::Draft`]; [`GuessError::NotPredictor`] where the layer is that of another model.
+    /// As [`Engine::prefill`]; [`GuessError::Draft`]; [`GuessError::NotPredictor`] where the layer is that of another
+    /// model.
     pub fn prefill<'t>(
         &mut self,
         engine: &'t mut Engine<'_, '_>,
@@ -132,8 +138,8 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         done.map(|_| ()).or_else(|error| if is_end(&error) { Ok(()) } else { Err(GuessError::Draft(error)) })
     }
 
-    /// Makes the layer's rows those of a text, as far as they are, and drops guesses. Where there are to be some, the last row runs
-    /// again, because its logits are not kept.
+    /// Makes the layer's rows those of a text, as far as they are, and drops guesses. Where there are to be some, the
+    /// last row runs again, because its logits are not kept.
     fn begin(&mut self, text: &Text<'_>, last: u32, guesses: bool) -> Result<(), EngineError> {
         if self.rows.text == Some((text.len(), last)) {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Guesses from the sequence's own text: what followed the last tokens where they occurred before. Known as prompt lookup:
-//! A. Saxena, "Prompt Lookup Decoding", 2023. Behind a change a rewritten text goes on near the place that it had come to: there
-//! a single token is enough to find it.
+//! Guesses from the sequence's own text: what followed the last tokens where they occurred before. Known as prompt
+//! lookup: A. Saxena, "Prompt Lookup Decoding", 2023. Behind a change a rewritten text goes on near the place that it
+//! had come to: there a single token is enough to find it.
 
 use super::{Guess, GuessError, MAX_GUESSES, Text};
 use crate::mem::{Arena, MemoryError};
@@ -46,7 +46,8 @@ pub struct NGrams<'a> {
 
 impl<'a> NGrams<'a> {
     /// Returns the bytes of memory of tables with so many places each: 4 for each place of two tables, rounded up to
-    /// [`ALIGN`](crate::mem::ALIGN). A text of as many tokens finds nearly all of what it has, a longer one the newer part.
+    /// [`ALIGN`](crate::mem::ALIGN). A text of as many tokens finds nearly all of what it has, a longer one the newer
+    /// part.
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
@@ -69,7 +70,8 @@ impl<'a> NGrams<'a> {
 
     /// Notes the tokens of a text up to `end`, at most [`NOTED`] of them.
     fn note(&mut self, text: &Text<'_>, end: usize) {
-        // The host has gone back, and may have written something else. So do guesses that others have put behind the text.
+        // The host has gone back, and may have written something else. So do guesses that others have put behind the
+        // text.
         let begin = if self.noted > end { end.saturating_sub(BACK) } else { self.noted };
         let until = end.min(begin.saturating_add(NOTED));
         for position in begin..until {
@@ -105,7 +107,8 @@ impl<'a> NGrams<'a> {
         near.into_iter().find(|&at| text.token(at) == Some(last)).map(|at| at.saturating_add(1))
     }
 
-    /// Returns the position behind the place where most of the tokens that end the text occurred before, of those the last one.
+    /// Returns the position behind the place where most of the tokens that end the text occurred before, of those the
+    /// last one.
     fn found(&mut self, text: &Text<'_>) -> Option<usize> {
         let last = text.len().checked_sub(1)?;
         let mut behind = *place_of(self.behind, hash(text, last)?)? as usize;

@@ -18,8 +18,8 @@ const FIRST_JUDGED: u32 = 2;
 /// The last guesses that count, about: with fewer, one wrong guess would count too much.
 const JUDGED: u32 = 24;
 
-/// The cost of a row more in a batch where nothing is measured: a fifth of the cost of a batch of one. That is little, so that long
-/// batches are measured where guesses are right; a first row more costs much on some machines.
+/// The cost of a row more in a batch where nothing is measured: a fifth of the cost of a batch of one. That is little,
+/// so that long batches are measured where guesses are right; a first row more costs much on some machines.
 const ROW: u32 = ONE / 5;
 
 /// Batches without guesses before they are tried again, at first.
@@ -226,7 +226,8 @@ mod tests {
         assert_eq!(pace.best(2), 0);
     }
 
-    /// A source that guesses in each batch learns what a batch without guesses takes. Right guesses rest where batches are too dear.
+    /// A source that guesses in each batch learns what a batch without guesses takes. Right guesses rest where batches
+    /// are too dear.
     #[test]
     fn sources_that_always_guess_are_compared_with_none() {
         let mut pace = Pace::NEW;

@@ -29,8 +29,8 @@ pub(super) fn batch(engine: &mut Engine<'_, '_>, budget: &mut Budget<'_>) -> Res
     Ok(true)
 }
 
-/// Returns how many of the first `len` places are still the same, of which the first `known` were so before. Only the last of these
-/// are compared, unless one of them is another one now.
+/// Returns how many of the first `len` places are still the same, of which the first `known` were so before. Only the
+/// last of these are compared, unless one of them is another one now.
 pub(super) fn same_places(known: usize, len: usize, is_same: impl Fn(&usize) -> bool) -> usize {
     let same_from = |begin: usize| begin.saturating_add((begin..len).take_while(&is_same).count());
     let same = same_from(known.saturating_sub(OVERLAP));

@@ -1,4 +1,5 @@
-//! What guesses gain where the costs of batches and the texts are given: everything that [`Guessing`](super::Guessing) decides, and no model.
+//! What guesses gain where the costs of batches and the texts are given: everything that [`Guessing`](super::Guessing)
+//! decides, and no model.
 //!
 //! The texts are those of the example `guess`, with several beginnings and seeds.
 

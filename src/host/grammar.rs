@@ -48,9 +48,9 @@ impl OwnedGrammar {
             }
         };
         let words = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the words stay where they are until the last counted reference to them is dropped, which this value and each
-        // matcher has after what borrows them, and are used through this reference alone. The lifetime cannot leak: matchers are handed
-        // out for lifetimes that their users cannot name.
+        // SAFETY: the words stay where they are until the last counted reference to them is dropped, which this value
+        // and each matcher has after what borrows them, and are used through this reference alone. The lifetime cannot
+        // leak: matchers are handed out for lifetimes that their users cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *words.as_ptr() };
         let grammar = Grammar::new(source, options, &mut scratch, aligned(bytes, len))?;
         Ok(Self { grammar, words: Arc::new(words) })
@@ -63,8 +63,9 @@ impl OwnedGrammar {
     pub fn matcher(&self, limits: Limits) -> Result<OwnedMatcher, MatchError> {
         let len = Matcher::plan(limits)?;
         let state = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the state stays where it is until `_state` is dropped, after the matcher that borrows it, and is used through
-        // this reference alone. The lifetime cannot leak: `with` hands the matcher out for lifetimes that its caller cannot name.
+        // SAFETY: the state stays where it is until `_state` is dropped, after the matcher that borrows it, and is used
+        // through this reference alone. The lifetime cannot leak: `with` hands the matcher out for lifetimes that its
+        // caller cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *state.as_ptr() };
         let matcher = Matcher::new(&self.grammar, limits, aligned(bytes, len))?;
         Ok(OwnedMatcher { matcher, _state: state, _words: Arc::clone(&self.words) })
@@ -130,8 +131,8 @@ impl OwnedTrie {
         let mut scratch = vec![0; TokenTrie::scratch_len(tokenizer)];
         let len = TokenTrie::plan(tokenizer, &mut scratch)?;
         let nodes = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the nodes stay where they are until `_nodes` is dropped, after the trie that borrows them, and are used through
-        // this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
+        // SAFETY: the nodes stay where they are until `_nodes` is dropped, after the trie that borrows them, and are
+        // used through this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
         let bytes: &'static mut [u8] = unsafe { &mut *nodes.as_ptr() };
         let trie = TokenTrie::new(tokenizer, &mut scratch, aligned(bytes, len))?;
         Ok(Self { trie, _nodes: nodes })

@@ -41,8 +41,8 @@ impl MappedFile {
         Ok(Self { map })
     }
 
-    /// Reads the file at `path` into memory of its own, which takes as much memory as the file is long. Then nothing that
-    /// becomes of the file matters.
+    /// Reads the file at `path` into memory of its own, which takes as much memory as the file is long. Then nothing
+    /// that becomes of the file matters.
     ///
     /// # Errors
     /// Those of the system; [`io::ErrorKind::UnexpectedEof`] where the file shrank meanwhile.

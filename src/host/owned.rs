@@ -144,8 +144,8 @@ impl OwnedEngine {
         let gguf = self.engine.model().gguf();
         let len = Tokenizer::plan(gguf)?;
         let tables = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the tables stay where they are until `_tables` is dropped, after the tokenizer that borrows them, and are
-        // used through this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
+        // SAFETY: the tables stay where they are until `_tables` is dropped, after the tokenizer that borrows them, and
+        // are used through this reference alone. The lifetime cannot leak: `get` hands out a shorter one.
         let bytes: &'static mut [u8] = unsafe { &mut *tables.as_ptr() };
         let tokenizer = Tokenizer::new(gguf, aligned(bytes, len))?;
         Ok(OwnedTokenizer { tokenizer, _tables: tables, _file: Arc::clone(&self._file) })
@@ -237,9 +237,9 @@ impl OwnedConversation {
     ) -> Result<(Self, T), E> {
         let len = Conversation::plan(limits)?;
         let memory = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and is
-        // used through this reference alone. The lifetime cannot leak: all that `make` returns of it is the conversation, which
-        // `with` hands out for a lifetime that its caller cannot name.
+        // SAFETY: the memory stays where it is until `_memory` is dropped, after the conversation that borrows it, and
+        // is used through this reference alone. The lifetime cannot leak: all that `make` returns of it is the
+        // conversation, which `with` hands out for a lifetime that its caller cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.as_ptr() };
         let (conversation, rest) = make(aligned(bytes, len))?;
         Ok((Self { conversation, _memory: memory, limits: *limits }, rest))

@@ -25,8 +25,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[cfg(feature = "flush-test")]
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
-/// Says whether [`with_default`] leaves the host's environment as it is, on all threads: only for the test that a machine
-/// which flushes subnormal numbers to zero computes the same bits.
+/// Says whether [`with_default`] leaves the host's environment as it is, on all threads: only for the test that a
+/// machine which flushes subnormal numbers to zero computes the same bits.
 #[cfg(feature = "flush-test")]
 pub fn keep_environment(keeps: bool) {
     KEEPS.store(keeps, Ordering::SeqCst);
@@ -122,8 +122,8 @@ mod register {
 
     pub(super) type Bits = u32;
 
-    /// The default where the host has these bits. On cores with MVE three of them say how long a vector's loop is (LTPSIZE): 4
-    /// outside of such loops, which is what code relies on.
+    /// The default where the host has these bits. On cores with MVE three of them say how long a vector's loop is
+    /// (LTPSIZE): 4 outside of such loops, which is what code relies on.
     pub(super) fn default(host: Bits) -> Bits {
         const LTPSIZE: Bits = 7 << 16;
         if host & LTPSIZE == 4 << 16 { 4 << 16 } else { 0 }

@@ -124,9 +124,9 @@ impl Level {
     /// Asks the operating system to let this process use AMX, and returns whether it may: only then the level "amx" is
     /// available. Without this call it is not, as a library should not change the process of its host.
     ///
-    /// Linux on processors with AMX for bytes says yes, and false is returned everywhere else. The permission is for the
-    /// whole process and for good: all threads have it. The frames of signals get larger (by 8 KB) on threads that use AMX,
-    /// so Linux says no where a thread has an alternate signal stack that is too small for them.
+    /// Linux on processors with AMX for bytes says yes, and false is returned everywhere else. The permission is for
+    /// the whole process and for good: all threads have it. The frames of signals get larger (by 8 KB) on threads that
+    /// use AMX, so Linux says no where a thread has an alternate signal stack that is too small for them.
     pub fn allow_amx() -> bool {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return Isa::Amx.is_built() && super::x86_64::allow_amx();

@@ -127,8 +127,8 @@ impl Level {
     /// `row` of the inputs.
     ///
     /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
-    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes. Weights that the level has no kernel
-    /// for are multiplied by plain Rust.
+    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes. Weights that the level has no
+    /// kernel for are multiplied by plain Rust.
     pub fn products(
         self,
         weights: TensorView<'_>,
@@ -158,20 +158,20 @@ impl Level {
         }
     }
 
-    /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their form
-    /// takes, whether or not the level has one.
+    /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their
+    /// form takes, whether or not the level has one.
     pub fn products_scratch(self, dtype: Dtype) -> usize {
         dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
 
     /// Attention of the query heads of one KV head, for some rows of a batch.
     ///
-    /// The result of the `i`-th of these rows goes to row `queries.row + i` of `out`, as a [`Partial`]. A chunk is visible
-    /// if any of the rows sees a position in it. Visible chunks are numbered from 0, in order. The call processes those
-    /// with the numbers `chunks`: chunk 0 resets the partial results, and later chunks accumulate.
+    /// The result of the `i`-th of these rows goes to row `queries.row + i` of `out`, as a [`Partial`]. A chunk is
+    /// visible if any of the rows sees a position in it. Visible chunks are numbered from 0, in order. The call
+    /// processes those with the numbers `chunks`: chunk 0 resets the partial results, and later chunks accumulate.
     ///
-    /// `scratch` has [`Level::attend_scratch`] elements. Returns `None` on a mismatch of sizes or a missing tile. The order
-    /// of all operations is given in `docs/arithmetic.md`.
+    /// `scratch` has [`Level::attend_scratch`] elements. Returns `None` on a mismatch of sizes or a missing tile. The
+    /// order of all operations is given in `docs/arithmetic.md`.
     pub fn attend(
         self,
         queries: &Queries<'_>,
@@ -187,14 +187,14 @@ impl Level {
     /// its slots, of which there are 16, from `slot` on.
     ///
     /// # Errors
-    /// [`Fault::NonFinite`] where one is infinite or NaN then, after all are stored; [`Fault::Internal`] on a mismatch of
-    /// sizes.
+    /// [`Fault::NonFinite`] where one is infinite or NaN then, after all are stored; [`Fault::Internal`] on a mismatch
+    /// of sizes.
     pub fn store(self, tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Result<(), Fault> {
         dispatch!(self, store(tile, slot, tokens))
     }
 
-    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can with
-    /// units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
+    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can
+    /// with units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
     pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize) -> Option<usize> {
         dispatch!(self, attend_scratch(rows, group, head_dim))
     }
@@ -244,15 +244,16 @@ impl Level {
         dispatch!(self, soft_cap(cap, x))
     }
 
-    /// Convolves a row: `x` is `[channels]`, and becomes the result. `tail` is `[kernel - 1, channels]`, the rows before it,
-    /// the oldest first; `x` becomes its last one. `None` on a mismatch of sizes, and then nothing has changed.
+    /// Convolves a row: `x` is `[channels]`, and becomes the result. `tail` is `[kernel - 1, channels]`, the rows
+    /// before it, the oldest first; `x` becomes its last one. `None` on a mismatch of sizes, and then nothing has
+    /// changed.
     pub fn convolve(self, how: &Convolution<'_>, tail: &mut [f32], x: &mut [f32]) -> Option<()> {
         dispatch!(self, convolve(how, tail, x))
     }
 
-    /// Updates the state of a head, `[key_dim, value_dim]`, and reads it: `out` is `[value_dim]`,
-    /// the sum of the rows of the new state, each multiplied by its element of the query. `None` on a mismatch of sizes,
-    /// and then nothing has changed.
+    /// Updates the state of a head, `[key_dim, value_dim]`, and reads it: `out` is `[value_dim]`, the sum of the rows
+    /// of the new state, each multiplied by its element of the query. `None` on a mismatch of sizes, and then nothing
+    /// has changed.
     pub fn update_state(self, update: &Update<'_>, state: &mut [f32], out: &mut [f32]) -> Option<()> {
         dispatch!(self, update_state(update, state, out))
     }

@@ -10,8 +10,8 @@ pub const TILE_TOKENS: usize = BLOCK_TOKENS;
 /// who computes which chunk.
 pub const CHUNK: usize = 256;
 
-/// The entry of a block table for block `index` of a sequence: those behind the first `sinks` take turns in a ring of `ring`
-/// entries, unless that is 0.
+/// The entry of a block table for block `index` of a sequence: those behind the first `sinks` take turns in a ring of
+/// `ring` entries, unless that is 0.
 #[inline]
 pub(crate) fn table_entry(index: usize, sinks: usize, ring: usize) -> usize {
     match index.checked_sub(sinks).and_then(|past| past.checked_rem(ring)) {

@@ -40,8 +40,8 @@ impl Visibility {
     /// Everything is visible.
     pub const ALL: Self = Self { window: Window::ALL, reach: 0, end: 0 };
 
-    /// Returns all positions of a text, before and after a query's own, that are at most `distance` from it, if there is such
-    /// a limit. Where the text ends says [`Visibility::of_text`].
+    /// Returns all positions of a text, before and after a query's own, that are at most `distance` from it, if there
+    /// is such a limit. Where the text ends says [`Visibility::of_text`].
     pub const fn both_sides(distance: Option<usize>) -> Self {
         let last = match distance {
             Some(distance) => distance.saturating_add(1),

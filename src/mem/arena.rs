@@ -95,8 +95,8 @@ impl<'a> Arena<'a> {
     /// slice is empty while measuring.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit: then the arena is as
-    /// before.
+    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit: then the arena is
+    /// as before.
     pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
         let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;

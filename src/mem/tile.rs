@@ -183,8 +183,8 @@ impl<'a, T> Claims<'a, T> {
     pub(crate) fn take(&self, index: usize) -> Option<Tile<'a, T>> {
         let (word, bit) = (self.taken.get(index / 32)?, 1 << (index % 32));
         let first = word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
-        // The bit is set once, so this tile is handed out once. The counter of the tiles stays where it was: tiles before it are
-        // others' to hand out.
+        // The bit is set once, so this tile is handed out once. The counter of the tiles stays where it was: tiles
+        // before it are others' to hand out.
         if first && index >= self.tiles.next.load(Ordering::Relaxed) { self.tiles.tile(index) } else { None }
     }
 }
@@ -231,8 +231,8 @@ impl<T> Tile<'_, T> {
         if row >= self.rows {
             return None;
         }
-        // SAFETY: `Tiles::next` or `Claims::take` made the tile from an exclusive borrow of a slice that holds the matrix
-        // up to the end of its last row, or `rows_mut` made it of rows of such a tile, which stays borrowed;
+        // SAFETY: `Tiles::next` or `Claims::take` made the tile from an exclusive borrow of a slice that holds the
+        // matrix up to the end of its last row, or `rows_mut` made it of rows of such a tile, which stays borrowed;
         // this row's elements lie within it, no other tile that can be used has them, and `&mut self` keeps this tile
         // from handing them out twice.
         Some(unsafe { core::slice::from_raw_parts_mut(self.data.wrapping_add(row * self.stride), self.cols) })

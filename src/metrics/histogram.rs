@@ -40,8 +40,8 @@ pub(crate) fn add(buckets: &mut [u32], ticks: u64) {
     }
 }
 
-/// Returns the time that `percent` of all times do not pass (the nearest rank): the middle of its bucket. 0 where nothing is
-/// counted.
+/// Returns the time that `percent` of all times do not pass (the nearest rank): the middle of its bucket. 0 where
+/// nothing is counted.
 pub(crate) fn percentile(buckets: &[u32], percent: u64) -> u64 {
     let total: u64 = buckets.iter().map(|&count| u64::from(count)).sum();
     let rank = (total * percent).div_ceil(100).max(1);

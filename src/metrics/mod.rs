@@ -1,5 +1,5 @@
-//! What an engine has done, in numbers: forward passes, rows computed and saved, steps, memory, and times where the host lends
-//! a clock.
+//! What an engine has done, in numbers: forward passes, rows computed and saved, steps, memory, and times where the
+//! host lends a clock.
 //!
 //! `docs/metrics.md` has a table of all of them.
 //!
@@ -110,14 +110,15 @@ pub struct Saved {
     pub fork: u64,
     /// Tokens before the checkpoints to which sequences were rewound, in models with recurrent layers.
     pub checkpoint: u64,
-    /// Tokens that conversations found in their sequences, see [`Conversation::update`](crate::conversation::Conversation::update).
+    /// Tokens that conversations found in their sequences, see
+    /// [`Conversation::update`](crate::conversation::Conversation::update).
     pub conversation: u64,
 }
 
 /// What an engine has done since it was made, or since [`Engine::reset_metrics`](crate::Engine::reset_metrics).
 ///
-/// Counts do not depend on the number of threads or on the machine. Times are 0 without a clock. Numbers that would become too
-/// large stay at the largest one.
+/// Counts do not depend on the number of threads or on the machine. Times are 0 without a clock. Numbers that would
+/// become too large stay at the largest one.
 ///
 /// [Example](crate::metrics#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -132,13 +133,13 @@ pub struct Metrics {
     pub mixed: Passes,
     /// Passes that were begun and dropped: by a cancel or an error.
     pub dropped: u64,
-    /// Ticks from the call that queued a prompt to the logits of its last token, for prompts that have logits. What the host
-    /// does meanwhile is in it.
+    /// Ticks from the call that queued a prompt to the logits of its last token, for prompts that have logits. What the
+    /// host does meanwhile is in it.
     pub first_token: Times,
     /// Tokens that decode passes appended, without guesses that were wrong.
     pub decode_tokens: u64,
-    /// Rows of tokens that were part of their sequence before: without a cache, and after a rewind that found no checkpoint
-    /// where it went.
+    /// Rows of tokens that were part of their sequence before: without a cache, and after a rewind that found no
+    /// checkpoint where it went.
     pub rows_again: u64,
     /// Rows that did not have to be computed.
     pub saved: Saved,
@@ -182,8 +183,8 @@ impl Metrics {
         self.prefill.rows.saturating_add(self.decode.rows).saturating_add(self.mixed.rows)
     }
 
-    /// Returns how many tokens are decoded in `ticks` ticks of decode passes; 0 without a clock. With the ticks of a second these
-    /// are tokens per second. The host's choice of tokens is not in it.
+    /// Returns how many tokens are decoded in `ticks` ticks of decode passes; 0 without a clock. With the ticks of a
+    /// second these are tokens per second. The host's choice of tokens is not in it.
     pub fn tokens_per(&self, ticks: u64) -> f64 {
         match self.decode.times.sum {
             0 => 0.0,

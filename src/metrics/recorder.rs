@@ -25,8 +25,8 @@ pub(crate) struct Pass {
 
 /// What is counted, and the clock.
 pub(crate) struct Recorder<'a> {
-    /// One, without percentiles and memory, which are found when they are asked for. It lies in the engine's memory: an engine is
-    /// moved several times while it is made, on the caller's stack.
+    /// One, without percentiles and memory, which are found when they are asked for. It lies in the engine's memory: an
+    /// engine is moved several times while it is made, on the caller's stack.
     metrics: &'a mut [Metrics],
     /// Times of passes: `[phases, buckets]`.
     buckets: &'a mut [u32],

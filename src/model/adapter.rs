@@ -4,8 +4,8 @@ use super::Model;
 use crate::weights::{Adapter, ModelError};
 
 impl<'m> Adapter<'m> {
-    /// Reads a GGUF file of `general.type` "adapter" and checks that its pairs fit matrices of the model: `NAME.lora_a`,
-    /// `[rank, inputs]`, and `NAME.lora_b`, `[outputs, rank]`, both of F32, F16 or BF16.
+    /// Reads a GGUF file of `general.type` "adapter" and checks that its pairs fit matrices of the model:
+    /// `NAME.lora_a`, `[rank, inputs]`, and `NAME.lora_b`, `[outputs, rank]`, both of F32, F16 or BF16.
     ///
     /// # Errors
     /// [`ModelError`], with the key or tensor that was wrong. Pairs for embeddings, norms and experts are refused.

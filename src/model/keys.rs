@@ -48,8 +48,8 @@ impl Sizes<'_> {
         LayerSet::of(layers, |layer| self.of(layer) > 0)
     }
 
-    /// The size of the layers that have one, of some layers, where they agree; `None` where they do not. It is 1 where there are
-    /// none, for nothing depends on it.
+    /// The size of the layers that have one, of some layers, where they agree; `None` where they do not. It is 1 where
+    /// there are none, for nothing depends on it.
     pub(super) fn common(&self, layers: impl Iterator<Item = usize>) -> Option<usize> {
         let mut sizes = layers.map(|layer| self.of(layer)).filter(|&size| size > 0);
         let first = sizes.next().unwrap_or(1);
@@ -322,8 +322,8 @@ impl<'m> Keys<'m> {
         Ok(())
     }
 
-    /// Refuses rotations by a fourth position. The first three, those of an image, are the same number in a text, which is
-    /// what every model here is given.
+    /// Refuses rotations by a fourth position. The first three, those of an image, are the same number in a text, which
+    /// is what every model here is given.
     pub(super) fn refuse_fourth_position(&self) -> Result<(), ModelError> {
         const SECTIONS: &str = "rope.dimension_sections";
         let fourth = self.get(SECTIONS).and_then(|sections| sections.as_array()).and_then(|sections| sections.get(3));

@@ -97,13 +97,15 @@ impl<'m> Model<'m> {
         Ok(Self { loaded: Loaded::new(files, config, program)? })
     }
 
-    /// Returns the layer of this model that predicts one token further ahead, as a model of its own: the first of the layers that the
-    /// file counts in `nextn_predict_layers`, between the model's embedding and its output matrix. It shares the file's bytes. Only
-    /// [`NextN`](crate::guess::NextN) can feed an engine of it, because each of its rows takes a hidden state besides a token.
+    /// Returns the layer of this model that predicts one token further ahead, as a model of its own: the first of the
+    /// layers that the file counts in `nextn_predict_layers`, between the model's embedding and its output matrix. It
+    /// shares the file's bytes. Only [`NextN`](crate::guess::NextN) can feed an engine of it, because each of its rows
+    /// takes a hidden state besides a token.
     ///
     /// # Errors
-    /// [`ModelError::MissingKey`] where the file has no such layer, [`ModelError::Unsupported`] where its architecture's cannot be
-    /// computed: those of Qwen 3.5, with and without experts, and of GLM 4.5 to 4.7 can. As [`Model::open`] where its tensors are wrong.
+    /// [`ModelError::MissingKey`] where the file has no such layer, [`ModelError::Unsupported`] where its
+    /// architecture's cannot be computed: those of Qwen 3.5, with and without experts, and of GLM 4.5 to 4.7 can. As
+    /// [`Model::open`] where its tensors are wrong.
     pub fn predictor(&self) -> Result<Self, ModelError> {
         let files = &self.loaded.files;
         let keys = Keys { files, architecture: self.config().architecture };

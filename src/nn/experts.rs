@@ -33,8 +33,8 @@ pub struct Routing {
     pub logit_scale: f32,
     /// How many groups of experts there are, equally large, one after the other: 1 to 64.
     pub groups: u32,
-    /// How many of them are chosen first, those whose two largest sums of score and bias are the largest together. Experts of
-    /// the others are not chosen. (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2.)
+    /// How many of them are chosen first, those whose two largest sums of score and bias are the largest together.
+    /// Experts of the others are not chosen. (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2.)
     pub groups_used: u32,
 }
 
@@ -67,11 +67,11 @@ impl Routing {
     pub const MAX_GROUPS: u32 = u64::BITS;
 
     /// Chooses the experts with the largest sums of score and bias, as many as there are places in `out`: in descending
-    /// order, the lower number first among equals. The biases do not enter the weights. Of several groups some are chosen
-    /// first, in the same order.
+    /// order, the lower number first among equals. The biases do not enter the weights. Of several groups some are
+    /// chosen first, in the same order.
     ///
-    /// `logits` and `scores`, which is filled, are `[experts]`; so are the biases, little-endian f32, or they are empty. `None`
-    /// where a logit is not a number, or where sizes do not fit.
+    /// `logits` and `scores`, which is filled, are `[experts]`; so are the biases, little-endian f32, or they are
+    /// empty. `None` where a logit is not a number, or where sizes do not fit.
     pub fn choose(&self, logits: &[f32], biases: &[[u8; 4]], scores: &mut [f32], out: &mut [Choice]) -> Option<()> {
         let fits = scores.len() == logits.len() && (biases.is_empty() || biases.len() == logits.len());
         if !fits || logits.iter().any(|logit| logit.is_nan()) {

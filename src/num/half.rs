@@ -4,10 +4,10 @@ use half::f16;
 
 /// Returns the value of `half`. NaN stays NaN.
 ///
-/// Normal halves: the bits are shifted into place and the exponent's bias is corrected; infinity and NaN get their exponent
-/// by selection. Subnormal halves: their bits are the last ones of a number from 2^-14 to 2^-13, from which 2^-14 is
-/// subtracted. So there is no subnormal f32, which a machine may flush to zero. (Fabian Giesen, "Half to float done
-/// quick", 2012.)
+/// Normal halves: the bits are shifted into place and the exponent's bias is corrected; infinity and NaN get their
+/// exponent by selection. Subnormal halves: their bits are the last ones of a number from 2^-14 to 2^-13, from which
+/// 2^-14 is subtracted. So there is no subnormal f32, which a machine may flush to zero. (Fabian Giesen, "Half to float
+/// done quick", 2012.)
 #[inline]
 pub fn f16_to_f32(half: f16) -> f32 {
     const TWO_TO_MINUS_14: f32 = f32::from_bits(113 << 23);

@@ -80,8 +80,8 @@ pub fn softplus(x: f32) -> f32 {
     settle(positive + (2.0 * s) * p)
 }
 
-/// Returns `x`, or +0 where its magnitude is below 2^-50. Sums of products of two such numbers are never subnormal: each
-/// product is 0 or a multiple of 2^-123.
+/// Returns `x`, or +0 where its magnitude is below 2^-50. Sums of products of two such numbers are never subnormal:
+/// each product is 0 or a multiple of 2^-123.
 #[inline]
 pub fn settle(x: f32) -> f32 {
     if abs(x) < SETTLED_MIN { 0.0 } else { x }

@@ -2,7 +2,8 @@
 
 use super::math::{exp, exp_polynomial, settle};
 
-/// The numbers of [`xielu`]: of x and x^2 above 0, of x and of `e^x - 1 - x` below it, and the largest x that e^x is taken of.
+/// The numbers of [`xielu`]: of x and x^2 above 0, of x and of `e^x - 1 - x` below it, and the largest x that e^x is
+/// taken of.
 ///
 /// [Example](crate::num#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,9 +18,9 @@ pub struct Xielu {
     pub largest: f32,
 }
 
-/// Returns xIELU: `positive x^2 + linear x` above 0, `negative (e^y - 1 - x) + linear x` below, where y is x or `largest`,
-/// whichever is less. Each term is settled ([`settle`]), and so is their sum. (Huang and Schlag, "Deriving Activation
-/// Functions Using Integration", 2024.)
+/// Returns xIELU: `positive x^2 + linear x` above 0, `negative (e^y - 1 - x) + linear x` below, where y is x or
+/// `largest`, whichever is less. Each term is settled ([`settle`]), and so is their sum. (Huang and Schlag, "Deriving
+/// Activation Functions Using Integration", 2024.)
 #[inline]
 pub fn xielu(x: f32, numbers: Xielu) -> f32 {
     let y = if x < numbers.largest { x } else { numbers.largest };

@@ -1,7 +1,7 @@
 //! What adapters add to linear layers, for the sequences that want it.
 //!
-//! The product of a row with the first matrix of each pair, `low = A x`, is computed together with the forms of that row
-//! and kept behind them, scaled; linear layers then add `B low`.
+//! The product of a row with the first matrix of each pair, `low = A x`, is computed together with the forms of that
+//! row and kept behind them, scaled; linear layers then add `B low`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -49,8 +49,8 @@ pub(crate) struct Adapters<'m, 'a> {
     owners: &'a mut [u32],
 }
 
-/// 32-bit words behind the forms of an input row: of each adapter whether it counts, then its products for the layers that
-/// share the input, `[SHARED, rank]`.
+/// 32-bit words behind the forms of an input row: of each adapter whether it counts, then its products for the layers
+/// that share the input, `[SHARED, rank]`.
 pub(super) fn adapter_words(capacity: Capacity) -> usize {
     capacity.adapters.saturating_mul(words_of(capacity.adapter_rank))
 }
@@ -174,8 +174,8 @@ impl<'m, 'a> Adapters<'m, 'a> {
         self.pairs.get((adapter * self.layers + layer) * TARGETS.len() + target).copied()
     }
 
-    /// Stores the products of a row `x` of an input with the first matrices of all pairs that read it, behind the forms in
-    /// `out`.
+    /// Stores the products of a row `x` of an input with the first matrices of all pairs that read it, behind the forms
+    /// in `out`.
     pub(super) fn project(
         &self,
         level: Level,

@@ -29,8 +29,8 @@ impl Row {
     }
 }
 
-/// Rows that are computed together. A sequence's rows are in the order of their positions, among those that are finished
-/// and among the others.
+/// Rows that are computed together. A sequence's rows are in the order of their positions, among those that are
+/// finished and among the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'b> {
     pub(crate) rows: &'b [Row],

@@ -44,7 +44,8 @@ pub(crate) struct Buffers<'a> {
     pub(super) mixed: &'a mut [f32],
     /// `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
-    /// Hidden states that were given with tokens: `[sequences, given, hidden]`, each at its position modulo `given`. Empty where none are.
+    /// Hidden states that were given with tokens: `[sequences, given, hidden]`, each at its position modulo `given`.
+    /// Empty where none are.
     pub(super) given: &'a mut [f32],
     /// Not a matrix: what [`Pooled`](super::Pooled) needs.
     pub(super) pooled: &'a mut [f32],
@@ -174,8 +175,8 @@ pub(super) fn hidden_of<'s>(
     Some(out)
 }
 
-/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix; none
-/// where there is no matrix.
+/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix;
+/// none where there is no matrix.
 fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
     let Pooler { dense: [first, second], classifier, classes, .. } = config.pooler;
     if [first, second, classifier, classes] == [0; 4] {

@@ -36,7 +36,8 @@ pub(crate) struct Context<'m, 'a> {
     /// What the activation functions of the layers have for themselves: `[layers][4]`, or none.
     #[cfg(feature = "arch-apertus")]
     activations: &'a mut [f32],
-    /// Hidden states that are given are kept for so many tokens of a sequence: the rows of a batch, and one whose token is not known yet.
+    /// Hidden states that are given are kept for so many tokens of a sequence: the rows of a batch, and one whose token
+    /// is not known yet.
     given: usize,
 }
 

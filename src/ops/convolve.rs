@@ -11,8 +11,8 @@ use crate::mem::row_of;
 use crate::num::{all_finite, settled_of};
 use crate::weights::Role;
 
-/// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not foresee
-/// them.
+/// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not
+/// foresee them.
 const AHEAD: usize = 4;
 
 /// The convolution of the mixer's input and SiLU, in its place.

@@ -10,8 +10,8 @@ use crate::mem::row_of;
 use crate::num::{exp, settle, sigmoid, softplus};
 use crate::weights::{Recurrent, Role, inverse_root};
 
-/// For each head: the state forgets, what it has for the key is corrected, and the query reads it. The result is normalized
-/// and gated.
+/// For each head: the state forgets, what it has for the key is corrected, and the query reads it. The result is
+/// normalized and gated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeltaRule;
 

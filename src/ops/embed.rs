@@ -8,8 +8,8 @@ use crate::num::settle;
 use crate::quant::dequantize;
 use crate::weights::Role;
 
-/// The embedding of every row's token, scaled, with its learned type and position added and normalized where the model has
-/// these.
+/// The embedding of every row's token, scaled, with its learned type and position added and normalized where the model
+/// has these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Embed;
 

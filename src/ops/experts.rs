@@ -1,7 +1,7 @@
 //! A feed-forward layer of experts, of which each row goes through a few. (Jiang et al., "Mixtral of Experts", 2024.)
 //!
-//! Rows are put in the order of their experts, so that one reading of an expert's weights serves all of its rows. The results
-//! of a row are added in the order in which its experts were chosen, whatever other rows there are.
+//! Rows are put in the order of their experts, so that one reading of an expert's weights serves all of its rows. The
+//! results of a row are added in the order in which its experts were chosen, whatever other rows there are.
 
 use super::buffers::group_words;
 use super::groups::Groups;
@@ -173,8 +173,8 @@ impl Viewed for Gather {
     }
 }
 
-/// `activation(gate) * up`, or `activation(up)`, of the chosen experts: every row gives as many rows of the result as it has
-/// experts, in the order of the experts.
+/// `activation(gate) * up`, or `activation(up)`, of the chosen experts: every row gives as many rows of the result as
+/// it has experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertGateUp;
 
@@ -395,8 +395,8 @@ mod tests {
     use super::*;
     use crate::mem::Matrix;
 
-    /// A prompt's rows multiply matrices: the weights of an expert are read once for all of its rows, and once more where a tile
-    /// ends among them.
+    /// A prompt's rows multiply matrices: the weights of an expert are read once for all of its rows, and once more
+    /// where a tile ends among them.
     #[test]
     fn an_expert_is_read_for_many_rows() {
         const COLS: usize = 40;

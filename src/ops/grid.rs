@@ -2,7 +2,8 @@
 
 use crate::kernels::OUTPUTS;
 
-/// The result of an operation, `[rows, cols]`, and the tiles it is cut into; a tile is a unit of work, or a few of them.
+/// The result of an operation, `[rows, cols]`, and the tiles it is cut into; a tile is a unit of work, or a few of
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) rows: usize,
@@ -35,8 +36,8 @@ impl Grid {
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
-    /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as high as
-    /// it takes for most rows of an expert to be in one.
+    /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as
+    /// high as it takes for most rows of an expert to be in one.
     #[cfg(feature = "experts")]
     pub(crate) fn experts(pairs: usize, experts: usize, outputs: usize, inputs: usize) -> Self {
         const SPREAD: usize = 4;

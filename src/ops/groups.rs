@@ -2,8 +2,8 @@
 
 use crate::nn::Choice;
 
-/// Pairs of a row and one of its experts, numbered by rows, and their places in the order of the experts. So the rows of an expert
-/// follow each other, and its weights are read once for all of them.
+/// Pairs of a row and one of its experts, numbered by rows, and their places in the order of the experts. So the rows
+/// of an expert follow each other, and its weights are read once for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Groups<'g> {
     /// The pair at each place.
@@ -13,8 +13,8 @@ pub(super) struct Groups<'g> {
 }
 
 impl<'g> Groups<'g> {
-    /// Fills [`group_words`](super::buffers::group_words): orders pairs by their experts, and those of an expert by their numbers (a counting sort). `None` on a mismatch of
-    /// sizes.
+    /// Fills [`group_words`](super::buffers::group_words): orders pairs by their experts, and those of an expert by
+    /// their numbers (a counting sort). `None` on a mismatch of sizes.
     pub(super) fn sort(choices: &[Choice], words: &mut [u32]) -> Option<()> {
         let (pairs, words) = words.split_at_mut_checked(choices.len())?;
         let (places, next) = words.split_at_mut_checked(choices.len())?;

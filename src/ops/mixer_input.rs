@@ -7,8 +7,8 @@ use crate::kernels::Combine;
 use crate::nn::Linear;
 use crate::weights::{Mixer, Recurrent, Role};
 
-/// What the input matrices of a recurrent layer give, side by side. Behind what is convolved come the gate and the numbers
-/// per head.
+/// What the input matrices of a recurrent layer give, side by side. Behind what is convolved come the gate and the
+/// numbers per head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MixerInput;
 

@@ -40,7 +40,8 @@ pub(crate) trait Operation {
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault>;
 }
 
-/// What a device needs to know of an operation. It is a trait of its own so that programs without a device do not carry it.
+/// What a device needs to know of an operation. It is a trait of its own so that programs without a device do not carry
+/// it.
 pub(crate) trait Viewed: Operation {
     /// The view of the operation in a layer; `None` where a tensor is missing.
     fn view<'m>(&self, _: &Context<'m, '_>, _: usize) -> Option<OpView<'m>> {

@@ -14,8 +14,8 @@ pub(super) fn partials_width(layer: &LayerShape) -> Option<usize> {
     partial(layer).elements()?.checked_mul(layer.kv.heads)
 }
 
-/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows. `sinks` are the heads' sink scores,
-/// f32, if they have any.
+/// Attention's result for row `index`, `[heads, head_dim]`, from what it kept of the rows. `sinks` are the heads' sink
+/// scores, f32, if they have any.
 pub(super) fn finish_heads(
     layer: &LayerShape,
     partials: &[f32],

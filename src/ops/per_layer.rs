@@ -42,8 +42,8 @@ impl Viewed for ProjectPerLayer {
     }
 }
 
-/// Adds the embedding to the projection: `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)` of each layer's part. (Gemma
-/// Team, "Gemma 3n", 2025.)
+/// Adds the embedding to the projection: `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)` of each layer's
+/// part. (Gemma Team, "Gemma 3n", 2025.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddPerLayer;
 

@@ -11,8 +11,8 @@ use crate::nn::{InputForms, InputRows};
 use crate::num::{all_finite, gelu_erf, is_finite, settle, softmax, tanh};
 use crate::weights::{ClassifierForm, Pooler, Pooling, Role};
 
-/// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where a
-/// head follows, which may have another width, otherwise in the place of the result.
+/// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where
+/// a head follows, which may have another width, otherwise in the place of the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pooled {
     /// What rows are multiplied by: 1, or [`Self::SMALL`] once a sum was beyond f32.

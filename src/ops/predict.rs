@@ -1,6 +1,6 @@
-//! The first operations of a layer that predicts further ahead: tokens, and the hidden states that the model had before each of them,
-//! become the residual stream. Gloeckle et al., "Better & Faster Large Language Models via Multi-token Prediction", 2024, in the
-//! form of DeepSeek-V3.
+//! The first operations of a layer that predicts further ahead: tokens, and the hidden states that the model had before
+//! each of them, become the residual stream. Gloeckle et al., "Better & Faster Large Language Models via Multi-token
+//! Prediction", 2024, in the form of DeepSeek-V3.
 
 use super::quantize::prepare;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};

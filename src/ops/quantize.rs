@@ -147,15 +147,16 @@ fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out:
     Some(out)
 }
 
-/// The norm of the groups of what a recurrent layer gave, if there is one. (That of a delta rule's heads comes before their gates.)
+/// The norm of the groups of what a recurrent layer gave, if there is one. (That of a delta rule's heads comes before
+/// their gates.)
 fn group_norm<'m>(context: &Context<'m, '_>, layer: usize) -> Option<HeadNormView<'m>> {
     let weights = context.weights.tensor(layer, Role::MixerNorm);
     let weights = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace)?;
     Some(HeadNormView { norm: context.weights.norm_with(weights.row(0)?, &[]), weights, whole_row: false })
 }
 
-/// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the first
-/// matrices of adapters.
+/// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the
+/// first matrices of adapters.
 #[inline(never)] // Two operations share it.
 pub(super) fn prepare(
     context: &Context<'_, '_>,

@@ -1,4 +1,5 @@
-//! What the operations of recurrent layers have in common: units of some columns of all sequences, in passes over the rows.
+//! What the operations of recurrent layers have in common: units of some columns of all sequences, in passes over the
+//! rows.
 
 use core::ops::Range;
 
@@ -41,8 +42,8 @@ pub(super) fn update_view<'m>(
     Some(UpdateView { rule, heads, groups, key_dim, value_dim, columns, decay, bias, layer })
 }
 
-/// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie far
-/// apart, so the processor does not foresee them.
+/// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie
+/// far apart, so the processor does not foresee them.
 pub(super) fn fetch(level: Level, row: Option<&[f32]>, parts: &[(usize, usize)]) {
     let Some(row) = row else { return };
     for &(start, len) in parts {
@@ -102,8 +103,8 @@ fn rows_per_pass(elements: usize) -> usize {
 }
 
 impl Work<'_> {
-    /// Runs the units that are due of an operation with a grid of [`Part::grid`]. The result is the first columns of the
-    /// matrix `[rows, width]` in `out`.
+    /// Runs the units that are due of an operation with a grid of [`Part::grid`]. The result is the first columns of
+    /// the matrix `[rows, width]` in `out`.
     pub(super) fn each_unit(
         &self,
         recurrent: &Recurrent,

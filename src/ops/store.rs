@@ -31,8 +31,8 @@ impl Operation for Store {
         Grid { tile_rows: 1, ..Grid::by_row(rows, 1) }
     }
 
-    /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing can
-    /// end the step between these.
+    /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing
+    /// can end the step between these.
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
         let (q_width, kv_width, width) = (shape.q_width(), shape.kv_width(), shape.heads_width());
@@ -54,8 +54,8 @@ impl Operation for Store {
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
             // Its rows were reserved when they were queued: what the cache refuses is a defect.
             let stored = |row: &Option<KvRow<'_>>| row.is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
-            // Rows that only the states need again are stored already. They come first of their sequence, so those of the next
-            // sequence may follow rows that are not.
+            // Rows that only the states need again are stored already. They come first of their sequence, so those of
+            // the next sequence may follow rows that are not.
             let kept = (start..next).map(row).take_while(stored).count();
             let written = (start + kept..next).map(row).take_while(|row| !stored(row)).count();
             let next = start + kept + written;

@@ -120,8 +120,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         steps(Part::Begin) + (0..layers).map(|layer| steps(Part::Layer(layer))).sum::<usize>() + cursor.step
     }
 
-    /// The steps from `cursor` on, those with nothing to do included, that are at most `steps` and have at most `units` units
-    /// together.
+    /// The steps from `cursor` on, those with nothing to do included, that are at most `steps` and have at most `units`
+    /// units together.
     pub(crate) fn fitting(&self, cursor: Cursor, batch: Batch<'_>, steps: usize, units: usize) -> Fitting {
         let mut fitting = Fitting { steps: 0, units: 0, next: Some(cursor) };
         while let Some(at) = fitting.next.filter(|_| fitting.steps < steps) {
@@ -164,7 +164,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.buffers.hidden(&self.context, index)
     }
 
-    /// Keeps the hidden state `[hidden]` that is given with the token at a position. `None` where it has another length.
+    /// Keeps the hidden state `[hidden]` that is given with the token at a position. `None` where it has another
+    /// length.
     pub(crate) fn give(&mut self, seq: SeqId, position: usize, hidden: &[f32]) -> Option<()> {
         let place = self.context.given_place(seq, position)?;
         if hidden.len() == self.context.config.hidden { self.buffers.give(place, hidden) } else { None }
@@ -176,8 +177,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         self.buffers.give_own(&self.context, index, place)
     }
 
-    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. `None` where there is no
-    /// such row.
+    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. `None` where there is
+    /// no such row.
     pub(crate) fn pool(&mut self, pooled: &mut Pooled, index: usize, out: &mut [f32]) -> Option<()> {
         self.buffers.pool(&self.context, pooled, index, out)
     }

@@ -1,7 +1,7 @@
 //! The lists of operations that several architectures share.
 //!
-//! In all of them keys and values are written to the cache first, and attention reads them there: so prefill and decode see
-//! the same rounded values.
+//! In all of them keys and values are written to the cache first, and attention reads them there: so prefill and decode
+//! see the same rounded values.
 
 #[cfg(feature = "experts")]
 #[allow(unused_imports)] // By architectures that may be left out.

@@ -163,8 +163,8 @@ pub(super) fn dot_32<B: Layout32>(row: &[u8], x: ActivationRow<'_>) -> Option<f3
     dot_blocks::<B, 32, 2>(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
 }
 
-/// The dot product of a row of blocks in parts, part by part in increasing order, starting from +0; `None` for another form
-/// or length of `x`.
+/// The dot product of a row of blocks in parts, part by part in increasing order, starting from +0; `None` for another
+/// form or length of `x`.
 pub(super) fn dot_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize, const SUMS: usize>(
     row: &[u8],
     x: ActivationRow<'_>,

@@ -75,9 +75,9 @@ impl SamplerParams {
 pub struct Choice {
     /// The id of the token.
     pub token: u32,
-    /// The probability of the token, mask, penalties and biases included. For a drawn token, the probability is among the
-    /// tokens that top-k, top-p and min-p kept, at the temperature of the draw. For a greedy choice, it is among all
-    /// that are not banned, at temperature 1.
+    /// The probability of the token, mask, penalties and biases included. For a drawn token, the probability is among
+    /// the tokens that top-k, top-p and min-p kept, at the temperature of the draw. For a greedy choice, it is among
+    /// all that are not banned, at temperature 1.
     pub probability: f32,
 }
 
@@ -118,21 +118,22 @@ impl Sampler {
         Ok(())
     }
 
-    /// Adds a logit bias for what several tokens spell: for the last of them, wherever the others are the last accepted tokens. So a
-    /// ban means that these tokens are never written one after the other, and other texts of their pieces stay as they are. One token
-    /// is a bias as in [`Sampler::set_biases`], which removes all.
+    /// Adds a logit bias for what several tokens spell: for the last of them, wherever the others are the last accepted
+    /// tokens. So a ban means that these tokens are never written one after the other, and other texts of their pieces
+    /// stay as they are. One token is a bias as in [`Sampler::set_biases`], which removes all.
     ///
     /// [`Tokenizer::each_spelling`](crate::token::Tokenizer::each_spelling) gives the tokens of a text.
     ///
     /// # Errors
     /// [`SampleError::BiasTokens`] for no tokens, and if the tokens before the last ones are more than
-    /// [`MAX_BIAS_TOKENS`](super::MAX_BIAS_TOKENS) in all biases together; [`SampleError::Bias`]; [`SampleError::TooManyBiases`].
+    /// [`MAX_BIAS_TOKENS`](super::MAX_BIAS_TOKENS) in all biases together; [`SampleError::Bias`];
+    /// [`SampleError::TooManyBiases`].
     pub fn add_bias(&mut self, tokens: &[u32], bias: f32) -> Result<(), SampleError> {
         self.biases.add(tokens, bias)
     }
 
-    /// Adds `token` to the text that the penalties count, and that [`Sampler::add_bias`] looks at. [`Sampler::sample`] does not do this, because the host may
-    /// discard the choice. The host also decides whether the prompt counts.
+    /// Adds `token` to the text that the penalties count, and that [`Sampler::add_bias`] looks at. [`Sampler::sample`]
+    /// does not do this, because the host may discard the choice. The host also decides whether the prompt counts.
     pub fn accept(&mut self, token: u32) {
         self.history.push(token);
     }
@@ -148,8 +149,8 @@ impl Sampler {
         self.rng = SplitMix64(state);
     }
 
-    /// Returns the parameters and the state of the generator where a choice depends on nothing else but the logits: without
-    /// penalties and biases.
+    /// Returns the parameters and the state of the generator where a choice depends on nothing else but the logits:
+    /// without penalties and biases.
     pub(crate) fn without_text(&self) -> Option<(SamplerParams, u64)> {
         (penalty::are_off(&self.params) && self.biases.are_none()).then_some((self.params, self.rng.0))
     }
@@ -177,8 +178,8 @@ impl Sampler {
         fpenv::with_default(|| self.choose(logits, None, scratch))
     }
 
-    /// Returns a token that is chosen by `logits` among those that `mask` allows: token i is allowed where bit i mod 32 of
-    /// element i / 32 is 1. The mask comes before all other steps.
+    /// Returns a token that is chosen by `logits` among those that `mask` allows: token i is allowed where bit i mod 32
+    /// of element i / 32 is 1. The mask comes before all other steps.
     ///
     /// With temperature 0 the token is that of [`Sampler::sample`] if the mask allows that one. So a host may sample
     /// first, and make a mask only where the choice is not allowed.

@@ -13,8 +13,9 @@ pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
     /// Ends the text in the making. While a text is read, [`Session::tell`](super::Session::tell) and
-    /// [`Session::ask`](super::Session::ask) return [`SessionError::Cancelled`](super::SessionError::Cancelled) after at most one unit
-    /// of work; pieces end after at most one token, with [`End::Cancelled`](super::End::Cancelled). The next text is another one.
+    /// [`Session::ask`](super::Session::ask) return [`SessionError::Cancelled`](super::SessionError::Cancelled) after
+    /// at most one unit of work; pieces end after at most one token, with [`End::Cancelled`](super::End::Cancelled).
+    /// The next text is another one.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

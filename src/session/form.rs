@@ -18,12 +18,13 @@ pub(super) struct Form {
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns pieces of a text that follows a JSON Schema, a grammar or a regular expression. The text begins with the next piece, it
-    /// has no thoughts, and it comes to its end within [`SessionOptions::tokens`](super::SessionOptions::tokens) wherever it can.
+    /// Returns pieces of a text that follows a JSON Schema, a grammar or a regular expression. The text begins with the
+    /// next piece, it has no thoughts, and it comes to its end within
+    /// [`SessionOptions::tokens`](super::SessionOptions::tokens) wherever it can.
     ///
     /// # Errors
-    /// [`SessionError::Grammar`] with the place where the source is wrong or not supported. [`Source::Tools`] is not. The text is
-    /// empty then.
+    /// [`SessionError::Grammar`] with the place where the source is wrong or not supported. [`Source::Tools`] is not.
+    /// The text is empty then.
     pub fn follow(mut self, source: Source<'_>) -> Result<Self, SessionError> {
         if let Source::Tools(_) = source {
             return Err(GrammarError { kind: ErrorKind::Unsupported("a list of tools"), at: 0 }.into());
@@ -44,8 +45,8 @@ impl Form {
         self.matcher.with(|matcher| matcher.is_complete())
     }
 
-    /// Chooses a token behind the last one of the session's sequence, and takes it. Something may follow. `left`: the most tokens
-    /// to come.
+    /// Chooses a token behind the last one of the session's sequence, and takes it. Something may follow. `left`: the
+    /// most tokens to come.
     pub(super) fn choose(&mut self, session: &mut Session, left: usize) -> Result<u32, SessionError> {
         let Self { matcher, mask, ends } = self;
         let Session { engine, tokenizer, trie, seq, sampler, masses, .. } = session;

@@ -1,8 +1,9 @@
 //! Text in, text out (feature `std`): a model's file and all that it takes to write and to talk with it.
 //!
-//! A [`Session`] owns what the other layers leave to the host: the mapped file, the memory, the threads, the tokenizer, the
-//! sampler and the messages. It is for programs that have an operating system and one text at a time. A program with a frame
-//! to draw, with many characters or without a heap uses an [`Engine`](crate::Engine); the [`guide`](crate::guide) shows how.
+//! A [`Session`] owns what the other layers leave to the host: the mapped file, the memory, the threads, the tokenizer,
+//! the sampler and the messages. It is for programs that have an operating system and one text at a time. A program
+//! with a frame to draw, with many characters or without a heap uses an [`Engine`](crate::Engine); the
+//! [`guide`](crate::guide) shows how.
 //!
 //! # Example
 //!
@@ -83,8 +84,8 @@
 //! # }
 //! ```
 //!
-//! A text can be told to end before a string, and, with the feature `grammar`, to follow a JSON Schema, a grammar or a regular
-//! expression:
+//! A text can be told to end before a string, and, with the feature `grammar`, to follow a JSON Schema, a grammar or a
+//! regular expression:
 //!
 //! ```
 //! use gleed::Session;
@@ -146,7 +147,8 @@ pub struct SessionOptions {
     /// Whether the model is to think before it answers, where its turn format knows that; `None`: as the format does by
     /// itself. Thoughts are no part of the pieces.
     pub think: Option<bool>,
-    /// The engine's limits, for one sequence. `context` 0 stands for what the model was trained on, at most 4096 tokens.
+    /// The engine's limits, for one sequence. `context` 0 stands for what the model was trained on, at most 4096
+    /// tokens.
     pub limits: Limits,
 }
 
@@ -228,7 +230,8 @@ impl Session {
         })
     }
 
-    /// Begins a text with `text` and returns the pieces that the model adds. The session forgets what it wrote or heard before.
+    /// Begins a text with `text` and returns the pieces that the model adds. The session forgets what it wrote or heard
+    /// before.
     ///
     /// # Errors
     /// [`SessionError`], such as a text that is empty or longer than the context. The session is empty then.
@@ -240,8 +243,8 @@ impl Session {
         Ok(Pieces::of_text(self))
     }
 
-    /// Says `text` to the model and returns the pieces of its answer. What was said before is part of the conversation. Where
-    /// the context becomes full, the oldest turns are left out of what the model sees.
+    /// Says `text` to the model and returns the pieces of its answer. What was said before is part of the conversation.
+    /// Where the context becomes full, the oldest turns are left out of what the model sees.
     ///
     /// If the pieces are dropped early, the answer is what was read of it.
     ///
@@ -353,8 +356,8 @@ impl Session {
         if is_read { self.hear() } else { Err(SessionError::Cancelled) }
     }
 
-    /// Begins the choice of a text's tokens. It depends on the seed, on which answer it is and on what the model has read, and
-    /// not on how it came to that: a conversation that was loaded goes on as it would have.
+    /// Begins the choice of a text's tokens. It depends on the seed, on which answer it is and on what the model has
+    /// read, and not on how it came to that: a conversation that was loaded goes on as it would have.
     fn hear(&mut self) -> Result<(), SessionError> {
         let (seq, params) = (self.seq, self.options.sampling);
         let before = self.messages.iter().filter(|(role, _)| *role == Role::User).count().saturating_sub(1);

@@ -32,8 +32,8 @@ pub enum End {
     Cancelled,
 }
 
-/// The pieces of a text, in order. Each is computed when it is asked for, and is one character or longer. Together they are
-/// the text.
+/// The pieces of a text, in order. Each is computed when it is asked for, and is one character or longer. Together they
+/// are the text.
 ///
 /// [Example](crate::session#example).
 #[derive(Debug)]

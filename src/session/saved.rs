@@ -26,7 +26,8 @@ impl Session {
         })
     }
 
-    /// Goes on with a conversation that was saved with the same model. The session forgets what it wrote or heard before.
+    /// Goes on with a conversation that was saved with the same model. The session forgets what it wrote or heard
+    /// before.
     ///
     /// # Errors
     /// [`SessionError`]: damaged, of another model, or longer than this session's context. The session is as before.
@@ -36,7 +37,8 @@ impl Session {
         if Saved::read(&bytes)?.entries().any(|entry| !matches!(entry, Entry::Message(_))) {
             return Err(SessionError::ToolResults);
         }
-        // There is room for one sequence: the one that is there gives way, and comes back where the other cannot be had.
+        // There is room for one sequence: the one that is there gives way, and comes back where the other cannot be
+        // had.
         let before = self.bytes()?;
         self.engine.with(|engine| engine.close(self.seq))?;
         if let Err(error) = self.restore(&bytes) {

@@ -1,10 +1,10 @@
-//! What SentencePiece makes of a text before it looks for tokens: characters are replaced by the rules that come with the
-//! vocabulary, and blanks become U+2581. (Kudo and Richardson, "SentencePiece", 2018.)
+//! What SentencePiece makes of a text before it looks for tokens: characters are replaced by the rules that come with
+//! the vocabulary, and blanks become U+2581. (Kudo and Richardson, "SentencePiece", 2018.)
 //!
-//! The rules are the array `precompiled_charsmap`: the size of a tree in bytes, the tree, and the replacements, each with a
-//! byte of 0 behind it. The tree is a double array (Aoe, 1989) of 32-bit units. From a node at `n` with the offset `o`, byte
-//! b leads to unit `n ^ o ^ b`, if that is labelled b; a text ends there if the unit says so, and then the unit at
-//! its own place and offset has the place of the replacement.
+//! The rules are the array `precompiled_charsmap`: the size of a tree in bytes, the tree, and the replacements, each
+//! with a byte of 0 behind it. The tree is a double array (Aoe, 1989) of 32-bit units. From a node at `n` with the
+//! offset `o`, byte b leads to unit `n ^ o ^ b`, if that is labelled b; a text ends there if the unit says so, and then
+//! the unit at its own place and offset has the place of the replacement.
 
 use core::str::Chars;
 
@@ -127,8 +127,8 @@ impl<'t> Spelling<'t> {
         Self { rules, text, at: 0, source: 0, replacement, blanks, held: None, in_word: false, has_begun: false }
     }
 
-    /// The characters of the text that the last one comes from, and where they begin. A blank before the text comes from
-    /// none.
+    /// The characters of the text that the last one comes from, and where they begin. A blank before the text comes
+    /// from none.
     pub(super) fn source(&self) -> (usize, &'t str) {
         (self.source, self.text.get(self.source..self.at).unwrap_or_default())
     }

@@ -22,8 +22,8 @@ pub struct EncodeOptions {
     pub parse_special: bool,
     /// Refuse a text with bytes that the vocabulary cannot spell, see [`Encoded::unspelled`].
     pub exact: bool,
-    /// The text continues another one, so no blank is put before it. (SentencePiece vocabularies put one before a text that
-    /// begins.)
+    /// The text continues another one, so no blank is put before it. (SentencePiece vocabularies put one before a text
+    /// that begins.)
     pub continues: bool,
 }
 
@@ -34,8 +34,8 @@ pub struct EncodeOptions {
 pub struct Encoded {
     /// The number of ids.
     pub ids: usize,
-    /// Bytes of the text that the vocabulary cannot spell. They are left out. In a SentencePiece vocabulary, a character
-    /// with such a byte becomes the unknown token, and all of its bytes are counted.
+    /// Bytes of the text that the vocabulary cannot spell. They are left out. In a SentencePiece vocabulary, a
+    /// character with such a byte becomes the unknown token, and all of its bytes are counted.
     pub unspelled: usize,
 }
 
@@ -46,11 +46,10 @@ impl Tokenizer<'_, '_> {
     /// Returns the number of 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes`
     /// bytes.
     ///
-    /// The worst case is one long word, which needs about 51 bytes per byte of text (with unigram, 25 for each byte that a
-    /// byte can become by the vocabulary's rules). Other texts need less, because the
-    /// scratch is used for one word at a time (unless tokens of a SentencePiece vocabulary have blanks in their
-    /// middle). 2,000 words of scratch suffice for most texts of any length. If they do not, the error of `encode` says
-    /// how many do.
+    /// The worst case is one long word, which needs about 51 bytes per byte of text (with unigram, 25 for each byte
+    /// that a byte can become by the vocabulary's rules). Other texts need less, because the scratch is used for one
+    /// word at a time (unless tokens of a SentencePiece vocabulary have blanks in their middle). 2,000 words of scratch
+    /// suffice for most texts of any length. If they do not, the error of `encode` says how many do.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
         let bytes = characters.saturating_mul(BLANK.len());
@@ -255,8 +254,8 @@ fn is_ascii_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The words of a line, each from a blank to the next one, and whether a blank is put before them: before a line that does not
-/// begin with one. Line ends are one word.
+/// The words of a line, each from a blank to the next one, and whether a blank is put before them: before a line that
+/// does not begin with one. Line ends are one word.
 fn metaspace_words(line: &str) -> impl Iterator<Item = (&str, bool)> {
     let is_blank = |c: char| c == ' ' || c == '\u{2581}';
     let mut prefix = !line.starts_with(is_blank) && !line.starts_with('\n');

@@ -33,7 +33,8 @@ pub enum TokenError {
         /// Elements given.
         given: usize,
     },
-    /// The vocabulary cannot spell a byte of the text, and [`EncodeOptions::exact`](super::EncodeOptions::exact) is set.
+    /// The vocabulary cannot spell a byte of the text, and [`EncodeOptions::exact`](super::EncodeOptions::exact) is
+    /// set.
     NoToken {
         /// The byte.
         byte: u8,

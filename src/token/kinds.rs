@@ -4,8 +4,8 @@ use super::kind::TokenKind;
 use super::table::Tokens;
 use super::vocab::Vocab;
 
-/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list, with its exceptions `</s>` of
-/// Gemma 4, which is a tag of HTML there, and `<|end|>` of gpt-oss.
+/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list, with its exceptions `</s>`
+/// of Gemma 4, which is a tag of HTML there, and `<|end|>` of gpt-oss.
 const END_NAMES: [&str; 31] = [
     "</s>",
     "<EOT>",

@@ -8,8 +8,8 @@ use super::text::{Beginning, Piece, halves, text_len, whole};
 
 /// Which neighbours merge.
 pub(super) trait Pairs {
-    /// The key of a pair (the smallest merges first) and the token that it becomes. `piece` is the text of both, of which
-    /// `left_len` bytes are that of `left`.
+    /// The key of a pair (the smallest merges first) and the token that it becomes. `piece` is the text of both, of
+    /// which `left_len` bytes are that of `left`.
     fn pair(&self, left: u32, right: u32, left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)>;
 }
 
@@ -62,8 +62,8 @@ pub(super) struct Word<'s> {
 }
 
 impl<'s> Word<'s> {
-    /// A word without symbols yet. It gets `symbols` symbols, of at most `bytes` bytes in all. `None` where `scratch` is shorter
-    /// than [`scratch_len`].
+    /// A word without symbols yet. It gets `symbols` symbols, of at most `bytes` bytes in all. `None` where `scratch`
+    /// is shorter than [`scratch_len`].
     pub(super) fn new(symbols: usize, bytes: usize, scratch: &'s mut [u32]) -> Option<Self> {
         let (first, rest) = scratch.split_at_mut_checked(symbols.checked_mul(size_of::<Symbol>() / 4)?)?;
         let (second, rest) = rest.split_at_mut_checked(symbols.checked_mul(2 * size_of::<Candidate>() / 4)?)?;

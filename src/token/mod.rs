@@ -1,8 +1,8 @@
 //! Text to token ids and back, straight from the vocabulary in the file.
 //!
 //! [`Vocab`] reads and checks the keys, [`Tokenizer`] holds the tables in the caller's memory and encodes,
-//! [`Detokenizer`] turns a stream of ids into text, in which [`StopStrings`] finds an end. Nothing is allocated: tables, scratch and results
-//! are the caller's. The ids are those of llama.cpp.
+//! [`Detokenizer`] turns a stream of ids into text, in which [`StopStrings`] finds an end. Nothing is allocated:
+//! tables, scratch and results are the caller's. The ids are those of llama.cpp.
 //!
 //! # Example
 //!

@@ -66,7 +66,8 @@ impl<'a> Slots<&'a mut [u32]> {
 
     /// Reads the slots where the searches for some hashes begin, so that they are in the processor's cache.
     ///
-    /// No read waits for another one. In [`Slots::insert`] the next one waits until it is known whether a slot is empty.
+    /// No read waits for another one. In [`Slots::insert`] the next one waits until it is known whether a slot is
+    /// empty.
     pub(super) fn touch(&self, hashes: &[u64]) {
         let slots = hashes.iter().filter_map(|&hash| self.slots.get(start(hash, self.slots.len())));
         core::hint::black_box(slots.fold(0, |all, slot| all | slot));

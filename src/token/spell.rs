@@ -57,8 +57,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out. `prefix`:
-    /// a blank is put before the word.
+    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out.
+    /// `prefix`: a blank is put before the word.
     pub(super) fn character_word(
         &self,
         word: &str,
@@ -99,8 +99,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// SentencePiece: a character that is no token is spelled by its bytes or, where one has no token, becomes the unknown
-    /// token. It is left out if there is none.
+    /// SentencePiece: a character that is no token is spelled by its bytes or, where one has no token, becomes the
+    /// unknown token. It is left out if there is none.
     pub(super) fn sentence_piece_word(
         &self,
         word: &str,
@@ -128,8 +128,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// BPE by characters of a word without blanks: a character that is no token becomes the unknown token. It is left out if there
-    /// is none.
+    /// BPE by characters of a word without blanks: a character that is no token becomes the unknown token. It is left
+    /// out if there is none.
     #[cfg(feature = "encoder")]
     pub(super) fn plain_word(
         &self,
@@ -165,8 +165,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// WordPiece: the longest token that begins a word, then the longest that goes on, and so on. A word for which there is
-    /// none becomes the unknown token. It is left out if there is none of that either.
+    /// WordPiece: the longest token that begins a word, then the longest that goes on, and so on. A word for which
+    /// there is none becomes the unknown token. It is left out if there is none of that either.
     #[cfg(feature = "encoder")]
     pub(super) fn word_pieces(&self, text: &str, fold: Fold, scratch: &mut [u32], output: &mut Output<'_>) {
         words(text, fold, scratch, &mut |word| {
@@ -197,8 +197,8 @@ impl Tokenizer<'_, '_> {
         Some(())
     }
 
-    /// The characters of a word with their tokens, which `id_of` knows. A blank is U+2581, and one more is before the word if `prefix`. `None`
-    /// where `scratch` is too short.
+    /// The characters of a word with their tokens, which `id_of` knows. A blank is U+2581, and one more is before the
+    /// word if `prefix`. `None` where `scratch` is too short.
     fn characters<'s>(
         &self,
         word: &str,
@@ -246,8 +246,8 @@ impl Pairs for ByScore<'_> {
     }
 }
 
-/// The characters of a word, small ones if `lowercase`, and how many bytes of the word each stands for: the first of those that one
-/// character becomes stands for all of it.
+/// The characters of a word, small ones if `lowercase`, and how many bytes of the word each stands for: the first of
+/// those that one character becomes stands for all of it.
 #[cfg(feature = "encoder")]
 fn folded(word: &str, lowercase: bool) -> impl Iterator<Item = (char, usize)> {
     word.chars().flat_map(move |c| {

@@ -61,8 +61,8 @@ pub(super) struct Piece<'t> {
 }
 
 impl<'t> Piece<'t> {
-    /// The `len` bytes at `start` of `whole`, where `before` and `after` are the numbers of what is before and of all to
-    /// its end.
+    /// The `len` bytes at `start` of `whole`, where `before` and `after` are the numbers of what is before and of all
+    /// to its end.
     #[inline]
     pub(super) fn new(whole: &'t [u8], start: usize, len: usize, before: u64, after: u64) -> Self {
         let moved = add(after, PRIME.wrapping_sub(before));

@@ -28,8 +28,8 @@ pub struct Tokenizer<'m, 'a> {
     pub(super) bytes: &'a [u32],
     /// Of BPE by rank only.
     pub(super) merges: Option<Merges<'a>>,
-    /// Of SentencePiece and BPE by characters: whether no token has a blank after another character. Then no token reaches over the start of
-    /// a word.
+    /// Of SentencePiece and BPE by characters: whether no token has a blank after another character. Then no token
+    /// reaches over the start of a word.
     pub(super) words_are_apart: bool,
     /// Of unigram vocabularies: the score of a character without a token.
     #[cfg(feature = "encoder")]

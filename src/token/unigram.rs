@@ -61,8 +61,8 @@ fn scratch_len(bytes: usize) -> usize {
 }
 
 impl Tokenizer<'_, '_> {
-    /// Encodes text without special tokens. Characters without a token become the unknown token, one for several in a row,
-    /// or their bytes where the vocabulary has tokens for them.
+    /// Encodes text without special tokens. Characters without a token become the unknown token, one for several in a
+    /// row, or their bytes where the vocabulary has tokens for them.
     pub(super) fn unigram_text(&self, text: &str, unigram: &Unigram<'_>, scratch: &mut [u32], output: &mut Output<'_>) {
         let blanks = Blanks { prefix: self.vocab.adds_space_prefix(), merge: unigram.merges_blanks };
         let mut rest = Spelling::new(&unigram.rules, text, blanks);

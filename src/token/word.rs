@@ -1,5 +1,6 @@
 //! The words of a text for WordPiece, as BERT's own tokenizer makes them: without control characters, in lower case and
-//! without accents where the file wants that; punctuation and ideographs are words of their own. (Devlin et al., "BERT",
+//! without accents where the file wants that; punctuation and ideographs are words of their own. (Devlin et al.,
+//! "BERT",
 //! 2018.)
 
 use core::ops::Range;

@@ -46,8 +46,8 @@ impl<'t> Arguments<'t> {
         (self.writing == Writing::Json).then_some(self.text)
     }
 
-    /// Writes the arguments as a JSON object. A JSON object stays as it is. Formats that do not mark what a string is ask
-    /// the parameters of `tool`.
+    /// Writes the arguments as a JSON object. A JSON object stays as it is. Formats that do not mark what a string is
+    /// ask the parameters of `tool`.
     ///
     /// # Errors
     /// Those of `out`.

@@ -35,7 +35,8 @@ pub enum CallFormat {
     /// `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`: Qwen3.5, Qwen3-Coder,
     /// Nemotron 3.
     Qwen3_5,
-    /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`: GLM 4.5 to 4.7, and Spark X2.5 without line ends.
+    /// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`: GLM 4.5 to 4.7, and Spark X2.5
+    /// without line ends.
     Glm4_5,
     /// `<|tool_call_begin|>functions.N:0<|tool_call_argument_begin|>{...}<|tool_call_end|>` in a section: Kimi K2.
     KimiK2,
@@ -43,13 +44,13 @@ pub enum CallFormat {
     Nemotron,
     /// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`: Seed-OSS.
     SeedOss,
-    /// `<function name="N"><param name="k">v</param></function>`: MiniCPM 5. A text with `<`, `&` or a line end is between
-    /// `<![CDATA[` and `]]>`.
+    /// `<function name="N"><param name="k">v</param></function>`: MiniCPM 5. A text with `<`, `&` or a line end is
+    /// between `<![CDATA[` and `]]>`.
     MiniCpm5,
     /// `<|tools_prefix|>[{"N": {...}}, ...]<|tools_suffix|>`: Apertus.
     Apertus,
-    /// A call between `<｜tool▁call▁begin｜>` and `<｜tool▁call▁end｜>`: `function<｜tool▁sep｜>N`, and the arguments as a block
-    /// of JSON in Markdown (DeepSeek V3 and R1), or `N<｜tool▁sep｜>{...}` (V3.1).
+    /// A call between `<｜tool▁call▁begin｜>` and `<｜tool▁call▁end｜>`: `function<｜tool▁sep｜>N`, and the arguments as a
+    /// block of JSON in Markdown (DeepSeek V3 and R1), or `N<｜tool▁sep｜>{...}` (V3.1).
     DeepSeek,
 }
 

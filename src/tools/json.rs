@@ -219,7 +219,8 @@ pub(crate) fn object_end(text: &str, at: usize) -> Result<usize, Fault> {
     }
 }
 
-/// The members of an object: name without its quotes, value, where the value begins. Ends early if the text is not JSON.
+/// The members of an object: name without its quotes, value, where the value begins. Ends early if the text is not
+/// JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'t> {
     text: &'t str,

@@ -6,8 +6,8 @@ use super::check;
 use super::error::CallError;
 use super::json::{self, FaultKind};
 
-/// A list of tools in JSON, as chat templates take them: an array of functions, each with a `name`, a `description` and the
-/// JSON Schema of its `parameters`, bare or as the `function` of `{"type": "function", "function": ...}`.
+/// A list of tools in JSON, as chat templates take them: an array of functions, each with a `name`, a `description` and
+/// the JSON Schema of its `parameters`, bare or as the `function` of `{"type": "function", "function": ...}`.
 ///
 /// [Example](crate::tools#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,8 @@ impl<'t> Tool<'t> {
     }
 
     /// Checks arguments, a JSON object, against the tool's parameters. These keywords are checked at any depth: `type`,
-    /// `enum`, `const`, `properties`, `required`, `additionalProperties` where it is `false`, and `items`. Others are not.
+    /// `enum`, `const`, `properties`, `required`, `additionalProperties` where it is `false`, and `items`. Others are
+    /// not.
     ///
     /// # Errors
     /// The text is no object, or does not match. Offsets are those of `arguments`.

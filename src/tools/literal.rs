@@ -1,7 +1,7 @@
 //! Values that are not written in JSON, as JSON.
 //!
-//! Each function writes the value that begins at `at` and returns where it ends. A fault says where the value stops being
-//! one; what was written until then is worth nothing. All recurse into lists and objects, at most 64 deep.
+//! Each function writes the value that begins at `at` and returns where it ends. A fault says where the value stops
+//! being one; what was written until then is worth nothing. All recurse into lists and objects, at most 64 deep.
 
 use core::fmt::{self, Write};
 

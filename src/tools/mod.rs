@@ -1,8 +1,9 @@
 //! Calls of tools in what a model writes.
 //!
-//! [`Tools`] is the list of tools that a program offers. [`CallFormat`] is the format in which a family of models calls them.
-//! [`Reader`] takes what a model writes apart: text, thoughts and calls, while it is written or afterwards. Nothing of this
-//! changes what a model writes. The turns that offer tools and report their results are in [`crate::turns`].
+//! [`Tools`] is the list of tools that a program offers. [`CallFormat`] is the format in which a family of models calls
+//! them. [`Reader`] takes what a model writes apart: text, thoughts and calls, while it is written or afterwards.
+//! Nothing of this changes what a model writes. The turns that offer tools and report their results are in
+//! [`crate::turns`].
 //!
 //! # Example
 //!

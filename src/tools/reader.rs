@@ -40,8 +40,8 @@ pub struct Call<'t> {
 
 /// Reads what a model has written, from left to right, while it is written or when it is there.
 ///
-/// White space after a thought and after a call belongs to neither and is left out. So is what a format writes around calls.
-/// Nothing in a thought is a call.
+/// White space after a thought and after a call belongs to neither and is left out. So is what a format writes around
+/// calls. Nothing in a thought is a call.
 ///
 /// [Example](crate::tools#example).
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +82,8 @@ enum Mark {
 }
 
 impl Reader {
-    /// Returns a reader at the beginning of a reply. `calls` is the format of calls, `marks` what is around thoughts; without
-    /// one of them there are none. `is_thinking`: the prompt has opened a thought.
+    /// Returns a reader at the beginning of a reply. `calls` is the format of calls, `marks` what is around thoughts;
+    /// without one of them there are none. `is_thinking`: the prompt has opened a thought.
     pub fn new(calls: Option<CallFormat>, marks: Option<ThoughtMarks>, is_thinking: bool) -> Self {
         let place = match (calls, marks) {
             (Some(CallFormat::Harmony), _) => Place::Header,
@@ -98,10 +98,10 @@ impl Reader {
         self.at
     }
 
-    /// Returns the next part of a text, or `None` if there is none yet. `text` is all that the model has written so far,
-    /// with the names of its control tokens, but without the token that ends its turn. Between two calls it may become
-    /// longer. `is_whole`: it will not. While it is not, text and thoughts come in pieces, and a call when it is complete.
-    /// Every call of the method for a text that ends inside a call reads this call again from its beginning.
+    /// Returns the next part of a text, or `None` if there is none yet. `text` is all that the model has written so
+    /// far, with the names of its control tokens, but without the token that ends its turn. Between two calls it may
+    /// become longer. `is_whole`: it will not. While it is not, text and thoughts come in pieces, and a call when it is
+    /// complete. Every call of the method for a text that ends inside a call reads this call again from its beginning.
     ///
     /// With `tools`, names are looked up there. Arguments are not checked: [`super::Tool::check`] does that.
     ///
@@ -325,8 +325,8 @@ impl Reader {
     }
 }
 
-/// Whether the object at `start` is a call: one of its first two members is its name. If the text ends before that is known,
-/// it is none if it is whole.
+/// Whether the object at `start` is a call: one of its first two members is its name. If the text ends before that is
+/// known, it is none if it is whole.
 fn begins_call(text: &str, start: usize, is_whole: bool) -> bool {
     let unknown = !is_whole;
     let mut at = start + 1;

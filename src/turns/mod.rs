@@ -1,9 +1,9 @@
 //! How a conversation is written down for a model: turn formats as data.
 //!
 //! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that
-//! a file's chat template means. [`Turns`] writes a conversation piece by piece. It only appends, so the keys and values of
-//! earlier turns stay valid. [`TurnText`] collects the pieces. It keeps the format's pieces apart from the text: names of
-//! special tokens mean something in the format's pieces only.
+//! a file's chat template means. [`Turns`] writes a conversation piece by piece. It only appends, so the keys and
+//! values of earlier turns stay valid. [`TurnText`] collects the pieces. It keeps the format's pieces apart from the
+//! text: names of special tokens mean something in the format's pieces only.
 //!
 //! # Example
 //!
@@ -41,8 +41,8 @@
 //!
 //! # Tools
 //!
-//! [`ToolTurns`] writes conversations in which a model may call tools, [`crate::tools`] reads its calls. [`Thinking`] says how
-//! a model that thinks is told to, or not.
+//! [`ToolTurns`] writes conversations in which a model may call tools, [`crate::tools`] reads its calls. [`Thinking`]
+//! says how a model that thinks is told to, or not.
 //!
 //! ```
 //! use gleed::tools::{Part, Reader, Tools};
@@ -205,9 +205,10 @@ impl TurnFormat {
         }
     }
 
-    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source. A template that
-    /// begins with BOS where the format does not, or the other way round, or that has thoughts of which the format knows nothing,
-    /// is not the format's. A template that was changed in other places is taken for the original.
+    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source. A
+    /// template that begins with BOS where the format does not, or the other way round, or that has thoughts of which
+    /// the format knows nothing, is not the format's. A template that was changed in other places is taken for the
+    /// original.
     pub fn of_template(template: &str) -> Option<&'static Self> {
         let has = |part: &&str| find_last(template, part).is_some();
         // Some templates set it themselves, to a name that the format has.
@@ -249,7 +250,8 @@ impl TurnFormat {
         bos(self.start) || bos(self.user.before)
     }
 
-    /// Returns whether the format leaves more than white space out of the text of an earlier turn of the assistant: a thought.
+    /// Returns whether the format leaves more than white space out of the text of an earlier turn of the assistant: a
+    /// thought.
     pub(crate) fn drops_thought(&self, text: &str) -> bool {
         Trim::Ends.apply(self.assistant.trim.apply(text)) != Trim::Ends.apply(text)
     }

@@ -28,8 +28,8 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// Pieces of the format's own, as one text, in which [`bos!`] and [`eos!`] stand for these tokens. So the tables of formats have
-/// no lists of pieces, which takes less memory.
+/// Pieces of the format's own, as one text, in which [`bos!`] and [`eos!`] stand for these tokens. So the tables of
+/// formats have no lists of pieces, which takes less memory.
 pub(super) type Frame = &'static str;
 
 /// The token that begins a text, in a [`Frame`].
@@ -215,7 +215,8 @@ impl Turns {
         pieces
     }
 
-    /// Returns the pieces that close what is open before another turn. The caller then says where the conversation stands.
+    /// Returns the pieces that close what is open before another turn. The caller then says where the conversation
+    /// stands.
     pub(super) fn close(&self) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         self.open(false, &mut pieces);

@@ -76,8 +76,9 @@ impl<'b> TurnText<'b> {
     }
 
     /// Writes the ids of the text to `out`. Returns how many there are, and how many bytes the vocabulary cannot spell.
-    /// Names of control tokens become these tokens only in the format's own parts. All text between two special tokens is encoded as one text, so the ids are those of
-    /// the whole text if no message names a special token. See [`Tokenizer::encode_framed`].
+    /// Names of control tokens become these tokens only in the format's own parts. All text between two special tokens
+    /// is encoded as one text, so the ids are those of the whole text if no message names a special token. See
+    /// [`Tokenizer::encode_framed`].
     ///
     /// # Errors
     /// Those of [`Tokenizer::encode`].

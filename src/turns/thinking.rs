@@ -152,8 +152,8 @@ impl Thinking {
 }
 
 impl Turns {
-    /// Returns the pieces that open the model's turn as [`Turns::reply`] does, so that the model thinks or does not. A model
-    /// that cannot be told that thinks as its format does: see [`Thinking::can`].
+    /// Returns the pieces that open the model's turn as [`Turns::reply`] does, so that the model thinks or does not. A
+    /// model that cannot be told that thinks as its format does: see [`Thinking::can`].
     pub fn reply_thinking(&mut self, thinking: &Thinking, think: bool) -> Pieces<'static> {
         let frame = if think { thinking.on.map(|(frame, _)| frame) } else { thinking.off };
         self.reply_with(frame)

@@ -18,7 +18,8 @@ pub struct Config {
     pub architecture: &'static str,
     /// Decoder layers.
     pub layers: usize,
-    /// The number in the file of the first of them: not 0 only in what [`Model::predictor`](crate::Model::predictor) returns.
+    /// The number in the file of the first of them: not 0 only in what [`Model::predictor`](crate::Model::predictor)
+    /// returns.
     pub first_layer: u16,
     /// Width of the residual stream.
     pub hidden: usize,
@@ -42,8 +43,8 @@ pub struct Config {
     pub residual_scale: f32,
     /// The layers that have attention.
     pub attention_layers: LayerSet,
-    /// The last so many layers have no keys and values of their own: they read those of the last layer before them, in the
-    /// same group, that has some.
+    /// The last so many layers have no keys and values of their own: they read those of the last layer before them, in
+    /// the same group, that has some.
     pub shared_kv: usize,
     /// Queries, keys, values and scores.
     pub attention: Attention,
@@ -357,8 +358,8 @@ impl Rope {
 }
 
 impl Config {
-    /// Returns the number of elements of a text's vector: the model's width, that of the matrices behind the pooling, or
-    /// the number of classes. `None` where the model has no head for [`Pooling::Rank`].
+    /// Returns the number of elements of a text's vector: the model's width, that of the matrices behind the pooling,
+    /// or the number of classes. `None` where the model has no head for [`Pooling::Rank`].
     pub fn embedding_len(&self, pooling: Pooling) -> Option<usize> {
         let Pooler { dense, classifier, classes, .. } = self.pooler;
         let last = |sizes: [usize; 2]| sizes.into_iter().rev().find(|&size| size > 0);
@@ -368,7 +369,8 @@ impl Config {
         }
     }
 
-    /// Returns whether it is that of a layer that predicts further ahead: see [`Model::predictor`](crate::Model::predictor).
+    /// Returns whether it is that of a layer that predicts further ahead: see
+    /// [`Model::predictor`](crate::Model::predictor).
     pub fn is_predictor(&self) -> bool {
         cfg!(feature = "predictor") && self.first_layer > 0
     }

@@ -31,8 +31,8 @@ pub struct LayerShape {
 pub enum HeadGates {
     /// By nothing.
     None,
-    /// Each element by its own gate. The matrix of queries has as many rows again: after the rows of each head those of its
-    /// gate.
+    /// Each element by its own gate. The matrix of queries has as many rows again: after the rows of each head those of
+    /// its gate.
     Elements,
     /// Each element by its own gate, of a matrix of their own.
     OwnElements,

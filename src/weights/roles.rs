@@ -243,8 +243,8 @@ impl Role {
         self.shape(config, layer).is_some()
     }
 
-    /// The shape of the tensor in a layer of a model; `None` where its configuration excludes the tensor. (The layer says
-    /// nothing for roles outside of layers.)
+    /// The shape of the tensor in a layer of a model; `None` where its configuration excludes the tensor. (The layer
+    /// says nothing for roles outside of layers.)
     pub(super) fn shape(self, config: &Config, layer: usize) -> Option<Shape> {
         (self.spec()?.shape)(config, &config.layer(layer))
     }

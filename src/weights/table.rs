@@ -109,8 +109,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         Ok(Self { files: *files, norm, epsilon, first_layer: first_layer.into(), table })
     }
 
-    /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of experts
-    /// follow one another.
+    /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of
+    /// experts follow one another.
     #[inline]
     pub(crate) fn tensor(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
         let Some(tensor) = self.table.get(place(layer, role)) else { return self.named(layer, role) };
@@ -150,8 +150,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(Linear { scale, ..linear })
     }
 
-    /// The scales of a layer's experts that their matrices of this role are multiplied by. Those of the down matrices belong
-    /// to the weights of the experts instead ([`Weights::expert_scales`]), but where biases are added between.
+    /// The scales of a layer's experts that their matrices of this role are multiplied by. Those of the down matrices
+    /// belong to the weights of the experts instead ([`Weights::expert_scales`]), but where biases are added between.
     #[cfg(feature = "experts")]
     fn scales(&self, layer: usize, role: Role) -> Option<&'m [[u8; size_of::<f32>()]]> {
         let moved = role == Role::DownExperts && self.bias(layer, role).is_empty();
@@ -202,7 +202,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(self.norm_with(self.tensor(layer, role)?.bytes(), self.bias(layer, role)))
     }
 
-    /// The output matrix: the embedding's where the file has none of its own. A layer that predicts further ahead can have another one.
+    /// The output matrix: the embedding's where the file has none of its own. A layer that predicts further ahead can
+    /// have another one.
     pub(crate) fn output(&self) -> Option<Linear<'m>> {
         let own = if self.first_layer > 0 { self.linear(0, Role::PredictorOutput) } else { None };
         let output = own.or_else(|| self.linear(0, Role::Output));
@@ -237,8 +238,8 @@ impl Survey {
     }
 }
 
-/// Checks that the file has all tensors that the model's program reads, in the right shapes and types, each once, and no
-/// other ones. One pass over the file.
+/// Checks that the file has all tensors that the model's program reads, in the right shapes and types, each once, and
+/// no other ones. One pass over the file.
 pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Result<Survey, ModelError> {
     let count = files.tensor_count();
     if count > MAX_PLACES {
@@ -391,8 +392,8 @@ fn check(part: usize, info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -
     Ok(Found { layer, role, what })
 }
 
-/// The scale of a matrix, of its products (`NAME.scale`) or of its inputs (`NAME.input_scale`); `None` where the name is
-/// another one, or that of no matrix of the model.
+/// The scale of a matrix, of its products (`NAME.scale`) or of its inputs (`NAME.input_scale`); `None` where the name
+/// is another one, or that of no matrix of the model.
 fn scale(info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Option<Found>, ModelError> {
     let (name, tensor) = (info.name(), Name::new(info.name().as_bytes()));
     let of_input = name.strip_suffix(".input_scale");

@@ -1,9 +1,10 @@
-//! Every kernel of every level of this machine against the scalar one, on numbers and bytes that an attacker would choose; and whole
-//! models of strange shapes, and with numbers that are not finite.
+//! Every kernel of every level of this machine against the scalar one, on numbers and bytes that an attacker would
+//! choose; and whole models of strange shapes, and with numbers that are not finite.
 //!
-//! A case is one output that was compared. `GLEED_CASES` says how many each kernel has of each level and format or element type:
-//! 3,000 if it is not set. `GLEED_SEED` decides which cases (0), so that a long run does not repeat the last one. `GLEED_FORMATS`
-//! names the formats of the tests of products, with commas between them; all if it is not set. `scripts/campaign.sh` sets the first two.
+//! A case is one output that was compared. `GLEED_CASES` says how many each kernel has of each level and format or
+//! element type: 3,000 if it is not set. `GLEED_SEED` decides which cases (0), so that a long run does not repeat the
+//! last one. `GLEED_FORMATS` names the formats of the tests of products, with commas between them; all if it is not
+//! set. `scripts/campaign.sh` sets the first two.
 
 mod cache;
 mod products;
@@ -31,7 +32,8 @@ fn number(name: &str, default: u64) -> u64 {
         .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
-/// The levels besides the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than a case.
+/// The levels besides the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than a
+/// case.
 fn levels() -> &'static [Level] {
     static LEVELS: LazyLock<Vec<Level>> =
         LazyLock::new(|| Level::available().filter(|&level| level != Level::SCALAR).collect());
@@ -54,8 +56,8 @@ fn all_same(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b))
 }
 
-/// Finite numbers of all sizes, most of them usual: between 2^-7 and 4. One random word makes one, because making numbers takes longer
-/// than most kernels.
+/// Finite numbers of all sizes, most of them usual: between 2^-7 and 4. One random word makes one, because making
+/// numbers takes longer than most kernels.
 fn finite(rng: &mut Rng) -> f32 {
     const EDGES: [f32; 12] =
         [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, f32::MIN_POSITIVE, 8.88e-16, -8.88e-16, 65504.0, 1e30, -1e30];

@@ -8,7 +8,8 @@ use crate::{all_same, cases, finite, levels, random, tell};
 use common::random::Rng;
 use common::scales::set_scales;
 
-/// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take together.
+/// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take
+/// together.
 const FAMILIES: [(&str, usize, usize); 3] =
     [("products of one row", 1, 1), ("of a few rows", 2, 14), ("of many rows", 48, 67)];
 
@@ -47,7 +48,8 @@ fn formats() -> Vec<Dtype> {
     wanted.split(',').map(|name| named(name).unwrap_or_else(|| panic!("GLEED_FORMATS: no format {name}"))).collect()
 }
 
-/// Rows of activations that the same weights meet, if fewer come at once: making weights takes longer than using them once.
+/// Rows of activations that the same weights meet, if fewer come at once: making weights takes longer than using them
+/// once.
 const MEET: usize = 16;
 
 /// All levels on the same data; returns the number of outputs of each.

@@ -7,7 +7,8 @@ use crate::{all_same, any, cases, finite, levels, random, row, tell};
 use common::random::Rng;
 use common::synthetic::encode_f32;
 
-/// Runs a kernel at all levels until enough outputs were compared. `make` gets a length, and gives what a level computes.
+/// Runs a kernel at all levels until enough outputs were compared. `make` gets a length, and gives what a level
+/// computes.
 fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(&mut Rng, usize) -> K) {
     let (mut rng, mut done) = (random(seed), 0);
     while done < cases() {

@@ -1,5 +1,5 @@
-//! Whole models: strange but valid shapes, and numbers that are not finite in every tensor. The answer is an error, or finite logits
-//! that are the same on every level, in every cut.
+//! Whole models: strange but valid shapes, and numbers that are not finite in every tensor. The answer is an error, or
+//! finite logits that are the same on every level, in every cut.
 
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, Plan, Pooling};
 

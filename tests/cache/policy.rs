@@ -350,7 +350,8 @@ fn a_policy_that_fails_at_every_call() {
     }
 }
 
-/// Fills a cache, with prefixes, until blocks are evicted and a sequence is closed. Returns whether the policy has failed.
+/// Fills a cache, with prefixes, until blocks are evicted and a sequence is closed. Returns whether the policy has
+/// failed.
 fn fails_in_story(mut policy: FailsAt) -> bool {
     with_policy(paged(LayerGroups::ONE, 6), Some(&mut policy), |cache| {
         let [one, two] = [cache.open().unwrap(), cache.open().unwrap()];

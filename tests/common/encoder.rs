@@ -10,8 +10,8 @@ const POSITIONS: usize = 300;
 const FFN: usize = 50;
 const EXPERTS: usize = 5;
 
-/// An encoder of 3 heads: as wide as these together, in 2 layers, or 4 where they differ. `fused`: one matrix of Q, K and V
-/// (ModernBERT always has one) and, in Jina BERT 2, one of gate and up.
+/// An encoder of 3 heads: as wide as these together, in 2 layers, or 4 where they differ. `fused`: one matrix of Q, K
+/// and V (ModernBERT always has one) and, in Jina BERT 2, one of gate and up.
 pub fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
     let modern = architecture == "modern-bert";
     let hidden = 3 * head_dim;

@@ -4,8 +4,8 @@
 
 use gleed::tensor::Dtype;
 
-/// Sets the scales of a block, and those of its minima. `f16` gives the bits of a number; formats whose scales are no f16 take
-/// what of these bits they have. No scale is NaN or infinite if no number is.
+/// Sets the scales of a block, and those of its minima. `f16` gives the bits of a number; formats whose scales are no
+/// f16 take what of these bits they have. No scale is NaN or infinite if no number is.
 pub fn set_scales(dtype: Dtype, block: &mut [u8], mut f16: impl FnMut() -> u16) {
     let at: &[usize] = match dtype {
         Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],

@@ -7,8 +7,8 @@ use gleed::turns::{Role, TurnFormat};
 use super::{CONTEXT, SMALL, Said, with_host};
 use common::random::Rng;
 
-/// What comes before the first message of the user, the first and the last turns stay; between them whole turns are left out, the fewest
-/// that leave the target, and then no more until the context is full again.
+/// What comes before the first message of the user, the first and the last turns stay; between them whole turns are
+/// left out, the fewest that leave the target, and then no more until the context is full again.
 #[test]
 fn whole_turns_are_left_out_between_the_first_and_the_last() {
     with_host(|host| {

@@ -94,9 +94,8 @@ impl Host<'_, '_> {
         (0..self.engine.seq_len(seq).unwrap()).map(|at| self.engine.cache().token(seq, at).unwrap()).collect()
     }
 
-    /// Brings the conversation up to date, reads what is new, and compares the logits with those of an engine that reads
-    /// everything. Returns how many tokens were read, and the entries
-    /// that were left out.
+    /// Brings the conversation up to date, reads what is new, and compares the logits with those of an engine that
+    /// reads everything. Returns how many tokens were read, and the entries that were left out.
     fn read(
         &mut self,
         talk: &mut Conversation<'_>,
@@ -283,7 +282,8 @@ fn what_is_refused_changes_nothing() {
     });
 }
 
-/// What a conversation takes besides keys and values, in an engine that has one more: with 64 replies and a context of 4,096.
+/// What a conversation takes besides keys and values, in an engine that has one more: with 64 replies and a context of
+/// 4,096.
 #[test]
 fn a_conversation_takes_less_than_two_kilobytes() {
     let file = SyntheticModel { context: 4096, ..SyntheticModel::llama() }.bytes();

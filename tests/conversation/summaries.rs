@@ -9,8 +9,8 @@ use gleed::turns::{Message, Role, TurnFormat};
 
 use super::{Host, SMALL, Said, entries, with_host};
 
-/// A summary that cannot be written, or whose host dies, at its n-th call, for every n until there is none: the conversation and its
-/// sequence are as before, and the next call goes on.
+/// A summary that cannot be written, or whose host dies, at its n-th call, for every n until there is none: the
+/// conversation and its sequence are as before, and the next call goes on.
 #[test]
 fn summaries_that_fail_at_every_call() {
     with_host(|host| {

@@ -1,5 +1,5 @@
-//! A user who appends, edits, removes, regenerates, cuts, continues, branches, switches, saves and loads, at random. After each change the
-//! logits are those of an engine that reads everything.
+//! A user who appends, edits, removes, regenerates, cuts, continues, branches, switches, saves and loads, at random.
+//! After each change the logits are those of an engine that reads everything.
 
 use super::*;
 use common::synthetic::Architecture;
@@ -22,7 +22,8 @@ struct Branch<'t> {
     all: Vec<u32>,
 }
 
-/// What was done how often: appended, edited, removed, regenerated, cut, closed, branched, reloaded; and turns that were left out.
+/// What was done how often: appended, edited, removed, regenerated, cut, closed, branched, reloaded; and turns that
+/// were left out.
 #[derive(Debug, Default)]
 struct Done {
     changes: [usize; 11],
@@ -37,8 +38,8 @@ fn words(rng: &mut Rng) -> String {
     (0..1 + rng.below(9)).map(|_| WORDS[rng.below(9)]).collect::<Vec<_>>().join(" ")
 }
 
-/// Makes a change by a number from 0 to 10. Returns what was done; 0 to 3 append, 8 closes a branch, 9 makes one and 10 saves and loads it,
-/// which append, too.
+/// Makes a change by a number from 0 to 10. Returns what was done; 0 to 3 append, 8 closes a branch, 9 makes one and 10
+/// saves and loads it, which append, too.
 fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) -> usize {
     let at = rng.below(messages.len().max(1));
     let has_reply = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
@@ -174,7 +175,8 @@ fn turns_in_all_formats_at_random() {
     });
 }
 
-/// Two hundred turns with a model. Each kind of change is among them, and turns are left out because the context is full.
+/// Two hundred turns with a model. Each kind of change is among them, and turns are left out because the context is
+/// full.
 fn two_hundred_turns(name: &str, model: &[u8], limits: Limits, exact: bool) {
     with_model(model, limits, |host| {
         let format = TurnFormat::named("llama2");

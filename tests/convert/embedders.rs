@@ -125,7 +125,8 @@ fn jina_embeddings_2_of_code() {
     refused(&folder(&config("JinaBertModel", settings), &tensors), &[], "ffn_up");
 }
 
-/// The tensors of a folder of Jina Embeddings 2, some of which have these names, as those of a file. They become that file again.
+/// The tensors of a folder of Jina Embeddings 2, some of which have these names, as those of a file. They become that
+/// file again.
 fn jina2(file: &GgufWriter, own: &[(&str, &str)]) -> Stored {
     let common = [
         ("token_embd_norm.", "embeddings.LayerNorm."),

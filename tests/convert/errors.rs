@@ -8,8 +8,8 @@ use crate::quantize::{needs_importance, quantize};
 use common::random::Rng;
 
 /// The mean squared errors of llama.cpp's quantizers on what [`elements`] makes, rounded down: measured with
-/// `ggml_quantize_chunk` and no importance matrix (ggml 0.25.3, x86-64), the last three with llama.cpp's Python package gguf 0.19.0. With `GLEED_WRITE_ELEMENTS=FOLDER` the elements
-/// are written as f32 for that.
+/// `ggml_quantize_chunk` and no importance matrix (ggml 0.25.3, x86-64), the last three with llama.cpp's Python package
+/// gguf 0.19.0. With `GLEED_WRITE_ELEMENTS=FOLDER` the elements are written as f32 for that.
 const LLAMA_CPP: [(Dtype, [f64; 3]); 15] = [
     (Dtype::Q4_0, [2.8293e-6, 2.5594e-5, 2.5304e-5]),
     (Dtype::Q4_1, [2.3417e-6, 1.0493e-5, 2.3417e-6]),
@@ -37,7 +37,8 @@ fn elements() -> [Vec<f32>; 3] {
     [normal, outliers, shifted]
 }
 
-/// The same with the importance of [`importance`]: mean weighted squared errors, with the weights that [`weights`] gives.
+/// The same with the importance of [`importance`]: mean weighted squared errors, with the weights that [`weights`]
+/// gives.
 const WITH_IMPORTANCE: [(Dtype, [f64; 3]); 18] = [
     (Dtype::Q4_0, [2.0202e-6, 2.4574e-5, 1.6708e-5]),
     (Dtype::Q4_1, [1.3414e-6, 7.4403e-6, 4.5188e-6]),

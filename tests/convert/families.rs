@@ -1,4 +1,5 @@
-//! Families whose folders differ more from files: what the weights of a file are called in a folder, and how they lie there.
+//! Families whose folders differ more from files: what the weights of a file are called in a folder, and how they lie
+//! there.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -231,7 +231,8 @@ fn llama2c_models() {
     assert_eq!(greedy(&file, &[1, 260, 261], 4).len(), 4);
 }
 
-/// The SentencePiece model of the vocabulary does as well as `tokenizer.bin`; it says itself that no blank is put in front.
+/// The SentencePiece model of the vocabulary does as well as `tokenizer.bin`; it says itself that no blank is put in
+/// front.
 #[test]
 fn llama2c_models_with_a_sentence_piece_vocabulary() {
     let (model, tokenizer) = llama2c(&pieces());

@@ -47,7 +47,8 @@ fn hash(x: &[f32]) -> u64 {
     Xxh64::hash(bytemuck::cast_slice(x))
 }
 
-/// Runs `host` with an engine on the CPU, and with one with each of the devices that `make` gives; all logs are the same.
+/// Runs `host` with an engine on the CPU, and with one with each of the devices that `make` gives; all logs are the
+/// same.
 fn same(
     model: &Model<'_>,
     limits: &Limits,

@@ -1,5 +1,5 @@
-//! A device in plain Rust: what a program's views and the trait of a device say, done row by row. It shares no operation, no
-//! buffer and no cache with the engine.
+//! A device in plain Rust: what a program's views and the trait of a device say, done row by row. It shares no
+//! operation, no buffer and no cache with the engine.
 
 mod attend;
 mod recur;

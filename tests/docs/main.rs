@@ -1,4 +1,5 @@
-//! What the pages say of the repository is true: paths, programs and symbols that they cite exist, links resolve, numbers agree.
+//! What the pages say of the repository is true: paths, programs and symbols that they cite exist, links resolve,
+//! numbers agree.
 
 mod claims;
 mod examples;

@@ -150,8 +150,8 @@ fn is_source(file: &str) -> bool {
     file.ends_with(".rs") && (file.starts_with("src/") || file.contains("/src/"))
 }
 
-/// Whether a source has an `impl` or the declaration of a type with a function, constant, field or variant of this name.
-/// rustfmt puts the closing brace of an item below its first letter.
+/// Whether a source has an `impl` or the declaration of a type with a function, constant, field or variant of this
+/// name. rustfmt puts the closing brace of an item below its first letter.
 fn has_member(text: &str, owner: &str, item: &str) -> bool {
     if !text.contains(owner) || !text.contains(item) {
         return false;

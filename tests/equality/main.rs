@@ -20,8 +20,8 @@ use gleed::{KvElement, KvKind, KvType, Limits, Model};
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
 /// Small llama and qwen3 models, with weights of each kind of dot, models with each kind of recurrent layer, beside a
-/// feed-forward layer or experts, one with sinks, and one whose layers have keys and values of two shapes, or none of their own
-/// (windows are longer than the sequences).
+/// feed-forward layer or experts, one with sinks, and one whose layers have keys and values of two shapes, or none of
+/// their own (windows are longer than the sequences).
 fn models() -> Vec<SyntheticModel> {
     let small = |model| SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..model };
     let super_blocks = |model| SyntheticModel { hidden: 256, ffn: 256, vocab: 40, layers: 1, ..model };

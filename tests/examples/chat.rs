@@ -216,8 +216,8 @@ fn chat_with_thoughts() {
     refused("chat", &["--template", "qwen3", "--tools", &broken], "at byte 1 of the list of tools is no function");
 }
 
-/// A model that follows each of these tokens with the next one: one layer that adds nothing, between embeddings of which each
-/// has a direction of its own.
+/// A model that follows each of these tokens with the next one: one layer that adds nothing, between embeddings of
+/// which each has a direction of its own.
 pub(crate) fn chain(tokens: &[&str]) -> Vec<u8> {
     const WIDTH: usize = 288;
     let bytes = (0..256).map(|byte| (format!("<0x{byte:02X}>"), 6));

@@ -1,4 +1,5 @@
-//! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as right.
+//! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as
+//! right.
 
 use gleed::tensor::Dtype;
 
@@ -8,8 +9,8 @@ use common::synthetic::SyntheticModel;
 
 const BUILT_WITHOUT: &str = "this program was built without it";
 
-/// A run with a GPU; `None`, said aloud, on machines without one, and where the examples are built without. (`cargo test --workspace` builds
-/// them with it.) With `GLEED_REQUIRE_GPU=1` there has to be one.
+/// A run with a GPU; `None`, said aloud, on machines without one, and where the examples are built without. (`cargo
+/// test --workspace` builds them with it.) With `GLEED_REQUIRE_GPU=1` there has to be one.
 fn on_gpu(example: &str, args: &[&str], input: &str) -> Option<Run> {
     let result = run_with_input(example, &[args, &["--device", "gpu"]].concat(), input.as_bytes());
     if !["there is no GPU", BUILT_WITHOUT].iter().any(|reason| result.err.contains(reason)) {
@@ -28,8 +29,8 @@ fn a_gpu_tells_the_same_story() {
     assert_eq!(there.ok(), run("generate", &args).ok());
 }
 
-/// Short replies, whose tokens are chosen one by one, and longer ones, whose tokens the device chooses. With temperature 0 the first one
-/// ends at once, among tokens that the device chose together.
+/// Short replies, whose tokens are chosen one by one, and longer ones, whose tokens the device chooses. With
+/// temperature 0 the first one ends at once, among tokens that the device chose together.
 #[test]
 fn a_gpu_says_the_same_in_a_conversation() {
     let talk = "And they never forgot the lesson. The end\n/stats\nOnce upon a time\n";

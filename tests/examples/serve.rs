@@ -329,7 +329,8 @@ fn serve_calls_tools() {
     some["tool_choice"] = allowed("chess");
     let error = server.refused(400, CHAT, &some.to_string());
     assert_eq!(error["message"], "tool_choice.allowed_tools.tools: no tool has the name chess");
-    // Where a tool has to be called, the call is whole in an answer of few tokens, also if the model has not come to it.
+    // Where a tool has to be called, the call is whole in an answer of few tokens, also if the model has not come to
+    // it.
     let slow = chain(&["<0x0A>", "Hm. ", "Hm. ", "Hm. ", "Hm. "]);
     let slow =
         Server::start(&["--model", &scratch_with("serve-slow.gguf", &slow), "--template", "qwen3", "--temp", "0"]);

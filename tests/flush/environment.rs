@@ -30,8 +30,8 @@ mod x86 {
     }
 
     pub(crate) fn write(bits: Bits) {
-        // SAFETY: every x86_64 has SSE; the bits are one of the constants above, or what `read` gave, so no reserved bit
-        // is set.
+        // SAFETY: every x86_64 has SSE; the bits are one of the constants above, or what `read` gave, so no reserved
+        // bit is set.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const bits, options(nostack)) };
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a machine that flushes subnormal numbers to zero computes the same bits: `docs/arithmetic.md` section 10. Every
-//! function and kernel runs without flushing and with each way to flush; `tests/flush_models` has whole models.
+//! Whether a machine that flushes subnormal numbers to zero computes the same bits: `docs/arithmetic.md` section 10.
+//! Every function and kernel runs without flushing and with each way to flush; `tests/flush_models` has whole models.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 mod compare;

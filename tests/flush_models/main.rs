@@ -1,6 +1,6 @@
-//! Whether a machine that flushes subnormal numbers to zero computes the same logits, as in `tests/flush`. The library does not
-//! set the floating-point environment here (feature `flush-test`): made models of every architecture, also with hard numbers,
-//! and the fixtures with logits of other engines.
+//! Whether a machine that flushes subnormal numbers to zero computes the same logits, as in `tests/flush`. The library
+//! does not set the floating-point environment here (feature `flush-test`): made models of every architecture, also
+//! with hard numbers, and the fixtures with logits of other engines.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 #[path = "../flush/compare.rs"]

@@ -53,7 +53,8 @@ const TEXTS: [Source<'static>; 3] = [
     ),
 ];
 
-/// The grammars, and the vocabulary that all models have. Matchers are not shared between threads, so these are made in each.
+/// The grammars, and the vocabulary that all models have. Matchers are not shared between threads, so these are made in
+/// each.
 fn rules() -> &'static [Rules<'static>] {
     let file = &FILES[0];
     let gguf = Box::leak(Box::new(Gguf::parse(file).unwrap()));

@@ -43,7 +43,8 @@ fn batches(
     (text, batches, guessing.off(engine))
 }
 
-/// The better guesses are, the more of them are made at a time; what a batch costs decides, too; and what does not pay is off.
+/// The better guesses are, the more of them are made at a time; what a batch costs decides, too; and what does not pay
+/// is off.
 #[test]
 fn how_many_are_guessed_follows_what_was_right_and_what_it_took() {
     let file = SyntheticModel::llama().bytes();
@@ -77,8 +78,8 @@ fn how_many_are_guessed_follows_what_was_right_and_what_it_took() {
     }
 }
 
-/// Writes a text with guesses, in calls that each have a deadline: `ticks` later by a clock that moves on whenever it is asked, as it is
-/// between two units. No call asks it much longer.
+/// Writes a text with guesses, in calls that each have a deadline: `ticks` later by a clock that moves on whenever it
+/// is asked, as it is between two units. No call asks it much longer.
 fn framed(
     (engine, seq): (&mut Engine<'_, '_>, SeqId),
     source: &mut dyn Guess,
@@ -123,7 +124,8 @@ fn framed(
     (text, guessing.counts(), longest.into_inner())
 }
 
-/// Nothing that is done for guesses makes a frame longer: a call ends one unit behind its deadline, a source that computes begins one more.
+/// Nothing that is done for guesses makes a frame longer: a call ends one unit behind its deadline, a source that
+/// computes begins one more.
 #[test]
 fn a_frame_is_kept_with_guesses_of_all_kinds() {
     let (prompt, count) = ([5, 6, 7, 5, 6, 7, 5, 6], 60);

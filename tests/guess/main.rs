@@ -180,8 +180,8 @@ fn a_guess_that_fails_does_not_fail_the_text() {
     });
 }
 
-/// What a wrong guess costs where layers have a state: the tokens that were right once more, in a batch without guesses. So a
-/// batch of 1 + g rows with a right ones is followed by one of 1 + a + 1, and both bring a + 2 tokens.
+/// What a wrong guess costs where layers have a state: the tokens that were right once more, in a batch without
+/// guesses. So a batch of 1 + g rows with a right ones is followed by one of 1 + a + 1, and both bring a + 2 tokens.
 #[test]
 fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
     for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
@@ -245,7 +245,8 @@ fn guesses_leave_checkpoints_where_they_are() {
             let mut source = Known { text: text.clone(), right, vocab: 320, random: common::random::Rng::new(3) };
             engine.checkpoint_at(seq, 50).unwrap();
             guessed(engine, seq, &mut source, 7, (&prompt, 60));
-            // That of the prompt, the one that was asked for, and those of each 32nd token. The rest is where it happens to be.
+            // That of the prompt, the one that was asked for, and those of each 32nd token. The rest is where it
+            // happens to be.
             let found = [31, 49, 63, 64].map(|keep| engine.computed_at(seq, keep).unwrap());
             assert_eq!(found, [20, 32, 50, 64], "{right}");
         });

@@ -88,7 +88,8 @@ fn with_layer(bytes: &[u8], test: impl FnOnce(&mut Engine<'_, '_>, SeqId, &mut E
     test(&mut engine, seq, &mut layer);
 }
 
-/// What the layer guesses behind the first `len` tokens and one more, `out.len()` tokens, and its logits for the last of them.
+/// What the layer guesses behind the first `len` tokens and one more, `out.len()` tokens, and its logits for the last
+/// of them.
 fn guessed(
     (engine, seq): (&mut Engine<'_, '_>, SeqId),
     layer: &mut Engine<'_, '_>,
@@ -144,7 +145,8 @@ fn the_layer_computes_what_the_formula_says() {
     }
 }
 
-/// The logits of the layer are those of llama.cpp, also where it goes on from its own hidden state: see `tests/data/nextn`.
+/// The logits of the layer are those of llama.cpp, also where it goes on from its own hidden state: see
+/// `tests/data/nextn`.
 #[test]
 fn the_layer_computes_what_llama_cpp_computes() {
     let made =
@@ -178,7 +180,8 @@ fn the_layer_computes_what_llama_cpp_computes() {
     }
 }
 
-/// Rows of the layer: one for each token of the text, and one for each guess behind the first. What was wrong is taken back.
+/// Rows of the layer: one for each token of the text, and one for each guess behind the first. What was wrong is taken
+/// back.
 #[test]
 fn rows_are_computed_once() {
     let bytes = file(Architecture::Qwen35, true, Own::All).finish();
@@ -207,7 +210,8 @@ fn rows_are_computed_once() {
         }
         nextn.close().unwrap();
     }
-    // Those of the prompt whose next tokens are part of what was read, 2, and two behind each first guess and one for each token.
+    // Those of the prompt whose next tokens are part of what was read, 2, and two behind each first guess and one for
+    // each token.
     let rows = layer.metrics().rows();
     assert_eq!(rows, 38 + 2 + 9 + 10 * 2, "{rows}");
 }

@@ -161,8 +161,8 @@ fn root(tokens: &[String], i: usize, own: &Path, inline: usize, children: &BTree
     }
 }
 
-/// Calls `found` with every path that goes on at token `i`, where its `::` is, and with the name that it gets. Returns the
-/// index of the token after it.
+/// Calls `found` with every path that goes on at token `i`, where its `::` is, and with the name that it gets. Returns
+/// the index of the token after it.
 fn names(tokens: &[String], mut i: usize, mut path: Path, found: &mut dyn FnMut(Path, String)) -> usize {
     let word = |i: usize| tokens.get(i).map_or("", String::as_str);
     while word(i) == "::" {

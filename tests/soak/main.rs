@@ -1,9 +1,10 @@
-//! An hour in the life of an engine, or as many seconds as `GLEED_SOAK_SECONDS` says (2 if it is not set): random traffic on threads,
-//! beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine now and then. The number of a
-//! round decides about its traffic; `GLEED_SOAK_FIRST` is that of the first one (0), so that a second run does not repeat the first.
+//! An hour in the life of an engine, or as many seconds as `GLEED_SOAK_SECONDS` says (2 if it is not set): random
+//! traffic on threads, beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine
+//! now and then. The number of a round decides about its traffic; `GLEED_SOAK_FIRST` is that of the first one (0), so
+//! that a second run does not repeat the first.
 //!
-//! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is used, and the
-//! files are as large as they may be; at the end the resident memory of the process has not grown.
+//! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is
+//! used, and the files are as large as they may be; at the end the resident memory of the process has not grown.
 
 mod memory;
 mod oracle;

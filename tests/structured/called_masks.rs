@@ -1,4 +1,5 @@
-//! Masks of replies that call tools, with the vocabulary of Qwen 2: any budget, copies, states that were taken back or restored.
+//! Masks of replies that call tools, with the vocabulary of Qwen 2: any budget, copies, states that were taken back or
+//! restored.
 
 use gleed::grammar::{
     Calls, Grammar, Limits, Mark, MatchError, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,

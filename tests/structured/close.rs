@@ -109,8 +109,8 @@ fn there_is_always_a_byte_that_leads_to_the_end() {
     println!("{states} states");
 }
 
-/// Tokens drawn at random end the text within any number of tokens that is enough for its bytes, and bring it nearer where it is
-/// not. Masks are made at once or in small steps.
+/// Tokens drawn at random end the text within any number of tokens that is enough for its bytes, and bring it nearer
+/// where it is not. Masks are made at once or in small steps.
 #[test]
 fn texts_end_within_their_tokens() {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();

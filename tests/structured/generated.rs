@@ -1,4 +1,5 @@
-//! Texts that the demo model writes under many schemas, checked by a validator of JSON Schema that knows nothing of Gleed.
+//! Texts that the demo model writes under many schemas, checked by a validator of JSON Schema that knows nothing of
+//! Gleed.
 
 use gleed::grammar::{Grammar, Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};

@@ -1,5 +1,5 @@
-//! Masks where a walk over tokens looks at few bytes: characters of all lengths, and texts with a bound. Each is compared with each token
-//! alone.
+//! Masks where a walk over tokens looks at few bytes: characters of all lengths, and texts with a bound. Each is
+//! compared with each token alone.
 
 use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 
@@ -8,7 +8,8 @@ use super::masks::{allows, mask_of, text_of};
 use common::Memory;
 use common::random::Rng;
 
-/// The first and the last characters of each length and with each of the first bytes that allow few others, and some between.
+/// The first and the last characters of each length and with each of the first bytes that allow few others, and some
+/// between.
 const CHARS: &[char] = &[
     'a',
     'z',

@@ -42,8 +42,8 @@ fn text(line: &str) -> (Vec<u8>, usize, bool) {
     (bytes, fields[1].parse().unwrap(), fields[2] == "1")
 }
 
-/// Where the reference reads an escaped quote as a character of `[^\\\\"/]`, which has no quote. The texts are not accepted by
-/// either; the reference goes on behind the quote.
+/// Where the reference reads an escaped quote as a character of `[^\\\\"/]`, which has no quote. The texts are not
+/// accepted by either; the reference goes on behind the quote.
 fn is_quirk(case: &str, text: &[u8], prefix: usize) -> bool {
     case == "pattern-escape" && text.get(prefix.saturating_sub(1)..=prefix) == Some(b"\\\"")
 }

@@ -78,8 +78,8 @@ fn walks(text: &str) -> Vec<Walk> {
     walks
 }
 
-/// Compares the states of a walk: their number. Masks are made at once and in small steps, of copies, of states that were taken
-/// back, and of states that were restored.
+/// Compares the states of a walk: their number. Masks are made at once and in small steps, of copies, of states that
+/// were taken back, and of states that were restored.
 fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> usize {
     let text = walk.grammar.as_bytes();
     let source = match walk.kind.as_str() {
@@ -129,8 +129,8 @@ fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> 
     walk.steps.len()
 }
 
-/// A quarter of the walks; all of them take half a minute. None where the reference reads an escaped quote as a character of a class
-/// without one, as in `language.rs`.
+/// A quarter of the walks; all of them take half a minute. None where the reference reads an escaped quote as a
+/// character of a class without one, as in `language.rs`.
 #[test]
 fn masks_equal_the_reference() {
     const EVERY: usize = 4;

@@ -1,4 +1,5 @@
-//! Tokens that the grammar names, and whose bytes it may allow, too: the mask and a matcher that takes them agree, also about limits.
+//! Tokens that the grammar names, and whose bytes it may allow, too: the mask and a matcher that takes them agree, also
+//! about limits.
 
 use gleed::grammar::{Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary};
 
@@ -27,7 +28,8 @@ impl Vocabulary for Texts {
     }
 }
 
-/// Compares the mask behind a text with each token alone. Returns the tokens that are allowed, or the error that both have.
+/// Compares the mask behind a text with each token alone. Returns the tokens that are allowed, or the error that both
+/// have.
 fn compare(source: &[u8], limits: Limits, text: &[u8]) -> Result<Vec<u32>, MatchError> {
     let (source, options) = (Source::Gbnf(source), Options::default());
     let mut scratch = vec![0; TokenTrie::scratch_len(&Texts)];
@@ -97,7 +99,8 @@ fn nodes_of_both_readings_count() {
     assert_eq!(compare(name, nodes(2), b""), Ok(vec![97, 256, 257]));
 }
 
-/// A token that comes back to where it was makes nodes in each round, and the walk that knows the place makes them once.
+/// A token that comes back to where it was makes nodes in each round, and the walk that knows the place makes them
+/// once.
 #[test]
 fn rounds_within_a_token_take_nodes() {
     let rounds = b"root ::= (\"(\" x \")\")*\nx ::= \"x\"";

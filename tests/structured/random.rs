@@ -1,4 +1,5 @@
-//! Random grammars, schemas and expressions, damaged ones, random tokens, and damaged states. `PROPTEST_CASES` says how many.
+//! Random grammars, schemas and expressions, damaged ones, random tokens, and damaged states. `PROPTEST_CASES` says how
+//! many.
 
 use std::time::SystemTime;
 
@@ -106,7 +107,8 @@ fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     }
 }
 
-/// A text of random bytes that are allowed. Its states are saved and damaged, and masks are compared with single tokens.
+/// A text of random bytes that are allowed. Its states are saved and damaged, and masks are compared with single
+/// tokens.
 fn walk(grammar: &Grammar<'_>, limits: Limits, names: bool, random: &mut Rng, counts: &mut Counts) {
     let bytes = Matcher::plan(limits).unwrap();
     let (mut memory, mut other) = (Memory::new(bytes), Memory::new(bytes));
@@ -196,8 +198,8 @@ fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, co
     }
 }
 
-/// Where a text is to end in time, tokens are allowed behind which the end is near enough: `ends` bytes; or all where none is, or where
-/// the end is far.
+/// Where a text is to end in time, tokens are allowed behind which the end is near enough: `ends` bytes; or all where
+/// none is, or where the end is far.
 fn within(
     matcher: &mut Matcher<'_, '_>,
     trie: &TokenTrie<'_>,

@@ -217,8 +217,8 @@ fn summed(bytes: &mut [u8]) {
     bytes[body..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Damage that no checksum shows: each word set to many values. Either it is refused and nothing changes, or the matcher goes on
-/// with a state that it writes back as it was read, and takes any bytes.
+/// Damage that no checksum shows: each word set to many values. Either it is refused and nothing changes, or the
+/// matcher goes on with a state that it writes back as it was read, and takes any bytes.
 #[test]
 fn damaged_snapshots_change_nothing() {
     let mut random = Rng::new(5);

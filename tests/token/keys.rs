@@ -79,8 +79,8 @@ impl Keys {
         ]))
     }
 
-    /// SentencePiece unigram: tokens with their scores and kinds, and rules as the file has them. The ids of the unknown token and
-    /// of EOS are 0 and 1.
+    /// SentencePiece unigram: tokens with their scores and kinds, and rules as the file has them. The ids of the
+    /// unknown token and of EOS are 0 and 1.
     #[cfg(feature = "encoder")]
     pub(crate) fn unigram(tokens: &[(&str, f32, i32)], charsmap: &[u8]) -> Self {
         Self(BTreeMap::from([

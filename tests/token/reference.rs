@@ -34,7 +34,8 @@ fn ids(value: &serde_json::Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
-/// All texts of the fixtures: the ids are equal, and decoding gives the text back as far as the vocabulary can spell it.
+/// All texts of the fixtures: the ids are equal, and decoding gives the text back as far as the vocabulary can spell
+/// it.
 fn check_pairs(name: &str, readable: fn(&str) -> String) {
     let Some(file) = vocabulary(name) else { return };
     let (texts, pairs) = (json_lines("texts.jsonl"), json_lines(&format!("pairs/{name}.jsonl")));
@@ -172,7 +173,8 @@ fn gleed_tales() {
     });
 }
 
-/// The vocabularies with test lines in a folder that `GLEED_VOCABULARIES` names, such as `models` of llama.cpp's sources.
+/// The vocabularies with test lines in a folder that `GLEED_VOCABULARIES` names, such as `models` of llama.cpp's
+/// sources.
 #[test]
 #[ignore = "needs a folder that GLEED_VOCABULARIES names"]
 fn vocabularies_of_a_folder() {

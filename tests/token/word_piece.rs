@@ -1,4 +1,5 @@
-//! WordPiece, expectations by hand; over 5,000 texts the ids were compared with those of Hugging Face's `tokenizers` once.
+//! WordPiece, expectations by hand; over 5,000 texts the ids were compared with those of Hugging Face's `tokenizers`
+//! once.
 
 use gleed::token::{DecodeOptions, EncodeOptions, Encoded, TokenError};
 

@@ -44,7 +44,8 @@ fn the_same_bits() {
     }
 }
 
-/// A model with other divisors for long sequences: with a window they have no end, and without a cache it computes the same.
+/// A model with other divisors for long sequences: with a window they have no end, and without a cache it computes the
+/// same.
 #[test]
 fn divisors_of_long_sequences() {
     let file = small(SyntheticModel { long_rope: Some(30), ..SyntheticModel::of(Architecture::Phi3) }).bytes();

@@ -55,8 +55,8 @@ pub(crate) trait Peer {
     /// Keeps the state of recurrent layers, for a later [`Peer::go_back`].
     fn keep_state(&mut self) -> Result<()>;
 
-    /// Keeps only the first tokens of those in the sequence, `ids`. What cannot go back computes again: from where a state
-    /// was kept, or from the start.
+    /// Keeps only the first tokens of those in the sequence, `ids`. What cannot go back computes again: from where a
+    /// state was kept, or from the start.
     fn go_back(&mut self, tokens: usize, ids: &[u32]) -> Result<()>;
 }
 

@@ -25,14 +25,16 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `alloc` and `realloc` of this allocator are the system's, so the pointer is one of the system's, with this layout.
+        // SAFETY: `alloc` and `realloc` of this allocator are the system's, so the pointer is one of the system's, with
+        // this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_add(size, Ordering::Relaxed);
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer is one of the system's, with this layout; the caller keeps the contract about the size, which is the same.
+        // SAFETY: the pointer is one of the system's, with this layout; the caller keeps the contract about the size,
+        // which is the same.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

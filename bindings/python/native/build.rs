@@ -1,5 +1,5 @@
-//! Writes `header.h` into the target folder: the declarations of `include/gleed.h` as cffi reads them, which has no preprocessor.
-//! maturin takes them from there.
+//! Writes `header.h` into the target folder: the declarations of `include/gleed.h` as cffi reads them, which has no
+//! preprocessor. maturin takes them from there.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -22,7 +22,8 @@ fn main() {
     println!("cargo::rerun-if-changed=native/build.rs");
 }
 
-/// Returns the folder of all results of the build: `OUT_DIR` is `build/PACKAGE/out` of a profile in it, or in a folder of a target in it.
+/// Returns the folder of all results of the build: `OUT_DIR` is `build/PACKAGE/out` of a profile in it, or in a folder
+/// of a target in it.
 fn target_folder() -> PathBuf {
     let [out, target] = ["OUT_DIR", "TARGET"].map(|name| PathBuf::from(env::var_os(name).expect("cargo sets it")));
     let folders: Vec<_> = out.ancestors().skip(4).take(2).collect();

@@ -11,8 +11,8 @@ use gleed::host::ThreadPool;
 use gleed::par::Parallel;
 pub use gleed_ffi::*;
 
-/// Starts `threads` threads, the caller of an engine among them. Returns NULL if the system does not give them, or if there
-/// are none or more than 512.
+/// Starts `threads` threads, the caller of an engine among them. Returns NULL if the system does not give them, or if
+/// there are none or more than 512.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_python_threads_start(threads: u32) -> *mut c_void {
     let threads = usize::try_from(threads).ok().and_then(|threads| ThreadPool::new(threads).ok());
@@ -22,7 +22,8 @@ pub extern "C" fn gleed_python_threads_start(threads: u32) -> *mut c_void {
 /// Ends and joins threads.
 ///
 /// # Safety
-/// `threads` is a result of [`gleed_python_threads_start`] that is not NULL and has not been ended. No engine uses it now or later.
+/// `threads` is a result of [`gleed_python_threads_start`] that is not NULL and has not been ended. No engine uses it
+/// now or later.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_python_threads_end(threads: *mut c_void) {
     // SAFETY: the caller promises that the pointer is one that `Box::into_raw` gave for a `ThreadPool`, and that it has
@@ -33,8 +34,8 @@ pub unsafe extern "C" fn gleed_python_threads_end(threads: *mut c_void) {
 /// The `parallel_for` of these threads: `gleed_executor` of `gleed.h`.
 ///
 /// # Safety
-/// `threads` is a result of [`gleed_python_threads_start`] that is not NULL and has not been ended. `body` may be called with `arg`
-/// and each index below `n`, at the same time on several threads, until this function returns.
+/// `threads` is a result of [`gleed_python_threads_start`] that is not NULL and has not been ended. `body` may be
+/// called with `arg` and each index below `n`, at the same time on several threads, until this function returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_python_threads_run(threads: *mut c_void, n: u32, body: gleed_body, arg: *mut c_void) {
     // SAFETY: the caller promises a `ThreadPool` of `Box::into_raw` that is not dropped during this call. It is shared:
@@ -65,6 +66,6 @@ impl Arg {
     }
 }
 
-// SAFETY: nothing is read through it here; it is only handed to the `body` that the library gave with it, which the library
-// lets any thread call.
+// SAFETY: nothing is read through it here; it is only handed to the `body` that the library gave with it, which the
+// library lets any thread call.
 unsafe impl Sync for Arg {}

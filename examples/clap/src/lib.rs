@@ -1,7 +1,8 @@
 //! A CLAP plugin that tells a story: each piece of it is a note, and its text in a system-exclusive message.
 //!
-//! The model is a file beside the plugin with the same name: `Gleed.clap` reads `Gleed.gguf`. The story itself is `examples/plugin`; this
-//! is what CLAP asks for around it. It computes on the audio thread, so many units for each buffer, and never allocates there.
+//! The model is a file beside the plugin with the same name: `Gleed.clap` reads `Gleed.gguf`. The story itself is
+//! `examples/plugin`; this is what CLAP asks for around it. It computes on the audio thread, so many units for each
+//! buffer, and never allocates there.
 // The C functions that plugin.c calls.
 use gleed_ffi as _;
 

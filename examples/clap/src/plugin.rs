@@ -94,7 +94,8 @@ impl Plugin {
     }
 }
 
-// SAFETY of all functions below: CLAP calls them with a plugin of `new` before `destroy`, and with pointers that live during the call.
+// SAFETY of all functions below: CLAP calls them with a plugin of `new` before `destroy`, and with pointers that live
+// during the call.
 
 unsafe extern "C" fn init(plugin: *const clap_plugin) -> bool {
     // SAFETY: see above.
@@ -203,8 +204,8 @@ fn key_of(text: &[u8]) -> i16 {
     LOWEST_KEY + SCALE[sum % SCALE.len()]
 }
 
-/// Writes a system-exclusive message of the number for private use, and returns its bytes. Those have 7 bits: a byte of text is two of them,
-/// the upper half first.
+/// Writes a system-exclusive message of the number for private use, and returns its bytes. Those have 7 bits: a byte of
+/// text is two of them, the upper half first.
 fn spell(text: &[u8], message: &mut [u8; 2 * TEXT_BYTES + 3]) -> u32 {
     let halves = text.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     let all = [0xf0, 0x7d].into_iter().chain(halves).chain([0xf7]);

@@ -1,4 +1,5 @@
-//! A host: it loads the plugin as a `.clap`, activates it and runs buffers. Memory that is asked for during one ends the process.
+//! A host: it loads the plugin as a `.clap`, activates it and runs buffers. Memory that is asked for during one ends
+//! the process.
 //!
 //! The check replaces malloc, as systems with glibc allow.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -188,7 +189,8 @@ impl Loaded {
     fn new(folder: &Folder) -> Result<Self, String> {
         let path = folder.0.join("Gleed.clap");
         let path_c = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: the file is the plugin, which this package builds; calls are in CLAP's order, with arguments that live during them.
+        // SAFETY: the file is the plugin, which this package builds; calls are in CLAP's order, with arguments that
+        // live during them.
         unsafe {
             let library = libloading::Library::new(&path).unwrap();
             let entry = *library.get::<*const clap_plugin_entry>(b"clap_entry\0").unwrap();
@@ -471,7 +473,8 @@ fn a_state_is_saved_while_audio_runs() {
             }
             heard
         });
-        // The state that is loaded is one after the beginning: a machine with other work may need more saves to get there.
+        // The state that is loaded is one after the beginning: a machine with other work may need more saves to get
+        // there.
         let (mut saved, mut saves, mut is_later) = (Vec::new(), 0, false);
         while saves < 50 || !is_later {
             assert!(!audio.is_finished(), "audio ended");

@@ -9,8 +9,8 @@ use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Kernel, Tested, se
 
 use crate::Result;
 
-/// The GPU that was opened and tested, for as long as the program runs: with the kernels of a model, and once more for a model that
-/// needs others. A program asks for one adapter only.
+/// The GPU that was opened and tested, for as long as the program runs: with the kernels of a model, and once more for
+/// a model that needs others. A program asks for one adapter only.
 static OPENED: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
 
 /// The most numbers that are kept: the last ones.
@@ -26,8 +26,8 @@ pub struct OnGpu<'m> {
 }
 
 impl<'m> OnGpu<'m> {
-    /// A GPU that has been tested, with the model on it, and the plan of an engine there. Without `software`, drivers that compute on
-    /// the CPU are passed over.
+    /// A GPU that has been tested, with the model on it, and the plan of an engine there. Without `software`, drivers
+    /// that compute on the CPU are passed over.
     pub fn open(model: &Model<'m>, limits: &Limits, backend: Option<&str>, software: bool) -> Result<(Plan, Self)> {
         let choice = Choice { backend: backend.map(str::parse).transpose()?, software, ..Choice::default() };
         let plan = Plan::for_device(model, limits)?;

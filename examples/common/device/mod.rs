@@ -17,8 +17,8 @@ use gpu::OnGpu;
 /// Who computes.
 #[derive(Args, Default)]
 pub struct DeviceArgs {
-    /// Who computes; the results do not depend on it. `auto` takes a GPU that is no program on the CPU if there is one and the
-    /// model can run there. Needs a build with `--features gpu`
+    /// Who computes; the results do not depend on it. `auto` takes a GPU that is no program on the CPU if there is one
+    /// and the model can run there. Needs a build with `--features gpu`
     #[arg(long, value_name = "DEVICE", value_enum, default_value_t = Wanted::Cpu)]
     device: Wanted,
 
@@ -44,8 +44,8 @@ pub enum Machine<'m> {
 }
 
 impl DeviceArgs {
-    /// The machine that is wanted, and the plan of an engine there. What it is, and why, is said on standard error unless it is
-    /// the CPU that was asked for.
+    /// The machine that is wanted, and the plan of an engine there. What it is, and why, is said on standard error
+    /// unless it is the CPU that was asked for.
     pub fn prepare<'m>(&self, model: &Model<'m>, limits: &Limits) -> Result<(Plan, Machine<'m>)> {
         let gpu = match self.device {
             Wanted::Cpu if self.backend.is_some() => return Err("--backend needs --device gpu or auto".into()),

@@ -1,5 +1,5 @@
-//! Curves and bars as SVG, for light and dark pages. A subtitle says what was measured and where, the legend is outside of the
-//! data, and curves differ in colour, dashes and markers: one below another one is still seen.
+//! Curves and bars as SVG, for light and dark pages. A subtitle says what was measured and where, the legend is outside
+//! of the data, and curves differ in colour, dashes and markers: one below another one is still seen.
 
 mod axis;
 mod bars;

@@ -1,8 +1,9 @@
-//! Traces of an engine's work, for `chrome://tracing` and <https://ui.perfetto.dev>: forward passes, layers and operations, and
-//! what each worker does for them, unit by unit.
+//! Traces of an engine's work, for `chrome://tracing` and <https://ui.perfetto.dev>: forward passes, layers and
+//! operations, and what each worker does for them, unit by unit.
 //!
-//! The engine knows nothing of it. Each step has the units of one operation, the executor is a [`Watcher`], and the deadline's clock says when
-//! a unit begins. The deadline makes the workers take units in order, which is slower with several of them.
+//! The engine knows nothing of it. Each step has the units of one operation, the executor is a [`Watcher`], and the
+//! deadline's clock says when a unit begins. The deadline makes the workers take units in order, which is slower with
+//! several of them.
 
 mod watcher;
 

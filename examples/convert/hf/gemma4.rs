@@ -1,5 +1,5 @@
-//! Gemma 4, text: other heads in the layers that see everything, keys and values that later layers read again, inputs of every
-//! layer, experts beside a feed-forward layer.
+//! Gemma 4, text: other heads in the layers that see everything, keys and values that later layers read again, inputs
+//! of every layer, experts beside a feed-forward layer.
 
 use serde_json::{Value as Json, json};
 
@@ -94,7 +94,8 @@ fn by_kind(config: &Config, local: usize, global: usize) -> Result<Vec<i32>> {
     Ok(layer_types(config)?.iter().map(|kind| if kind == "full_attention" { global } else { local }).collect())
 }
 
-/// Heads are rotated as a whole. In the layers that see everything most pairs have a divisor that leaves them as they are.
+/// Heads are rotated as a whole. In the layers that see everything most pairs have a divisor that leaves them as they
+/// are.
 fn rope(config: &Config, _: f64) -> Result<Rope> {
     let [local, global] = ["sliding_attention", "full_attention"].map(|kind| &config.0["rope_parameters"][kind]);
     for (json, kind) in [(local, "default"), (global, "proportional")] {

@@ -25,12 +25,12 @@ pub(crate) enum How {
     HeadsOfK,
     /// The first or the second half of the rows of each matrix.
     Half(usize),
-    /// The same of matrices that read the residual stream, which are stored by columns where their last dimension is not its width;
-    /// matrices that write to it, which are stored by columns where it is.
+    /// The same of matrices that read the residual stream, which are stored by columns where their last dimension is
+    /// not its width; matrices that write to it, which are stored by columns where it is.
     EitherHalf(usize),
     Either,
-    /// Q, K or V of a matrix of all three, with the rows of Q and K for rotations of adjacent pairs; the same where the query heads
-    /// of each KV head have its K and V behind them.
+    /// Q, K or V of a matrix of all three, with the rows of Q and K for rotations of adjacent pairs; the same where the
+    /// query heads of each KV head have its K and V behind them.
     PartOfQkv(Part),
     PartOfGroups(Part),
     /// Every second row of each matrix, from the first or the second one on.

@@ -79,7 +79,8 @@ fn three_positions(config: &Config, part: f64) -> Result<Rope> {
     rope::read(&Config(json), part)
 }
 
-/// All experts of a layer in two tensors: gates before ups. Published folders have them by columns, newer libraries by rows.
+/// All experts of a layer in two tensors: gates before ups. Published folders have them by columns, newer libraries by
+/// rows.
 const STACKED_EXPERTS: &[Rule] = &[
     rule("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.experts.gate_up_proj", "blk.{}.ffn_gate_exps.weight", How::EitherHalf(0)),

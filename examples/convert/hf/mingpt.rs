@@ -1,7 +1,7 @@
 //! Weights of minGPT as JSON: a `state_dict` whose tensors are nested arrays of numbers.
 //!
-//! The graph is that of GPT-2. Matrices are those of `nn.Linear`, `[out, in]`; files of which `c_attn` is `[in, out]`, as GPT-2's
-//! own are, are read, too. Sizes follow from the tensors, but for the number of heads.
+//! The graph is that of GPT-2. Matrices are those of `nn.Linear`, `[out, in]`; files of which `c_attn` is `[in, out]`,
+//! as GPT-2's own are, are read, too. Sizes follow from the tensors, but for the number of heads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

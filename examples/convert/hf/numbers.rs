@@ -29,8 +29,8 @@ pub(crate) struct File {
     pub(crate) config: Option<Json>,
 }
 
-/// Reads an object of tensors. They may lie in an object `state_dict`, `weights` or `model`; settings in one called `config`. Tensors
-/// whose names end in one of `left_out` are not kept.
+/// Reads an object of tensors. They may lie in an object `state_dict`, `weights` or `model`; settings in one called
+/// `config`. Tensors whose names end in one of `left_out` are not kept.
 pub(crate) fn read(bytes: &[u8], left_out: &[&str]) -> Result<File> {
     let mut reader = Reader { bytes, at: 0, left_out };
     let mut file = File::default();

@@ -268,7 +268,8 @@ fn mixer_factors(config: &Config) -> Result<Vec<f32>> {
     Ok(factors)
 }
 
-/// A layer is one of three things. Rows of Q and K are in pairs as in the files of llama.cpp, though nothing is rotated.
+/// A layer is one of three things. Rows of Q and K are in pairs as in the files of llama.cpp, though nothing is
+/// rotated.
 const NEMOTRON: &[Rule] = &[
     rule("embeddings", "token_embd", How::Same),
     rule("norm_f", "output_norm", How::Same),

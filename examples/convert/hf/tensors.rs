@@ -50,7 +50,8 @@ const PREFIXES: [&str; 9] = [
     "roberta.",
 ];
 
-/// Of images and sounds, and of the prediction of several tokens: what the names of tensors that are left out begin with.
+/// Of images and sounds, and of the prediction of several tokens: what the names of tensors that are left out begin
+/// with.
 const OTHERS: [&str; 14] = [
     "model.visual.",
     "visual.",

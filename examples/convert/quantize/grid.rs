@@ -1,7 +1,8 @@
 //! The codes of a format, and the best scale for some elements: x ≈ scale * code, or scale * code + min.
 //!
-//! What is best is what gives the least weighted squared error. The search tries scales around the one that maps the extreme
-//! element to the end of the codes; the codes that follow from each have a best scale of their own (least squares).
+//! What is best is what gives the least weighted squared error. The search tries scales around the one that maps the
+//! extreme element to the end of the codes; the codes that follow from each have a best scale of their own (least
+//! squares).
 
 use half::f16;
 

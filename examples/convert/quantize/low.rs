@@ -3,8 +3,8 @@
 use super::grid::{self, Elements, Grid, Integers, LANES};
 use super::legacy::put;
 
-/// The integers from `LOW` to `HIGH`, which are so few that the extreme elements are best cut off: they are mapped to codes
-/// around `END`, in tenths, and around -`END`.
+/// The integers from `LOW` to `HIGH`, which are so few that the extreme elements are best cut off: they are mapped to
+/// codes around `END`, in tenths, and around -`END`.
 struct Few<const LOW: i32, const HIGH: i32, const END: i32>;
 
 impl<const LOW: i32, const HIGH: i32, const END: i32> Grid for Few<LOW, HIGH, END> {

@@ -91,7 +91,8 @@ pub(crate) fn of_folder(folder: &Path, size: usize, config: &Json) -> Result<Voc
     Ok(vocab)
 }
 
-/// The tokenizer of a llama2.c model, with `size` tokens: its own format, or the SentencePiece model that it was made of.
+/// The tokenizer of a llama2.c model, with `size` tokens: its own format, or the SentencePiece model that it was made
+/// of.
 pub(crate) fn of_llama2c(file: &[u8], size: usize) -> Result<Vocab> {
     if !sentencepiece::begins(file) {
         return llama2c::read(file, size);

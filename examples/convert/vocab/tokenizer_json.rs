@@ -1,5 +1,5 @@
-//! `tokenizer.json`: BPE over bytes, BPE over characters with bytes to fall back to, which is SentencePiece's, WordPiece, and
-//! unigram.
+//! `tokenizer.json`: BPE over bytes, BPE over characters with bytes to fall back to, which is SentencePiece's,
+//! WordPiece, and unigram.
 
 use std::collections::HashMap;
 

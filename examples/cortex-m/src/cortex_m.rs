@@ -56,7 +56,8 @@ impl Clock {
     }
 
     fn now(&self) -> u32 {
-        // SAFETY: the counter of SysTick, a register that every Cortex-M4 has. Reading it changes nothing that matters here.
+        // SAFETY: the counter of SysTick, a register that every Cortex-M4 has. Reading it changes nothing that matters
+        // here.
         unsafe { Self::CURRENT.read_volatile() }
     }
 

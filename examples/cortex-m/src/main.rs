@@ -1,5 +1,5 @@
-//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, on a riscv32,
-//! and, so that the hashes can be compared, on the machine that compiles it.
+//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, on a
+//! riscv32, and, so that the hashes can be compared, on the machine that compiles it.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

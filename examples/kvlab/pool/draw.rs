@@ -34,8 +34,8 @@ impl Scene {
         self.blocks.iter().filter(|block| of(block)).count()
     }
 
-    /// Blocks that somebody holds; that several hold; that nobody may write to; that nobody holds, but whose prefix can be found;
-    /// that are free.
+    /// Blocks that somebody holds; that several hold; that nobody may write to; that nobody holds, but whose prefix can
+    /// be found; that are free.
     pub(super) fn counts(&self) -> [usize; 5] {
         [
             self.count(|block| !block.holders.is_empty()),

@@ -41,8 +41,8 @@ fn compiler(source: &Path) -> Command {
     command
 }
 
-/// Whether the C compiler can make programs with sanitizers. Says so where it cannot. It is tried once: tests that run at the
-/// same time would write over each other's program.
+/// Whether the C compiler can make programs with sanitizers. Says so where it cannot. It is tried once: tests that run
+/// at the same time would write over each other's program.
 pub(crate) fn has_sanitizers() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {

@@ -1,4 +1,5 @@
-//! The demo model with another vocabulary or chat template, and in parts; a small one with a layer that predicts further ahead.
+//! The demo model with another vocabulary or chat template, and in parts; a small one with a layer that predicts
+//! further ahead.
 
 use std::path::Path;
 
@@ -12,8 +13,8 @@ pub(crate) fn demo() -> GgufWriter {
     read(&model_file())
 }
 
-/// A model of three layers, two of them recurrent, and a fourth layer that predicts further ahead: a copy of the one with attention,
-/// which reads the sum of a token's embedding and the hidden state that is given with it.
+/// A model of three layers, two of them recurrent, and a fourth layer that predicts further ahead: a copy of the one
+/// with attention, which reads the sum of a token's embedding and the hidden state that is given with it.
 pub(crate) fn with_predictor() -> GgufWriter {
     let mut writer = read(&manifest("../tests/data/recurrent/qwen35.gguf"));
     writer.set("qwen35.block_count", 4_u32).set("qwen35.nextn_predict_layers", 1_u32);

@@ -1,5 +1,5 @@
-//! What the example `convert` reads, from its files, without its command line: folders, safetensors, llama2.c models, GGUF files and
-//! importance matrices.
+//! What the example `convert` reads, from its files, without its command line: folders, safetensors, llama2.c models,
+//! GGUF files and importance matrices.
 #![allow(dead_code, unused_imports)]
 
 // The example calls what it shares with others by this name.

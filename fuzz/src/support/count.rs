@@ -1,4 +1,5 @@
-//! How many inputs were tried: a run of libFuzzer may try many, because what it does around a run takes longer than a parser.
+//! How many inputs were tried: a run of libFuzzer may try many, because what it does around a run takes longer than a
+//! parser.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -14,8 +14,9 @@ pub fn random_of(data: &[u8]) -> Rng {
     Rng::new(xxh64(data, 0))
 }
 
-/// A copy with one to four changes: bytes, bits, words of 4 and 8 bytes, two parts that change places, and now and then an earlier
-/// end. Three of four changes are near the start, where a file says what the rest is. The copy ends where its allocation ends.
+/// A copy with one to four changes: bytes, bits, words of 4 and 8 bytes, two parts that change places, and now and then
+/// an earlier end. Three of four changes are near the start, where a file says what the rest is. The copy ends where
+/// its allocation ends.
 pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
     let mut copy: Box<[u8]> = data.into();
     if copy.is_empty() {
@@ -47,7 +48,8 @@ pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
 const PARTS: usize = 64;
 const MOST: usize = 96;
 
-/// Calls `one` with parts of an input, each behind another head of so many bytes, which are choices: `adapt` may change them.
+/// Calls `one` with parts of an input, each behind another head of so many bytes, which are choices: `adapt` may change
+/// them.
 pub fn each_part<const HEAD: usize>(data: &[u8], adapt: fn(&mut [u8; HEAD]), one: fn(&[u8])) {
     let mut random = random_of(data);
     let mut part = Vec::with_capacity(HEAD + MOST);

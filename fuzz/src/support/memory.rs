@@ -70,8 +70,9 @@ impl Peek {
 
     fn range<'r>(self, range: &Range<usize>) -> &'r [u8] {
         assert!(range.start <= range.end && range.end <= self.len);
-        // SAFETY: within the memory, which was written as a whole when it was made. Nobody writes while the slice lives, which is in
-        // the two functions above only: the engine that has borrowed the memory runs inside of its calls, and this is one thread.
+        // SAFETY: within the memory, which was written as a whole when it was made. Nobody writes while the slice
+        // lives, which is in the two functions above only: the engine that has borrowed the memory runs inside of its
+        // calls, and this is one thread.
         unsafe { std::slice::from_raw_parts(self.start.add(range.start), range.len()) }
     }
 }

@@ -8,8 +8,8 @@ use common::synthetic::{Architecture, SyntheticModel, encode_f32};
 use gleed::kernels::Level;
 use gleed::{KvElement, KvType, Limits};
 
-/// What limits are where nothing is said, and all levels of this machine. Asking the processor takes a millisecond on a virtual machine,
-/// longer than most inputs.
+/// What limits are where nothing is said, and all levels of this machine. Asking the processor takes a millisecond on a
+/// virtual machine, longer than most inputs.
 static USUAL: LazyLock<Limits> = LazyLock::new(Limits::default);
 pub static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
 

@@ -1,5 +1,5 @@
-//! Adapters whose metadata and tensors are changed: an error when they are opened or loaded, or the same logits on two instruction
-//! sets. A sequence without the adapter has the bits of the model alone.
+//! Adapters whose metadata and tensors are changed: an error when they are opened or loaded, or the same logits on two
+//! instruction sets. A sequence without the adapter has the bits of the model alone.
 
 use std::sync::LazyLock;
 

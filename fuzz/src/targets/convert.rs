@@ -1,5 +1,5 @@
-//! What `convert` reads: folders whose `config.json`, safetensors and tokenizer are changed, llama2.c models, GGUF files and importance
-//! matrices. It refuses or reads; it neither panics nor asks for memory that no model has.
+//! What `convert` reads: folders whose `config.json`, safetensors and tokenizer are changed, llama2.c models, GGUF
+//! files and importance matrices. It refuses or reads; it neither panics nor asks for memory that no model has.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

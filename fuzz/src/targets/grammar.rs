@@ -1,5 +1,5 @@
-//! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. What is compiled is walked through:
-//! masks against single tokens, saved states, and states that are damaged.
+//! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. What is compiled is walked
+//! through: masks against single tokens, saved states, and states that are damaged.
 
 use gleed::grammar::{Grammar, GrammarBuild, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary};
 use xxhash_rust::xxh64::xxh64;
@@ -204,8 +204,8 @@ fn damaged(matcher: &mut Matcher<'_, '_>, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// Restores a state with a checksum that is right. Either it is refused and nothing changes, or no number of it leads out of the
-/// state and the matcher goes on with what was read. Then the matcher has its own state again.
+/// Restores a state with a checksum that is right. Either it is refused and nothing changes, or no number of it leads
+/// out of the state and the matcher goes on with what was read. Then the matcher has its own state again.
 fn restored(matcher: &mut Matcher<'_, '_>, own: &[u8], mut state: Vec<u8>, bytes: &mut Bytes<'_>) {
     tried();
     let body = state.len() - 8;
@@ -222,8 +222,8 @@ fn restored(matcher: &mut Matcher<'_, '_>, own: &[u8], mut state: Vec<u8>, bytes
     }
 }
 
-/// Whether the numbers of nodes and of places to return to are numbers of this state. Places lead to earlier ones, so that no way back
-/// is a circle.
+/// Whether the numbers of nodes and of places to return to are numbers of this state. Places lead to earlier ones, so
+/// that no way back is a circle.
 fn leads_nowhere_else(state: &[u8]) -> bool {
     let mut words = state.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
     let mut next = || words.next().unwrap_or(u32::MAX);

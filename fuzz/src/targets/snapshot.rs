@@ -1,5 +1,5 @@
-//! Damaged snapshots, most of them with checksums that are right, in a buffer and through a callback. What is refused changes
-//! nothing; what is taken is a sequence like others.
+//! Damaged snapshots, most of them with checksums that are right, in a buffer and through a callback. What is refused
+//! changes nothing; what is taken is a sequence like others.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -25,7 +25,8 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     ]
 });
 
-/// Damages of each snapshot beside the one that the input describes, and how many of those that are taken one is computed on.
+/// Damages of each snapshot beside the one that the input describes, and how many of those that are taken one is
+/// computed on.
 const DAMAGES: usize = 96;
 const COMPUTED: usize = 8;
 
@@ -82,8 +83,8 @@ struct Trial<'m, 'a> {
     taken: usize,
 }
 
-/// What an error leaves as it is: the sequence and what the engine says of itself. Where no byte of the memory has changed, and no
-/// number of the engine, the words need not be compared.
+/// What an error leaves as it is: the sequence and what the engine says of itself. Where no byte of the memory has
+/// changed, and no number of the engine, the words need not be compared.
 struct Seen {
     memory: Vec<u8>,
     stats: CacheStats,

@@ -1,4 +1,5 @@
-//! Texts of any characters, short and long, with each kind of vocabulary: the needs are exact, a stream gives what the whole gives.
+//! Texts of any characters, short and long, with each kind of vocabulary: the needs are exact, a stream gives what the
+//! whole gives.
 
 use std::ops::Range;
 use std::sync::LazyLock;

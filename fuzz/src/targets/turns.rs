@@ -1,5 +1,5 @@
-//! Turns of any messages in every format, written and encoded; replies of a model in every format of calls, whole and in pieces; lists
-//! of tools.
+//! Turns of any messages in every format, written and encoded; replies of a model in every format of calls, whole and
+//! in pieces; lists of tools.
 
 use std::sync::LazyLock;
 

@@ -25,15 +25,15 @@ pub unsafe extern "C" fn gleed_gpu_decode_greedy(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed_gpu.h demands the rest:
-        // nothing but this call uses `engine`, and `count` ids fit at `ids`.
+        // SAFETY: NULL, alignment, lengths and the tag and address of `engine` are checked here. gleed_gpu.h demands
+        // the rest: nothing but this call uses `engine`, and `count` ids fit at `ids`.
         let (mut engine, given) =
             unsafe { (Object::get_mut("engine", engine)?, unread("ids", ids.cast_const(), count)?) };
         let seq = SeqId::from_bits(seq);
         // A count that no sequence has is not believed.
         given.read_if(|count| engine.can_prefill(seq, count).map_err(Failure::from))?;
-        // SAFETY: NULL, alignment and length are checked here. gleed_gpu.h demands that `count` ids fit at `ids` where the sequence
-        // can have so many, and nobody else uses them.
+        // SAFETY: NULL, alignment and length are checked here. gleed_gpu.h demands that `count` ids fit at `ids` where
+        // the sequence can have so many, and nobody else uses them.
         let ids = unsafe { slice_mut("ids", ids, count) }?;
         let mut chosen = vec![0; ids.len()];
         engine.decode_greedy(seq, token, &mut chosen)?;
@@ -57,8 +57,8 @@ pub unsafe extern "C" fn gleed_gpu_decode_sampled(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, lengths and the tags and addresses of both objects are checked here. gleed_gpu.h demands the
-        // rest: nothing but this call uses `engine` and `sampler`, and `count` ids fit at `ids`.
+        // SAFETY: NULL, alignment, lengths and the tags and addresses of both objects are checked here. gleed_gpu.h
+        // demands the rest: nothing but this call uses `engine` and `sampler`, and `count` ids fit at `ids`.
         let (mut engine, mut sampler, given) = unsafe {
             (
                 Object::get_mut("engine", engine)?,
@@ -96,8 +96,9 @@ pub unsafe extern "C" fn gleed_gpu_replay(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of both engines are checked here. gleed_gpu.h demands the rest:
-        // nothing but this call uses `engine`, none changes `lost`, and `copy` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and the tags and addresses of both engines are checked here. gleed_gpu.h demands the
+        // rest: nothing but this call uses `engine`, none changes `lost`, and `copy` is a place for a result that
+        // nothing else uses.
         let (mut engine, lost, copy) =
             unsafe { (Object::get_mut("engine", engine)?, Object::get("lost", lost)?, out("copy", copy)?) };
         copy.write(engine.replay(lost, SeqId::from_bits(seq))?.to_bits());

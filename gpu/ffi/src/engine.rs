@@ -48,8 +48,8 @@ pub struct gleed_gpu_use {
     pub reason: [c_char; 96],
 }
 
-// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and 96 bytes: no gaps, and every bit pattern is
-// one.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and 96 bytes: no gaps, and every bit
+// pattern is one.
 unsafe impl Versioned for gleed_gpu_use {}
 
 /// Starts an engine whose keys and values, and whose work, are on a GPU.
@@ -68,11 +68,12 @@ pub unsafe extern "C" fn gleed_gpu_engine_init(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tags and addresses of objects are checked here. gleed_gpu.h demands the rest: no call
-        // closes `gpu` as long as the model is on it, and none changes `model`.
+        // SAFETY: NULL, alignment and the tags and addresses of objects are checked here. gleed_gpu.h demands the rest:
+        // no call closes `gpu` as long as the model is on it, and none changes `model`.
         let (opened, model) = unsafe { (Object::get("gpu", gpu.cast_const())?, Object::get("model", model)?) };
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `engine` and `held` are places
-        // for results that nothing else uses, and `config` is NULL or has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `engine` and `held`
+        // are places for results that nothing else uses, and `config` is NULL or has as many bytes as its struct_size
+        // says.
         let (engine, held, config) =
             unsafe { (out("engine", engine)?, out("held", held)?, gleed_config::read(config)?) };
         let (plan, bytes, planned) = plans(opened.gpu.hardware(), model, config)?;
@@ -80,8 +81,9 @@ pub unsafe extern "C" fn gleed_gpu_engine_init(
             let text = format_args!("the GPU was opened for another model or configuration, and lacks kernels");
             return Err(Failure::new(status::E_GPU_UNSUPPORTED, text));
         }
-        // SAFETY: the size and alignment of the memory are checked here. gleed_gpu.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone may look.
+        // SAFETY: the size and alignment of the memory are checked here. gleed_gpu.h demands the rest: nothing else
+        // uses `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone
+        // may look.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, bytes, ALIGN) }?;
         let device = Box::new(GpuDevice::new(&opened.gpu, planned).map_err(of_gpu)?);
         let (made, slot) = place(model, &plan, memory, Slot::new(opened, device))?;
@@ -104,12 +106,12 @@ fn place(
     let (head, rest) = memory.split_at_mut_checked(HEAD).ok_or(too_small(given))?;
     let (middle, rest) = rest.split_at_mut_checked(MIDDLE).ok_or(too_small(given))?;
     let slot = Object::place(middle, slot)?;
-    // SAFETY: `place` has just made the object at the start of the middle, which the caller lent for good; nobody changes it
-    // but through its mutex.
+    // SAFETY: `place` has just made the object at the start of the middle, which the caller lent for good; nobody
+    // changes it but through its mutex.
     let shared: &'static Slot = unsafe { Object::get("held", slot.cast_const()) }?;
     let port = slot.cast::<u8>().wrapping_add(core::mem::offset_of!(Middle, port)).cast::<Port>();
-    // SAFETY: a `Middle` fits the middle (MIDDLE is as large, and `Object::place` has found it aligned), and its port lies behind
-    // the object. Nobody else has a pointer to it.
+    // SAFETY: a `Middle` fits the middle (MIDDLE is as large, and `Object::place` has found it aligned), and its port
+    // lies behind the object. Nobody else has a pointer to it.
     let port: &'static mut Port = unsafe {
         port.write(Port(shared));
         &mut *port
@@ -129,8 +131,8 @@ pub unsafe extern "C" fn gleed_gpu_model_describe(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `held` are checked here. gleed_gpu.h demands the rest:
-        // its memory is used for nothing else yet, and `info` has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `held` are checked here. gleed_gpu.h demands
+        // the rest: its memory is used for nothing else yet, and `info` has as many bytes as its struct_size says.
         let (slot, info) = unsafe { (Object::get("held", held)?, out_struct("info", info)?) };
         let device = slot.device();
         let failure = device.as_ref().and_then(|device| device.failure());
@@ -154,8 +156,8 @@ pub unsafe extern "C" fn gleed_gpu_model_describe(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_gpu_model_close(held: *mut gleed_gpu_model, error: *mut gleed_error) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `held` are checked here. gleed_gpu.h demands the rest: its memory is
-        // used for nothing else yet.
+        // SAFETY: NULL, alignment and the tag and address of `held` are checked here. gleed_gpu.h demands the rest: its
+        // memory is used for nothing else yet.
         let slot = unsafe { Object::get("held", held.cast_const()) }?;
         slot.close();
         Ok(status::OK)

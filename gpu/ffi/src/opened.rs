@@ -81,8 +81,8 @@ pub struct gleed_gpu_info {
 
 // SAFETY: integers, the first the size and the 8-byte one at a multiple of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_gpu_choice {}
-// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and two texts of 96 bytes: no gaps, and every
-// bit pattern is one.
+// SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and two texts of 96 bytes: no gaps, and
+// every bit pattern is one.
 unsafe impl Versioned for gleed_gpu_info {}
 
 /// Describes one of the GPUs that there are.
@@ -92,8 +92,8 @@ unsafe impl Versioned for gleed_gpu_info {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_gpu_adapter(index: usize, info: *mut gleed_gpu_info, error: *mut gleed_error) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `info` has as many bytes as
-        // its struct_size says.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `info` has as many
+        // bytes as its struct_size says.
         let info = unsafe { out_struct("info", info) }?;
         let adapters = Hardware::adapters(Choice::default().patience).map_err(of_gpu)?;
         let past = || {
@@ -116,8 +116,8 @@ pub unsafe extern "C" fn gleed_gpu_open(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `choice` is NULL or has as
-        // many bytes as its struct_size says, and `gpu` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment and struct_size are checked here. gleed_gpu.h demands the rest: `choice` is NULL or
+        // has as many bytes as its struct_size says, and `gpu` is a place for a result that nothing else uses.
         let (place, choice) = unsafe { (out("gpu", gpu)?, versioned_or_null("choice", choice)?) };
         place.write(opened(choice, |_| Ok(Kernel::all()))?);
         Ok(status::OK)
@@ -137,8 +137,9 @@ pub unsafe extern "C" fn gleed_gpu_open_for(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed_gpu.h demands the rest:
-        // `choice` is NULL or has as many bytes as its struct_size says, and `gpu` is a place for a result that nothing else uses.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `model` are checked here. gleed_gpu.h demands
+        // the rest: `choice` is NULL or has as many bytes as its struct_size says, and `gpu` is a place for a result
+        // that nothing else uses.
         let (place, choice, model) =
             unsafe { (out("gpu", gpu)?, versioned_or_null("choice", choice)?, Object::get("model", model)?) };
         // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
@@ -205,8 +206,8 @@ pub unsafe extern "C" fn gleed_gpu_describe(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tag and address of `gpu` are checked here. gleed_gpu.h demands the rest:
-        // no other call closes `gpu`, and `info` has as many bytes as its struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tag and address of `gpu` are checked here. gleed_gpu.h demands
+        // the rest: no other call closes `gpu`, and `info` has as many bytes as its struct_size says.
         let (opened, info) = unsafe { (Object::get("gpu", gpu)?, out_struct("info", info)?) };
         let hardware = opened.gpu.hardware();
         info.write(described(hardware.info(), hardware.limits().binding, opened.tested.0));
@@ -240,16 +241,16 @@ fn described(adapter: &AdapterInfo, buffer_bytes: u64, tested: u64) -> gleed_gpu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gleed_gpu_close(gpu: *mut gleed_gpu, error: *mut gleed_error) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `gpu` are checked here. gleed_gpu.h demands the rest: no other call
-        // uses `gpu`.
+        // SAFETY: NULL, alignment and the tag and address of `gpu` are checked here. gleed_gpu.h demands the rest: no
+        // other call uses `gpu`.
         let opened = unsafe { Object::get("gpu", gpu.cast_const()) }?;
         let models = opened.models.load(Ordering::Acquire);
         if models > 0 {
             let text = format_args!("{models} models lie on the GPU: close them first");
             return Err(Failure::new(status::E_GPU_IN_USE, text).numbers(0_u32, models));
         }
-        // SAFETY: the tag says that `boxed` made it, in a box of this type. No model is on it, so nothing of the library's points
-        // to it, and gleed_gpu.h demands that no call uses it from now on.
+        // SAFETY: the tag says that `boxed` made it, in a box of this type. No model is on it, so nothing of the
+        // library's points to it, and gleed_gpu.h demands that no call uses it from now on.
         drop(unsafe { forgotten(gpu) });
         Ok(status::OK)
     })
@@ -260,8 +261,8 @@ pub unsafe extern "C" fn gleed_gpu_close(gpu: *mut gleed_gpu, error: *mut gleed_
 /// # Safety
 /// `boxed` made it, and nobody uses it any more.
 unsafe fn forgotten(gpu: *mut gleed_gpu) -> Box<gleed_gpu> {
-    // SAFETY: an object begins with its tag, a `u64`; the caller promises that nobody uses it. After the write it is a valid
-    // object of its type still, as the tag has no meaning for Rust.
+    // SAFETY: an object begins with its tag, a `u64`; the caller promises that nobody uses it. After the write it is a
+    // valid object of its type still, as the tag has no meaning for Rust.
     unsafe {
         gpu.cast::<u64>().write(0);
         Box::from_raw(gpu)

@@ -51,8 +51,8 @@ pub struct gleed_gpu_buffer {
 
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_gpu_plan_info {}
-// SAFETY: integers, the first the size and the 8-byte one at a multiple of 8, and 40 bytes: no gaps, and every bit pattern is
-// one.
+// SAFETY: integers, the first the size and the 8-byte one at a multiple of 8, and 40 bytes: no gaps, and every bit
+// pattern is one.
 unsafe impl Versioned for gleed_gpu_buffer {}
 
 /// Says what a model needs on a GPU.
@@ -68,8 +68,9 @@ pub unsafe extern "C" fn gleed_gpu_plan(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tags and addresses of objects are checked here. gleed_gpu.h demands the
-        // rest: no other call closes `gpu`, and `config`, if any, and `info` have as many bytes as their struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tags and addresses of objects are checked here. gleed_gpu.h
+        // demands the rest: no other call closes `gpu`, and `config`, if any, and `info` have as many bytes as their
+        // struct_size says.
         let (opened, model) = unsafe { (Object::get("gpu", gpu)?, Object::get("model", model)?) };
         // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
         let (config, info) = unsafe { (gleed_config::read(config)?, out_struct("info", info)?) };
@@ -100,8 +101,9 @@ pub unsafe extern "C" fn gleed_gpu_plan_buffer(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment, struct_size and the tags and addresses of objects are checked here. gleed_gpu.h demands the
-        // rest: no other call closes `gpu`, and `config`, if any, and `buffer` have as many bytes as their struct_size says.
+        // SAFETY: NULL, alignment, struct_size and the tags and addresses of objects are checked here. gleed_gpu.h
+        // demands the rest: no other call closes `gpu`, and `config`, if any, and `buffer` have as many bytes as their
+        // struct_size says.
         let (opened, model) = unsafe { (Object::get("gpu", gpu)?, Object::get("model", model)?) };
         // SAFETY: NULL, alignment and struct_size are checked here; as many bytes are there as struct_size says.
         let (config, place) = unsafe { (gleed_config::read(config)?, out_struct("buffer", buffer)?) };

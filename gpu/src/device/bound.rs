@@ -56,7 +56,8 @@ impl Bound {
         wide.or(self.many.as_ref()).unwrap_or(&self.few)
     }
 
-    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for none.
+    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for
+    /// none.
     pub(super) fn of(&self, rows: usize, chunks: usize, sequences: usize, is_wide: bool) -> Option<(&Run, [u32; 3])> {
         if rows == 0 || !self.batches.has(rows) {
             return None;

@@ -22,7 +22,8 @@ pub struct KernelTime {
 }
 
 impl GpuDevice<'_, '_> {
-    /// Runs the dispatches of the last batch once more, and returns how long each took. That gives what was there before.
+    /// Runs the dispatches of the last batch once more, and returns how long each took. That gives what was there
+    /// before.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] where the device does not take times; [`GpuError::Timeout`], [`GpuError::Lost`].

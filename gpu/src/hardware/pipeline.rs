@@ -52,7 +52,8 @@ impl Hardware {
         Pipeline { pipeline, layout, bindings: bindings.len() }
     }
 
-    /// Binds a kernel to its parameters, `bytes` of `params` from `at` on, and to its buffers, in the order of its bindings.
+    /// Binds a kernel to its parameters, `bytes` of `params` from `at` on, and to its buffers, in the order of its
+    /// bindings.
     ///
     /// # Errors
     /// [`GpuError::Mismatch`] where there are more or fewer than the kernel has; [`GpuError::Refused`].

@@ -108,7 +108,8 @@ impl<'m> Lowering<'m> {
         self.experts(&[*view], Place::Branch, self.hidden, inputs, how)
     }
 
-    /// Matrices of experts, as many experts at a time as a buffer holds. `activations` are the elements of what is gated, or was.
+    /// Matrices of experts, as many experts at a time as a buffer holds. `activations` are the elements of what is
+    /// gated, or was.
     fn experts(
         &mut self,
         parts: &[ExpertsView<'m>],

@@ -18,7 +18,8 @@ impl<'m> Lowering<'m> {
         view.to.map_or(Ok(()), |to| self.store_heads(to, view.heads))
     }
 
-    /// Norms and rotation of heads; their keys and values, if they have some, go to a layer of a pool, which has so many.
+    /// Norms and rotation of heads; their keys and values, if they have some, go to a layer of a pool, which has so
+    /// many.
     fn store_heads(&mut self, to: KvLayer, kv_heads: usize) -> Result<(), GpuError> {
         let Some(heads) = self.heads.take() else { return refused("attention without queries") };
         let norms = self.head_norms(&heads)?;

@@ -94,8 +94,9 @@ impl Widest {
         }
     }
 
-    /// Words of the buffer of heads for batches of so many rows: where the rotated queries begin, where the sums of chunks do, and
-    /// how many chunks a head of a row can have there, of the `chunks` that a sequence has, in so many words at most.
+    /// Words of the buffer of heads for batches of so many rows: where the rotated queries begin, where the sums of
+    /// chunks do, and how many chunks a head of a row can have there, of the `chunks` that a sequence has, in so many
+    /// words at most.
     pub(crate) fn heads(&self, rows: usize, chunks: usize, most: u64) -> HeadsLayout {
         let queries = rows * self.heads;
         let parts = queries + rows * self.attention;

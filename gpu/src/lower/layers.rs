@@ -32,7 +32,8 @@ impl<'m> Lowering<'m> {
         self.merge(!adds::SCALES, 0.0, |branch| Branch { adds: branch.adds | adds::SCALES, scale, ..branch })
     }
 
-    /// The outputs of a matrix for all layers. They lie behind all activations, because activations are multiplied by them.
+    /// The outputs of a matrix for all layers. They lie behind all activations, because activations are multiplied by
+    /// them.
     pub(super) fn project_layer_inputs(&mut self, matrix: &MatrixView<'m>) -> Result<(), GpuError> {
         let (all, one) = (self.largest.layer_inputs, self.largest.layer_input);
         self.widen(Place::FeedForward, self.largest.width(Activations::FeedForward) + all + one);

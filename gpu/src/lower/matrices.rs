@@ -35,7 +35,8 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Matrices of one input whose outputs begin at a column each: those of one type together. `first` says more of the first one.
+    /// Matrices of one input whose outputs begin at a column each: those of one type together. `first` says more of the
+    /// first one.
     pub(super) fn side_by_side(
         &mut self,
         parts: &[(usize, MatrixView<'m>)],

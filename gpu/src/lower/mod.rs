@@ -127,8 +127,8 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
-        // An input takes with it what is to be added before; operations that neither read nor write the residual stream and the
-        // branch leave it waiting.
+        // An input takes with it what is to be added before; operations that neither read nor write the residual stream
+        // and the branch leave it waiting.
         self.add_branch_but(match &step.operation {
             OpView::Norm(_) | OpView::Quantize(_) | OpView::AddNormed(_) | OpView::AddExperts(_) => u32::MAX,
             OpView::GroupRows | OpView::Gather | OpView::Renorm(_) | OpView::Scale(_) => u32::MAX,
@@ -228,7 +228,8 @@ impl<'m> Lowering<'m> {
         };
         let numbers = numbers.map_or(0, |numbers| self.vectors.add(&xielu_bytes(numbers)).unwrap_or(0));
         let width = view.up.weights.rows();
-        // Those of an expert of all rows lie where those of attention were: the experts' own come before the next input.
+        // Those of an expert of all rows lie where those of attention were: the experts' own come before the next
+        // input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
         let gates_stride = self.logits_stride as u32;

@@ -244,7 +244,8 @@ fn same_words(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), 
     if got == want { Ok(()) } else { Err(GpuError::Unfit { operation }) }
 }
 
-/// Norms all heads of queries or keys, as one row or each of them. Weights and biases are of at least as many elements, or empty.
+/// Norms all heads of queries or keys, as one row or each of them. Weights and biases are of at least as many elements,
+/// or empty.
 fn norm_heads(norms: u32, (weights, biases): (&[f32], &[f32]), dim: usize, heads: &mut [f32]) {
     let bytes = |vector: &[f32], range: std::ops::Range<usize>| -> Vec<u8> {
         vector.get(range).unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect()
@@ -267,8 +268,8 @@ pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// Four queries of a group: of several rows where one or two heads share one of keys and values, of several parts where more than four do. Where
-/// a workgroup has several groups, the last one has fewer rows than there is room for.
+/// Four queries of a group: of several rows where one or two heads share one of keys and values, of several parts where
+/// more than four do. Where a workgroup has several groups, the last one has fewer rows than there is room for.
 pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut Random) -> Result<(), GpuError> {
     let kernel = Kernel::AttendMany(at_once);
     let fits = |dim| AtOnce::most(dim) >= at_once;
@@ -279,7 +280,8 @@ pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut
         }
     }
     let [f16, q8, f32, _] = ELEMENTS;
-    // Heads that share one, elements of keys and values, of a head; the first position, the rows, the last positions that are seen.
+    // Heads that share one, elements of keys and values, of a head; the first position, the rows, the last positions
+    // that are seen.
     let wide = [
         (2, [f16, f16], 64, 250, 11, 0),
         (1, [f16, f16], 64, 250, 21, 0),
@@ -303,8 +305,8 @@ pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut
     Ok(())
 }
 
-/// Some rows. Those chunks that are ready were added up before, if that is done in parallel; if not, every third row from the second on is of
-/// another sequence, which has the same blocks.
+/// Some rows. Those chunks that are ready were added up before, if that is done in parallel; if not, every third row
+/// from the second on is of another sequence, which has the same blocks.
 async fn attend_case(
     bench: &Bench<'_>,
     random: &mut Random,

@@ -62,9 +62,10 @@ pub(super) async fn draw(bench: &Bench<'_>, random: &mut Random) -> Result<(), G
 /// The largest f32 below 1: 2^32 - 256 of 2^32.
 const ALMOST_ALL: f32 = 1.0 - f32::EPSILON / 2.0;
 
-/// Moderate logits; few that count; all alike; equal ones across what is kept, zeros of both signs; the largest that there are;
-/// fewer than a workgroup has invocations; one with a mass of 2^32 and 257 with a mass of 1. Of the last ones [`ALMOST_ALL`] is a little more
-/// than the first one has, by less than a mass of 1: so a share that is not rounded up keeps a token less.
+/// Moderate logits; few that count; all alike; equal ones across what is kept, zeros of both signs; the largest that
+/// there are; fewer than a workgroup has invocations; one with a mass of 2^32 and 257 with a mass of 1. Of the last
+/// ones [`ALMOST_ALL`] is a little more than the first one has, by less than a mass of 1: so a share that is not
+/// rounded up keeps a token less.
 fn logits_to_draw(random: &mut Random) -> [Vec<f32>; 7] {
     let mut steep = random.moderate(1000);
     steep.iter_mut().for_each(|x| *x *= 20.0);

@@ -292,7 +292,8 @@ async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mu
     same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }
 
-/// Activations times numbers of each row, which lie behind all of them; and outputs times a factor that are not settled.
+/// Activations times numbers of each row, which lie behind all of them; and outputs times a factor that are not
+/// settled.
 async fn multiplied(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let (outputs, stride) = (case.outputs[0] + case.outputs[1], 71);
     let at = case.rows * outputs;

@@ -82,8 +82,8 @@ pub(crate) async fn sentinel_async(hardware: &Hardware, catalog: &Catalog) -> Re
     all(&Bench { machine: &OnDevice { hardware, catalog }, is_short: true }, catalog).await
 }
 
-/// Returns what a result of the self-test counts for: the adapter, its driver, these kernels with their texts, and the arithmetic.
-/// A host can keep it, and run [`sentinel`] alone as long as it is the same.
+/// Returns what a result of the self-test counts for: the adapter, its driver, these kernels with their texts, and the
+/// arithmetic. A host can keep it, and run [`sentinel`] alone as long as it is the same.
 pub fn key(hardware: &Hardware, kernels: &[Kernel]) -> u64 {
     let info = hardware.info();
     let mut hash = Xxh64::new();
@@ -132,8 +132,8 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
 
 /// What runs single kernels.
 pub trait Machine {
-    /// Runs a kernel with these buffers, in the order of its bindings, the parameters first. Returns what is in those that are
-    /// read back afterwards.
+    /// Runs a kernel with these buffers, in the order of its bindings, the parameters first. Returns what is in those
+    /// that are read back afterwards.
     ///
     /// # Errors
     /// [`GpuError`], of any kind but [`GpuError::Unfit`].

@@ -95,8 +95,8 @@ fn bytes_of(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch that is
-/// added before, 0 for none.
+/// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch
+/// that is added before, 0 for none.
 async fn input_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -297,8 +297,8 @@ async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
     Ok(())
 }
 
-/// All that is done before: the branch is normed, what experts gave is added to it, or the norm of that, the norm of all is
-/// added, by deviation, too, and the result is scaled.
+/// All that is done before: the branch is normed, what experts gave is added to it, or the norm of that, the norm of
+/// all is added, by deviation, too, and the result is scaled.
 async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let (n, rows, used) = (288, 2, 3);
     let experts = adds::EXPERTS | adds::TO_BRANCH;

@@ -122,8 +122,8 @@ fn xielu_has_one_hash() {
     assert_alike(&[(Architecture::Apertus, Dtype::Q8_0), (Architecture::Apertus, Dtype::F16)]);
 }
 
-/// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the device
-/// chooses the tokens.
+/// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the
+/// device chooses the tokens.
 #[test]
 fn temperatures_have_one_hash() {
     let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(Architecture::Mistral3) };
@@ -139,8 +139,8 @@ fn groups_and_branches_of_experts_have_one_hash() {
     assert_alike(&[(Architecture::BailingMoe2, Dtype::Q8_0), (Architecture::Afmoe, Dtype::Q8_0)]);
 }
 
-/// Inputs of all layers, scales of layers, layers that read keys and values of others, experts beside a feed-forward layer
-/// whose inputs have norms of their own.
+/// Inputs of all layers, scales of layers, layers that read keys and values of others, experts beside a feed-forward
+/// layer whose inputs have norms of their own.
 #[test]
 fn inputs_and_scales_of_layers_have_one_hash() {
     for name in ["gemma4", "gemma4, dense", "gemma4, experts", "gemma4, all"] {
@@ -160,7 +160,8 @@ fn wide_heads_have_one_hash() {
     }
 }
 
-/// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have these, too.
+/// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have
+/// these, too.
 #[test]
 fn gates_of_attention_have_one_hash() {
     assert_alike(&[(Architecture::Spark, Dtype::Q8_0), (Architecture::Spark, Dtype::F16)]);

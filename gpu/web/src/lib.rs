@@ -1,4 +1,5 @@
-//! The ten lines of `gpu_selftest` in a browser: adapter, limits, self-test, hash, speed, and the hash of WebAssembly beside it.
+//! The ten lines of `gpu_selftest` in a browser: adapter, limits, self-test, hash, speed, and the hash of WebAssembly
+//! beside it.
 //!
 //! `gpu/web/build.sh` makes a page of it.
 #![cfg(target_arch = "wasm32")]
@@ -19,8 +20,8 @@ use wasm_bindgen::prelude::*;
 /// Rows of a batch, as in the native program: they are part of what is compared.
 const ROWS: usize = 64;
 
-/// Tests the browser's GPU and runs a model there and in WebAssembly. `say` is called with lines about it. Returns the hashes
-/// of both, in this order.
+/// Tests the browser's GPU and runs a model there and in WebAssembly. `say` is called with lines about it. Returns the
+/// hashes of both, in this order.
 ///
 /// # Errors
 /// What went wrong, as text. A hash that differs is no error.

@@ -24,7 +24,8 @@ pub(crate) struct Run {
     pub(crate) decode: f64,
 }
 
-/// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the ids.
+/// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the
+/// ids.
 pub(crate) async fn run(engine: &mut Engine<'_, '_>, arrival: Option<&Arrival>) -> Result<Run, JsError> {
     let vocab = engine.model().config().vocab as u32;
     let prompt: Vec<u32> = (0..PROMPT).map(|i| (i * 7919 + 13) % vocab).collect();

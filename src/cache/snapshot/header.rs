@@ -49,8 +49,8 @@ pub struct SnapshotOptions<'h> {
     pub base: usize,
     /// Bytes of the host's own, at most 256: a sampler's state, for example.
     pub state: &'h [u8],
-    /// The most checkpoints of recurrent layers to write: the last ones of the sequence before its state, at most 16. Each takes as much as
-    /// a state. A reader keeps them where it has free places (`Limits::checkpoints`).
+    /// The most checkpoints of recurrent layers to write: the last ones of the sequence before its state, at most 16.
+    /// Each takes as much as a state. A reader keeps them where it has free places (`Limits::checkpoints`).
     pub checkpoints: usize,
 }
 

@@ -136,7 +136,8 @@ impl Restoring<'_, '_> {
         Ok(())
     }
 
-    /// Reads a state of the recurrent layers, behind its position where that is there. Returns the position and the checksum.
+    /// Reads a state of the recurrent layers, behind its position where that is there. Returns the position and the
+    /// checksum.
     fn state(&mut self, reader: &mut Reader<'_, '_>, placed: bool) -> Result<(u32, u64), SnapshotError> {
         let (mut hash, mut finite, mut position) = (Xxh64::new(), true, [0; 4]);
         if placed {

@@ -74,7 +74,8 @@ impl KvCache<'_> {
         Shape { geometry: self.geometry(), recurrent: self.states.elements() as u64 }
     }
 
-    /// The tokens of a sequence, those that its state is the state after, and the number of checkpoints before that that are wanted.
+    /// The tokens of a sequence, those that its state is the state after, and the number of checkpoints before that
+    /// that are wanted.
     fn lengths(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<[usize; 3], SnapshotError> {
         let (tokens, slot) = (self.whole(seq)?, seq.slot());
         let position = self.states.position(slot).unwrap_or(0);
@@ -92,7 +93,8 @@ impl KvCache<'_> {
         Ok(base.finish())
     }
 
-    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer. Returns the checksum of the bytes.
+    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer. Returns the checksum of the
+    /// bytes.
     fn put_block(
         &self,
         seq: SeqId,
@@ -114,7 +116,8 @@ impl KvCache<'_> {
         Ok(hash.finish())
     }
 
-    /// Writes the state in a slot, and its position before it where that is not in the header. Returns the checksum of the bytes.
+    /// Writes the state in a slot, and its position before it where that is not in the header. Returns the checksum of
+    /// the bytes.
     fn put_state(
         &self,
         position: Option<usize>,

@@ -57,7 +57,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.either(self.scratch, code, then)
     }
 
-    /// Returns the code of the name of a tool, with quotes or without, then what `entry` makes of the rule of its arguments.
+    /// Returns the code of the name of a tool, with quotes or without, then what `entry` makes of the rule of its
+    /// arguments.
     pub(super) fn tool_name(
         &mut self,
         tools: Callable,
@@ -81,8 +82,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.push(self.scratch, NAME, names.dfa(), table, 0, 0)
     }
 
-    /// Returns the code of `{"name": N, "arguments": {...}}` behind its first bracket and white space, with this name for the
-    /// arguments. It may have an identifier.
+    /// Returns the code of `{"name": N, "arguments": {...}}` behind its first bracket and white space, with this name
+    /// for the arguments. It may have an identifier.
     pub(super) fn object_call(
         &mut self,
         tools: Callable,

@@ -1,7 +1,7 @@
 //! The automata of the rule in the making.
 //!
-//! Its code is made again after each automaton that took longer than a unit. It asks for the same ones in the same order then, so they
-//! are known by their number.
+//! Its code is made again after each automaton that took longer than a unit. It asks for the same ones in the same
+//! order then, so they are known by their number.
 
 use super::Schemas;
 use crate::grammar::dfa::{self, Dfa};

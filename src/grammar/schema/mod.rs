@@ -3,8 +3,9 @@
 //! A rule stands for a list of schemas that a value satisfies all at once: `$ref` and `allOf` add to the list, each
 //! branch of `anyOf` is the list with one schema more. Lists that were met before are the same rule, so recursion ends.
 //!
-//! The code of a rule is made at once, but for its automata. Where one of them takes longer than the unit of work, the code is given up
-//! until the automaton is there, and then made from its begin, with the automata that are known ([`made`]).
+//! The code of a rule is made at once, but for its automata. Where one of them takes longer than the unit of work, the
+//! code is given up until the automaton is there, and then made from its begin, with the automata that are known
+//! ([`made`]).
 
 mod array;
 mod choice;
@@ -106,7 +107,8 @@ pub(super) struct Kept {
     /// The rule in the making.
     rule: Rule,
     made: Made,
-    /// Pairs of branches of `oneOf` that may have no text in common: the rule of both, that of the `oneOf`, where it is.
+    /// Pairs of branches of `oneOf` that may have no text in common: the rule of both, that of the `oneOf`, where it
+    /// is.
     pairs: u32,
     /// The pair with which the rule in the making goes on.
     pair: (Node, Node),

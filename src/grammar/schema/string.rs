@@ -45,8 +45,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.counted_string((strings, codec), sizes, at, end)
     }
 
-    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0. Of them only those belong to the schemas that
-    /// have as many characters as `sizes` says then.
+    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0. Of them only those belong to
+    /// the schemas that have as many characters as `sizes` says then.
     fn restricted_string(&mut self, set: &Set, codec: Codec, at: usize, sizes: &mut (u32, u32)) -> Result<Dfa> {
         let mut strings = self.all_strings(codec)?;
         let has_constants = set.iter().any(|member| self.constants(*member).0 != 0);
@@ -127,7 +127,8 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(self.kept.shared.string)
     }
 
-    /// Returns the strings that a schema allows of those given. Where `sizes` is there, bounds of a pattern can go into it.
+    /// Returns the strings that a schema allows of those given. Where `sizes` is there, bounds of a pattern can go into
+    /// it.
     pub(super) fn restricted(
         &mut self,
         strings: Dfa,
@@ -166,7 +167,8 @@ impl Schemas<'_, '_, '_, '_> {
         Some(expression.as_bytes())
     }
 
-    /// Returns the strings in which a pattern is found; only those of as many characters as `sizes` says then, if it is there.
+    /// Returns the strings in which a pattern is found; only those of as many characters as `sizes` says then, if it is
+    /// there.
     fn pattern(&mut self, pattern: Node, sizes: Option<&mut (u32, u32)>) -> Result<Dfa> {
         if self.dom.kind(self.scratch, pattern) != Kind::String {
             return self.wrong("pattern", pattern);

@@ -1,13 +1,13 @@
 //! What a chat template in Jinja may use.
 //!
-//! A template comes with a model's file, and nobody has read it. Whatever it does ends with a text or with an error that names
-//! one of these bounds, on a thread with a stack of 2 MB, and in about 256 MB of memory.
+//! A template comes with a model's file, and nobody has read it. Whatever it does ends with a text or with an error
+//! that names one of these bounds, on a thread with a stack of 2 MB, and in about 256 MB of memory.
 
 /// Bytes of a template, at most.
 pub const MAX_SOURCE: usize = 256 << 10;
 
-/// Blocks, branches, brackets and operators that stand in one another, at most; a bracket counts as 2. The deepest of the templates in
-/// `tests/data/templates` has 21.
+/// Blocks, branches, brackets and operators that stand in one another, at most; a bracket counts as 2. The deepest of
+/// the templates in `tests/data/templates` has 21.
 pub const MAX_NESTING: usize = 100;
 
 /// Instructions of one rendering, at most: more than a long conversation takes, and an endless loop ends.

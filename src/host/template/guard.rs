@@ -27,7 +27,8 @@ pub(super) const HELD: &str = "=held";
 pub(super) const LIST: &str = "=list";
 /// Of what is gone through once.
 pub(super) const READ: &str = "=read";
-/// Of a part of a slice, which is brought to what the length of a text can be: the engine's arithmetic overflows beyond.
+/// Of a part of a slice, which is brought to what the length of a text can be: the engine's arithmetic overflows
+/// beyond.
 pub(super) const PLACE: &str = "=place";
 /// Of what is gone through with all that is in it.
 pub(super) const WEIGHED: &str = "=weighed";

@@ -1,7 +1,7 @@
 //! Lists that a template can append to, as templates of Kimi K2 do.
 //!
-//! A list that a template writes down and gives a name is one, if there is no such list in it. It is not kept in another one: so no
-//! list is ever inside of itself, and none grows deeper than what is appended.
+//! A list that a template writes down and gives a name is one, if there is no such list in it. It is not kept in
+//! another one: so no list is ever inside of itself, and none grows deeper than what is appended.
 
 use std::format;
 use std::string::String;

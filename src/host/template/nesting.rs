@@ -1,5 +1,5 @@
-//! How deep a template nests, before the parser sees it: parser, compiler and what frees a tree go down it one call at a
-//! time.
+//! How deep a template nests, before the parser sees it: parser, compiler and what frees a tree go down it one call at
+//! a time.
 
 use std::format;
 use std::vec::Vec;
@@ -30,8 +30,8 @@ pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateEr
 struct Nesting {
     /// Of each open block: it, and the `elif` branches so far, each of which stands in the one before.
     blocks: Vec<usize>,
-    /// Of the tag: the operators since the last comma, brackets among them; of each open bracket the same, and one more, for
-    /// the parser goes down twice. An operator's operands may be as deep as all operators beside it.
+    /// Of the tag: the operators since the last comma, brackets among them; of each open bracket the same, and one
+    /// more, for the parser goes down twice. An operator's operands may be as deep as all operators beside it.
     operators: Vec<usize>,
     /// The tag's name, once it is read.
     tag: Option<Tag>,

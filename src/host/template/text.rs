@@ -21,7 +21,8 @@ pub(super) fn title(text: &str) -> String {
     out
 }
 
-/// The filter `indent`: all lines but the first and empty ones begin with blanks; `first` and `blank` indent these, too.
+/// The filter `indent`: all lines but the first and empty ones begin with blanks; `first` and `blank` indent these,
+/// too.
 pub(super) fn indent(text: &str, args: Rest<Value>, options: Kwargs) -> Result<String, Error> {
     let given = |place: usize, name: &str| match args.get(place) {
         Some(value) => Ok(Some(value.clone())),
@@ -73,7 +74,8 @@ fn lines(text: &str) -> Vec<&str> {
     out
 }
 
-/// `left + right` of two texts, or `None`. A text that is marked as safe makes the other one safe: it is escaped for HTML.
+/// `left + right` of two texts, or `None`. A text that is marked as safe makes the other one safe: it is escaped for
+/// HTML.
 pub(super) fn sum(left: &Value, right: &Value) -> Option<Value> {
     let texts = (left.as_str()?, right.as_str()?);
     Some(match (left.is_safe(), right.is_safe()) {

@@ -1,5 +1,5 @@
-//! Weights that are multiplied with several rows of activations, unpacked in the order in which an instruction reads them.
-//! A panel has eight rows, and up to four rows of activations are swept over it (see `sweeps`).
+//! Weights that are multiplied with several rows of activations, unpacked in the order in which an instruction reads
+//! them. A panel has eight rows, and up to four rows of activations are swept over it (see `sweeps`).
 // Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
 // place are not always inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
@@ -30,7 +30,8 @@ pub(super) trait Instruction<const INPUTS: usize>: Copy {
     /// Continues the chains by super-blocks, which have minima or none.
     ///
     /// # Safety
-    /// The machine has the instruction. Every row has `blocks` super-blocks, at most [`COLS`] elements, that can be read.
+    /// The machine has the instruction. Every row has `blocks` super-blocks, at most [`COLS`] elements, that can be
+    /// read.
     unsafe fn sweep_256<const SUBS: usize, const T: usize, const MINS: bool>(
         self,
         panel: &Panel<INPUTS>,
@@ -46,8 +47,8 @@ pub(super) struct Of32<I, B, const PARTS: usize, const INPUTS: usize>(PhantomDat
 /// A format with super-blocks of 256 in `SUBS` sub-blocks.
 pub(super) struct Of256<I, B, const SUBS: usize, const INPUTS: usize>(PhantomData<(I, B)>);
 
-/// Unpacked blocks of eight rows in the order in which they are multiplied. The numbers of a row are there for each of the
-/// inputs that share a register.
+/// Unpacked blocks of eight rows in the order in which they are multiplied. The numbers of a row are there for each of
+/// the inputs that share a register.
 pub(super) struct Panel<const INPUTS: usize> {
     /// Per 16 columns: 4 `INPUTS` columns of each row at a time.
     pub(super) codes: [[i8; 16 * ROWS]; COLS / 16],
@@ -104,8 +105,8 @@ impl<I: Instruction<INPUTS>, B: Parts<32, PARTS>, const PARTS: usize, const INPU
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which are
-        // those of each row twice, too.
+        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which
+        // are those of each row twice, too.
         unsafe {
             match (T % INPUTS, panel.has_mins) {
                 (0, true) => proof.sweep_32::<T, true>(panel, blocks * PARTS, x, acc),
@@ -160,8 +161,8 @@ impl<I: Instruction<INPUTS>, B: Layout256<SUBS>, const SUBS: usize, const INPUTS
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which are
-        // those of each row twice, too.
+        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which
+        // are those of each row twice, too.
         unsafe {
             match (T % INPUTS, panel.has_mins) {
                 (0, true) => proof.sweep_256::<SUBS, T, true>(panel, blocks, x, acc),

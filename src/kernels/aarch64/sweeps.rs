@@ -1,5 +1,5 @@
-//! Sweeps of rows of activations over a panel, by an instruction whose sums need not be added up: each lane is an output.
-//! Outputs stay in the lanes of the instruction until the panel ends.
+//! Sweeps of rows of activations over a panel, by an instruction whose sums need not be added up: each lane is an
+//! output. Outputs stay in the lanes of the instruction until the panel ends.
 // Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
 // place are not always inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
@@ -12,12 +12,12 @@ use crate::kernels::generic::Row;
 /// Sums or outputs of [`ROWS`] rows of weights and `T` rows of inputs, which are an even number if `INPUTS` is 2.
 ///
 /// If `INPUTS` is 1, element `[t][h]` has the rows 4 h to 4 h + 3 of weights for input `t`. If it is 2, the lanes of an
-/// element are two rows of weights, for two inputs each: element `[t][h]` has, for even `t`, the rows 2 h and 2 h + 1 and
-/// the inputs `t` and `t + 1`; and element `[t + 1][h]` these inputs and the rows 4 + 2 h and 5 + 2 h.
+/// element are two rows of weights, for two inputs each: element `[t][h]` has, for even `t`, the rows 2 h and 2 h + 1
+/// and the inputs `t` and `t + 1`; and element `[t + 1][h]` these inputs and the rows 4 + 2 h and 5 + 2 h.
 pub(super) type Lanes<V, const T: usize> = [[V; 2]; T];
 
-/// What an instruction adds to sums. No closure is around a call of it: that is not always inlined, and what is not inlined
-/// into a function with the instruction's feature cannot be assembled.
+/// What an instruction adds to sums. No closure is around a call of it: that is not always inlined, and what is not
+/// inlined into a function with the instruction's feature cannot be assembled.
 pub(super) trait Dots<const INPUTS: usize>: Copy {
     /// Adds the products of 16 columns. `w` has, for 4 `INPUTS` columns at a time, so many codes of each row.
     ///
@@ -141,8 +141,8 @@ unsafe fn dots<I: Dots<INPUTS>, const INPUTS: usize, const T: usize>(
     count: usize,
     x: [Row; T],
 ) -> Lanes<int32x4_t, T> {
-    // SAFETY: NEON is part of the target. The caller promises the columns, of which the panel has eight codes and every row
-    // one.
+    // SAFETY: NEON is part of the target. The caller promises the columns, of which the panel has eight codes and every
+    // row one.
     unsafe {
         let w = panel.codes.as_ptr().add(first);
         let x = x.map(|row| row.codes.add(first * 16));
@@ -151,7 +151,8 @@ unsafe fn dots<I: Dots<INPUTS>, const INPUTS: usize, const T: usize>(
     }
 }
 
-/// The sums of 16 parts of a super-block without their lower 7 bits, and these bits. |sum| <= 16 * 127, so both are codes.
+/// The sums of 16 parts of a super-block without their lower 7 bits, and these bits. |sum| <= 16 * 127, so both are
+/// codes.
 ///
 /// # Safety
 /// 16 sums can be read.

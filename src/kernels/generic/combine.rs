@@ -22,11 +22,11 @@ pub enum Activation {
     GeluErf,
     /// `max(x, 0)^2`.
     SquaredRelu,
-    /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to -7..=7, and 1
-    /// is added.
+    /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to
+    /// -7..=7, and 1 is added.
     LimitedSilu,
-    /// [`xielu`] with these numbers. Where each layer has its own, the model's configuration has those of the first. Only with the
-    /// feature `arch-apertus`.
+    /// [`xielu`] with these numbers. Where each layer has its own, the model's configuration has those of the first.
+    /// Only with the feature `arch-apertus`.
     #[cfg(feature = "arch-apertus")]
     Xielu(Xielu),
 }
@@ -101,8 +101,8 @@ pub(in crate::kernels) fn combine_tile(
     }
 }
 
-/// Sets elements of a tile to a function of them and of outputs, as many at a time as a row of outputs has: of a length that the
-/// compiler knows, and in a copy that cannot overlap with them, it becomes vectors.
+/// Sets elements of a tile to a function of them and of outputs, as many at a time as a row of outputs has: of a length
+/// that the compiler knows, and in a copy that cannot overlap with them, it becomes vectors.
 #[inline(always)]
 fn each(
     tile: &mut Tile<'_, f32>,

@@ -199,11 +199,13 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
             }
             let mut inputs = [V::splat(proof, 0.0); XS];
             for i in 0..XS {
-                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the 16 of the array.
+                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the
+                // 16 of the array.
                 inputs[i] = unsafe { V::load(proof, x[i].add(col)) };
             }
             for r in 0..ROWS {
-                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the 16 of the array.
+                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the
+                // 16 of the array.
                 let weights = unsafe { W::load::<V>(proof, w[r].add(col * W::BYTES)) };
                 for i in 0..XS {
                     lanes[i][r] = add(lanes[i][r], weights, inputs[i], W::EXACT);
@@ -220,7 +222,8 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
             x[i] = last_x[i].as_ptr();
         }
         for r in 0..ROWS {
-            // SAFETY: of the `cols` elements of the row `rest` < 16 follow the whole 16s; the array has room for 16 of at most 4 bytes.
+            // SAFETY: of the `cols` elements of the row `rest` < 16 follow the whole 16s; the array has room for 16 of
+            // at most 4 bytes.
             unsafe {
                 core::ptr::copy_nonoverlapping(w[r].add(whole * W::BYTES), last_w[r].as_mut_ptr(), rest * W::BYTES);
             }

@@ -1,7 +1,7 @@
 //! The kernel of products of a level whose vectors multiply quads of bytes, for all formats that it has.
 
-/// The products of a type of weights: `blocks` for its format, or what float types and blocks of 16 have. Names the types
-/// `Of32` and `Of256` of where it is used.
+/// The products of a type of weights: `blocks` for its format, or what float types and blocks of 16 have. Names the
+/// types `Of32` and `Of256` of where it is used.
 macro_rules! by_format {
     ($weights:ident, $inputs:ident, $out:ident, $floats:expr, $nvfp4:expr) => {{
         use crate::quant::{

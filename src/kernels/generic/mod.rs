@@ -2,8 +2,8 @@
 //! registers. Nothing here contracts or reorders, so the bits are the same.
 
 mod attend;
-// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles. On x86-64 these have kernels
-// of their own for all blocks.
+// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles. On x86-64 these have
+// kernels of their own for all blocks.
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")

@@ -13,9 +13,9 @@ pub enum NormKind {
     Layer,
 }
 
-/// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with
-/// `r = 1 / sqrt(mean of (x - mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0. Elements, the mean, what they are
-/// less the mean, weights, biases and the products with weights are +0 below 2^-50 in magnitude.
+/// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with `r = 1 / sqrt(mean of (x -
+/// mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0. Elements, the mean, what they are less the mean,
+/// weights, biases and the products with weights are +0 below 2^-50 in magnitude.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]

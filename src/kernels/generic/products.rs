@@ -61,8 +61,8 @@ impl<'a> Inputs<'a> {
         self.next
     }
 
-    /// Says where the products are stored next: those of the first row at an address, those of every further row `stride`
-    /// bytes after those before. Kernels fetch these places ahead of time.
+    /// Says where the products are stored next: those of the first row at an address, those of every further row
+    /// `stride` bytes after those before. Kernels fetch these places ahead of time.
     pub(crate) fn then_stored_at(self, address: usize, stride: usize) -> Self {
         Self { destination: [address, stride], ..self }
     }
@@ -73,8 +73,8 @@ impl<'a> Inputs<'a> {
         self.destination
     }
 
-    /// Says in which order kernels fetch them. [`Level::products`](crate::kernels::Level::products) copies what says another order
-    /// than the level's.
+    /// Says in which order kernels fetch them. [`Level::products`](crate::kernels::Level::products) copies what says
+    /// another order than the level's.
     pub(crate) fn fetching(self, order: FetchOrder) -> Self {
         Self { order, ..self }
     }

@@ -134,11 +134,13 @@ impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family
             // SAFETY: p < blocks * PARTS, and the caller promises so many parts in every row, at most COLS elements.
             let isums = unsafe { dots::<Q, T, LEN>(proof, panel, p * LEN, x, [[Q::zero(proof); ROWS]; T]) };
             for t in 0..T {
-                // SAFETY: p < blocks * PARTS, and the caller promises a scale per 32 elements of these parts in every row.
+                // SAFETY: p < blocks * PARTS, and the caller promises a scale per 32 elements of these parts in every
+                // row.
                 let dx = Q::Floats::splat(unsafe { *x[t].scales.add(p * LEN / 32) });
                 chains[t] = chains[t].add(Q::sums(isums[t]).floats().mul(Q::Floats::load(scales).mul(dx)));
                 if panel.has_mins {
-                    // SAFETY: p < blocks * PARTS, and the caller promises a sum per 16 elements of these parts in every row.
+                    // SAFETY: p < blocks * PARTS, and the caller promises a sum per 16 elements of these parts in every
+                    // row.
                     let msum: i32 = (0..LEN / 16).map(|i| i32::from(unsafe { *x[t].sums.add(p * LEN / 16 + i) })).sum();
                     let msum = Q::Floats::splat(msum as f32);
                     chains[t] = chains[t].add(msum.mul(Q::Floats::load(mins).mul(dx)));

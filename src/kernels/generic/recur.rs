@@ -1,5 +1,5 @@
-//! Recurrent layers, a token at a time: the causal convolution, the update of a head's matrix, and what goes into it and
-//! comes out of it.
+//! Recurrent layers, a token at a time: the causal convolution, the update of a head's matrix, and what goes into it
+//! and comes out of it.
 //!
 //! Lanes are channels, or columns of the matrix, so no sum crosses lanes. Numbers that enter a state are settled
 //! ([`settle`]).

@@ -80,8 +80,8 @@ fn half(x: f32) -> (f16, bool) {
     (rounded, f16_is_finite(rounded))
 }
 
-/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of a token are rounded at a time, in registers, and written to
-/// sixteen rows.
+/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of a token are rounded at a time, in registers, and
+/// written to sixteen rows.
 #[inline(always)]
 fn store_columns<T: Pod>(
     tile: &mut [T],

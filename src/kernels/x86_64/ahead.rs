@@ -10,8 +10,8 @@ use crate::kernels::generic::{Inputs, OUTPUTS};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes by which fetches to the second-level cache are ahead of those to the first. 4096 is about as good; 16384 and more gain
-/// half as much.
+/// Bytes by which fetches to the second-level cache are ahead of those to the first. 4096 is about as good; 16384 and
+/// more gain half as much.
 const FAR: usize = 8192;
 
 /// A piece of the weights that are wanted later. Its lines are fetched once, in the order of memory.
@@ -66,19 +66,19 @@ pub(super) struct Coming {
 }
 
 impl Coming {
-    /// What comes after the first `done` of `rows` rows from `weights` on: the others, and after the last one the rows that the
-    /// inputs name.
+    /// What comes after the first `done` of `rows` rows from `weights` on: the others, and after the last one the rows
+    /// that the inputs name.
     #[inline(always)]
     pub(super) fn after(done: usize, [rows, row_bytes]: [usize; 2], weights: *const u8, inputs: &Inputs<'_>) -> Self {
         let row = if done < rows { done } else { inputs.next() };
         Self { first: weights.wrapping_add(row.wrapping_mul(row_bytes)), follow: row == done }
     }
 
-    /// Returns where the fetches in the order of memory go on: `lead` bytes behind the beginning. What lies before was fetched
-    /// with the rows before, if these rows follow them, and is fetched now if not.
+    /// Returns where the fetches in the order of memory go on: `lead` bytes behind the beginning. What lies before was
+    /// fetched with the rows before, if these rows follow them, and is fetched now if not.
     ///
-    /// Kernels read several rows at once, each from its first block on. Without a lead the first blocks of the last rows are
-    /// fetched right before they are read.
+    /// Kernels read several rows at once, each from its first block on. Without a lead the first blocks of the last
+    /// rows are fetched right before they are read.
     #[inline(always)]
     pub(super) fn with_lead(self, lead: usize, order: FetchOrder) -> *const u8 {
         if !self.follow {
@@ -95,8 +95,9 @@ impl Coming {
     }
 }
 
-/// Fetches a number of lines that the compiler knows. Processors that like the order of memory get them into the first-level
-/// cache, and if `far` those [`FAR`] bytes behind them into the second. Others get them into the second, as [`Ahead::fetch`].
+/// Fetches a number of lines that the compiler knows. Processors that like the order of memory get them into the
+/// first-level cache, and if `far` those [`FAR`] bytes behind them into the second. Others get them into the second, as
+/// [`Ahead::fetch`].
 #[inline(always)]
 pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder, far: bool) {
     let places = (0..bytes).step_by(LINE).map(|at| from.wrapping_add(at).cast::<i8>());
@@ -136,8 +137,8 @@ pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
     }
 }
 
-/// The rows of weights that come after those which a kernel for one row of activations reads: several rows at once, from
-/// their first block to their last.
+/// The rows of weights that come after those which a kernel for one row of activations reads: several rows at once,
+/// from their first block to their last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NextRows {
     first: *const u8,
@@ -148,8 +149,8 @@ pub(super) struct NextRows {
 }
 
 impl NextRows {
-    /// `rows` rows of `row_bytes`. The kernel takes `together` blocks of `block_bytes` of a row at once. `lead` is that of
-    /// [`Coming::with_lead`].
+    /// `rows` rows of `row_bytes`. The kernel takes `together` blocks of `block_bytes` of a row at once. `lead` is that
+    /// of [`Coming::with_lead`].
     #[inline(always)]
     pub(super) fn new(
         coming: Coming,
@@ -172,7 +173,8 @@ impl NextRows {
         core::array::from_fn(|row| self.first.wrapping_add(row * self.apart))
     }
 
-    /// Fetches `lines` lines to the first-level cache while block `block` of a row is multiplied: from the row's place on.
+    /// Fetches `lines` lines to the first-level cache while block `block` of a row is multiplied: from the row's place
+    /// on.
     #[inline(always)]
     pub(super) fn fetch(&self, place: *const u8, block: usize, lines: usize) {
         let from = place.wrapping_add(block * self.step);

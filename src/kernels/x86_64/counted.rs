@@ -1,5 +1,5 @@
-//! What the kernels for several rows of activations do, counted while tests run: no batch takes more work per row than a
-//! smaller one.
+//! What the kernels for several rows of activations do, counted while tests run: no batch takes more work per row than
+//! a smaller one.
 
 use std::boxed::Box;
 use std::cell::Cell;

@@ -27,7 +27,8 @@ pub(in crate::kernels) fn has_avx512() -> bool {
     has_avx2() && saved(0xe6) && ebx & (F | BW | VL) == F | BW | VL && ecx & VNNI != 0
 }
 
-/// AMX with bytes beside AVX-512 F, BW, VL and VNNI, with tiles saved, in a process that has the permission to use them.
+/// AMX with bytes beside AVX-512 F, BW, VL and VNNI, with tiles saved, in a process that has the permission to use
+/// them.
 pub(in crate::kernels) fn has_amx() -> bool {
     has_tiles() && tiles_are_allowed()
 }

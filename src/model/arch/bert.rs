@@ -1,6 +1,6 @@
-//! BERT, Nomic BERT and Jina BERT: encoders, in which a norm follows each addition to the residual stream, and none the last
-//! layer. (Devlin et al., "BERT", 2018; Nussbaum et al., "Nomic Embed", 2024; Günther et al., "Jina Embeddings 2", 2023;
-//! Sturua et al., "jina-embeddings-v3", 2024; Nussbaum and Duderstadt, "Training Sparse Mixture Of Experts Text
+//! BERT, Nomic BERT and Jina BERT: encoders, in which a norm follows each addition to the residual stream, and none the
+//! last layer. (Devlin et al., "BERT", 2018; Nussbaum et al., "Nomic Embed", 2024; Günther et al., "Jina Embeddings 2",
+//! 2023; Sturua et al., "jina-embeddings-v3", 2024; Nussbaum and Duderstadt, "Training Sparse Mixture Of Experts Text
 //! Embedding Models", 2025.)
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
@@ -96,8 +96,8 @@ pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix. The model of code
-/// has another norm in each layer, and norms of queries and keys.
+/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix. The
+/// model of code has another norm in each layer, and norms of queries and keys.
 pub(super) const JINA_BERT_V2: Architecture = Architecture {
     name: "jina-bert-v2",
     activation: Activation::GeluErf,

@@ -53,8 +53,8 @@ pub(super) const GEMMA2: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Norms on Q and K, a window in five layers of six, and two sets of frequencies: the scaling factor is that of the layers
-/// without a window.
+/// Norms on Q and K, a window in five layers of six, and two sets of frequencies: the scaling factor is that of the
+/// layers without a window.
 pub(super) const GEMMA3: Architecture = Architecture {
     name: "gemma3",
     qk_norm: QkNorm::Heads,

@@ -1,5 +1,5 @@
-//! Gemma 4: heads of another size in the layers that see everything, keys and values that later layers read again, inputs of
-//! every layer beside the residual stream, experts beside a feed-forward layer.
+//! Gemma 4: heads of another size in the layers that see everything, keys and values that later layers read again,
+//! inputs of every layer beside the residual stream, experts beside a feed-forward layer.
 
 use super::{Architecture, DECODER, FFN_WIDTHS};
 use crate::kernels::Activation;
@@ -32,8 +32,8 @@ const LAYER_INPUT: &[Step] = &[
     finished(add_normed(Role::PostInputNorm)),
 ];
 
-/// A feed-forward layer and experts, each with a norm at both ends; their sum has one, too. The router has a norm of its
-/// own, so the experts are chosen first.
+/// A feed-forward layer and experts, each with a norm at both ends; their sum has one, too. The router has a norm of
+/// its own, so the experts are chosen first.
 const EXPERTS: &[Step] = &[
     finished(norm(Role::RouterNorm, Input::FeedForward)),
     finished(ROUTE),
@@ -65,8 +65,8 @@ const OF_EXPERTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, SCALE]);
 
 const OF_EXPERTS_WITH_INPUTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, LAYER_INPUT, SCALE]);
 
-/// Layers with a window, and layers that see everything; the same that read keys and values of earlier ones. The operations
-/// are the same: those of keys and values have nothing to do in the latter.
+/// Layers with a window, and layers that see everything; the same that read keys and values of earlier ones. The
+/// operations are the same: those of keys and values have nothing to do in the latter.
 const fn kinds(steps: &'static [Step]) -> Kinds {
     [
         LayerKind { name: "local", steps },

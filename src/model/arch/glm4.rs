@@ -23,8 +23,8 @@ pub(super) const GLM4: Architecture = Architecture {
     ..CHATGLM
 };
 
-/// GLM 4.5 to 4.7: experts, which are chosen with biases, and a shared one. The norm of the feed-forward layer has another
-/// name. Larger models have a norm on each head.
+/// GLM 4.5 to 4.7: experts, which are chosen with biases, and a shared one. The norm of the feed-forward layer has
+/// another name. Larger models have a norm on each head.
 pub(super) const GLM4_MOE: Architecture = Architecture {
     name: "glm4moe",
     experts: true,

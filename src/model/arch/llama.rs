@@ -10,8 +10,8 @@ use crate::program::lists::{NOT_ROTARY, PRE_NORM_EXPERTS_LAYER, PRE_NORM_LAYER, 
 use crate::program::{LayerKind, Program};
 use crate::weights::{QkNorm, inverse_root};
 
-/// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`, which
-/// divides the frequencies.
+/// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`,
+/// which divides the frequencies.
 pub(super) const LLAMA: Architecture = Architecture { name: "llama", experts: true, ..FAMILY };
 
 /// Every fourth layer is without positions; nothing in the file says so.
@@ -84,8 +84,8 @@ const LOCAL_AND_GLOBAL: Program = Program {
     ..uniform(&[])
 };
 
-/// MiniCPM 1 to 4: such factors, too. Older files do not have the keys. (Hu et al., "MiniCPM", 2024, section 4.1: embeddings by
-/// 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
+/// MiniCPM 1 to 4: such factors, too. Older files do not have the keys. (Hu et al., "MiniCPM", 2024, section 4.1:
+/// embeddings by 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
 pub(super) const MINICPM: Architecture = Architecture {
     name: "minicpm",
     finish: |keys, config| {
@@ -112,8 +112,8 @@ pub(super) const BAILING_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// The second generation: some groups of experts are chosen first, by the sigmoid of each with biases; a norm on each head, of
-/// which a half is rotated.
+/// The second generation: some groups of experts are chosen first, by the sigmoid of each with biases; a norm on each
+/// head, of which a half is rotated.
 pub(super) const BAILING_MOE_2: Architecture = Architecture {
     name: "bailingmoe2",
     qk_norm: QkNorm::Heads,
@@ -148,8 +148,8 @@ pub(super) const EUROBERT: Architecture =
 /// ERNIE 4.5, dense.
 pub(super) const ERNIE4_5: Architecture = Architecture { name: "ernie4_5", ..FAMILY };
 
-/// The same with experts, of which some are chosen with the help of biases, and shared ones. Every layer after the first ones
-/// has them.
+/// The same with experts, of which some are chosen with the help of biases, and shared ones. Every layer after the
+/// first ones has them.
 pub(super) const ERNIE4_5_MOE: Architecture = Architecture {
     name: "ernie4_5-moe",
     experts: true,

@@ -1,5 +1,5 @@
-//! ModernBERT and NeoBERT: encoders with norms before their branches. ModernBERT has windows in most layers. (Warner et al.,
-//! "Smarter, Better, Faster, Longer", 2024; Le Breton et al., "NeoBERT", 2025.)
+//! ModernBERT and NeoBERT: encoders with norms before their branches. ModernBERT has windows in most layers. (Warner et
+//! al., "Smarter, Better, Faster, Longer", 2024; Le Breton et al., "NeoBERT", 2025.)
 
 use gguf_rs_lite::Value;
 

@@ -1,5 +1,5 @@
-//! Nemotron, Minitron: norms with biases, squared ReLU without a gate, rotations of a part of each head. Orion has such norms,
-//! too.
+//! Nemotron, Minitron: norms with biases, squared ReLU without a gate, rotations of a part of each head. Orion has such
+//! norms, too.
 
 use super::{Architecture, DECODER, NO_BIASES, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};

@@ -1,5 +1,5 @@
-//! OLMo 2: norms at the end of the branches and not before them, and over all heads of Q and of K. With a window in three
-//! layers of four it is OLMo 3, which scales the frequencies of the others.
+//! OLMo 2: norms at the end of the branches and not before them, and over all heads of Q and of K. With a window in
+//! three layers of four it is OLMo 3, which scales the frequencies of the others.
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;

@@ -52,7 +52,8 @@ static ZEROS: [u32; 68] = [
     0x1D7E2, 0x1D7EC, 0x1D7F6, 0x1E140, 0x1E2F0, 0x1E4F0, 0x1E950, 0x1FBF0,
 ];
 
-/// What `\w` has besides letters, marks and decimal digits: connectors, letters that are numbers or symbols, and joiners.
+/// What `\w` has besides letters, marks and decimal digits: connectors, letters that are numbers or symbols, and
+/// joiners.
 #[rustfmt::skip]
 static OTHER_WORDS: [(u32, u32); 23] = [
     (0x5F, 0x5F), (0x16EE, 0x16F0), (0x200C, 0x200D), (0x203F, 0x2040), (0x2054, 0x2054), (0x2160, 0x2182),
@@ -61,7 +62,8 @@ static OTHER_WORDS: [(u32, u32); 23] = [
     (0x103D1, 0x103D5), (0x12400, 0x1246E), (0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189),
 ];
 
-/// The letters of alphabets with upper and lower case, as DeepSeek's first tokenizers list them: first and last code points.
+/// The letters of alphabets with upper and lower case, as DeepSeek's first tokenizers list them: first and last code
+/// points.
 #[rustfmt::skip]
 static ALPHABETS: [(u32, u32); 87] = [
     (0x41, 0x5A), (0x61, 0x7A), (0xB5, 0xB5), (0xC0, 0xD6), (0xD8, 0xF6), (0xF8, 0x1BA), (0x1BC, 0x1BF),

@@ -25,8 +25,8 @@ pub(in crate::token) fn youtu(text: &str) -> usize {
     contracted(text, set_run).unwrap_or_else(|| others(text, &style))
 }
 
-/// `\p{Han}+|P?U*L+C?|P?U+L*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where P and C are those of
-/// [`o200k`], and U and L have no Han characters: the rule of Kimi K2.
+/// `\p{Han}+|P?U*L+C?|P?U+L*C?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, where P and C are those
+/// of [`o200k`], and U and L have no Han characters: the rule of Kimi K2.
 pub(in crate::token) fn kimi(text: &str) -> usize {
     match run(text, is_han) {
         0 => contracted(text, set_run_without_han).unwrap_or_else(|| others(text, &const { Style::new(3) })),

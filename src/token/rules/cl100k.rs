@@ -66,8 +66,8 @@ pub(in crate::token) fn ufakzeka(text: &str) -> usize {
     word.unwrap_or_else(|| others(text, &const { Style::new(1) }))
 }
 
-/// `C|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+` with
-/// the contractions C of [`llama3`]: words with single blanks between them are one piece.
+/// `C|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+`
+/// with the contractions C of [`llama3`]: words with single blanks between them are one piece.
 pub(in crate::token) fn exaone_moe(text: &str) -> usize {
     if let Some(len) = contraction(text, true).or_else(|| phrase(text)) {
         return len;

@@ -1,7 +1,7 @@
 //! Rules that cut numbers into groups of three digits, from the right.
 //!
-//! Where a group ends depends on the end of the number. To read each digit a bounded number of times, a number is cut out
-//! by one rule, the digits before its first group of three by the next one, and its groups by the last one.
+//! Where a group ends depends on the end of the number. To read each digit a bounded number of times, a number is cut
+//! out by one rule, the digits before its first group of three by the next one, and its groups by the last one.
 
 use super::alphabets::{is_decimal, is_word};
 use super::scan::{at_most, run};
@@ -53,8 +53,8 @@ pub(in crate::token) fn groups_of_three(text: &str) -> usize {
     }
 }
 
-/// `(?=(\d{3})+(?!\d))`, but for the cuts within a run of decimal digits: up to where the first group of three begins, and
-/// then from the first group of a run up to that of another one.
+/// `(?=(\d{3})+(?!\d))`, but for the cuts within a run of decimal digits: up to where the first group of three begins,
+/// and then from the first group of a run up to that of another one.
 pub(in crate::token) fn thousands(text: &str) -> usize {
     let mut len = 0;
     loop {

@@ -192,8 +192,8 @@ pub(super) const QWEN3_5_SMALL: TurnFormat = TurnFormat {
     ..QWEN3_5
 };
 
-/// Nemotron 3, thinking. The thought is opened for the model; thoughts of earlier replies are left out, which then begin
-/// with an empty one.
+/// Nemotron 3, thinking. The thought is opened for the model; thoughts of earlier replies are left out, which then
+/// begin with an empty one.
 pub(super) const NEMOTRON3: TurnFormat = TurnFormat {
     name: "nemotron3",
     signs: signs(&["<|im_start|>", "truncate_history_thinking"]),

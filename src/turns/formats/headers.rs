@@ -88,8 +88,8 @@ pub(super) const FUNCTION_GEMMA: TurnFormat = TurnFormat {
 
 // `<|user_start|>...<|user_end|>`
 
-/// Apertus, not thinking. There is no clock here: the default message is without its line about today's date. An end of the
-/// assistant's turn is written where the next turn begins.
+/// Apertus, not thinking. There is no clock here: the default message is without its line about today's date. An end of
+/// the assistant's turn is written where the next turn begins.
 pub(super) const APERTUS: TurnFormat = TurnFormat {
     name: "apertus",
     signs: Signs {
@@ -141,9 +141,9 @@ pub(super) const GEMMA4_E: TurnFormat = TurnFormat {
 
 // `<|start|>user<|message|>...<|end|>`
 
-/// Harmony, the format of gpt-oss. There is no clock here: the first message is without its line about today's date. What
-/// the model writes begins with the name of a channel: `analysis` for thoughts, `commentary` for calls of tools, `final`
-/// for the answer. `<|end|>` ends a message, after which the model begins another one.
+/// Harmony, the format of gpt-oss. There is no clock here: the first message is without its line about today's date.
+/// What the model writes begins with the name of a channel: `analysis` for thoughts, `commentary` for calls of tools,
+/// `final` for the answer. `<|end|>` ends a message, after which the model begins another one.
 pub(super) const HARMONY: TurnFormat = TurnFormat {
     name: "harmony",
     signs: Signs {

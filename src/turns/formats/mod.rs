@@ -1,7 +1,7 @@
 //! The formats.
 //!
-//! The more special ones come first: a template is taken for the first format whose signs it has. Texts are those of the
-//! templates that the models were published with.
+//! The more special ones come first: a template is taken for the first format whose signs it has. Texts are those of
+//! the templates that the models were published with.
 
 mod chatml;
 mod headers;

@@ -57,8 +57,8 @@ pub(super) const OLMO2: TurnFormat = TurnFormat {
     ..TULU
 };
 
-/// Spark X2.5, thinking. The end of a turn is written where the next one begins, for the system turn begins whether there is a
-/// system message or not.
+/// Spark X2.5, thinking. The end of a turn is written where the next one begins, for the system turn begins whether
+/// there is a system message or not.
 pub(super) const SPARK2_5: TurnFormat = TurnFormat {
     name: "spark2.5",
     signs: Signs { tokens: &["<|System|>", "<|Bot|>"], ..signs(&["<|System|>", "<|Bot|>"]) },

@@ -264,7 +264,8 @@ fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</tool_call>"))
 }
 
-/// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as Python prints them.
+/// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as Python
+/// prints them.
 fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<seed:tool_call>"))?;
     for part in ["\n<function=", call.name, ">\n"] {
@@ -281,7 +282,8 @@ fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</seed:tool_call>"))
 }
 
-/// `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The tags begin with tokens.
+/// `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The tags begin with
+/// tokens.
 fn quoted<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<function"))?;
     for part in [" name=\"", call.name, "\">"] {

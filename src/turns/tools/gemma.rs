@@ -74,8 +74,8 @@ impl Marks {
         self.write(value, false, put)
     }
 
-    /// A value; `marks_names` is whether marks are around the names of members, too. It recurses into lists and objects, which are not
-    /// nested more than 64 deep.
+    /// A value; `marks_names` is whether marks are around the names of members, too. It recurses into lists and
+    /// objects, which are not nested more than 64 deep.
     fn write<E>(&self, value: &str, marks_names: bool, put: Put<'_, E>) -> Result<(), E> {
         if let Some(inside) = json::string(value) {
             self.string(inside, put)
@@ -272,8 +272,8 @@ impl Marks {
     }
 }
 
-/// The members of an object in the order of their names. Nothing is remembered: each is the smallest that is larger than the
-/// last one. Of members with the same name only the last one counts, as in Python.
+/// The members of an object in the order of their names. Nothing is remembered: each is the smallest that is larger
+/// than the last one. Of members with the same name only the last one counts, as in Python.
 fn sorted(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut last: Option<&str> = None;
     core::iter::from_fn(move || {
@@ -292,8 +292,8 @@ fn order(a: &str, b: &str) -> core::cmp::Ordering {
     small(a).cmp(small(b)).then_with(|| json::chars(a).cmp(json::chars(b)))
 }
 
-/// The small letter of a Latin letter up to U+017F, a Greek or a Cyrillic one. The tables of the standard library for all
-/// scripts take 23 KB.
+/// The small letter of a Latin letter up to U+017F, a Greek or a Cyrillic one. The tables of the standard library for
+/// all scripts take 23 KB.
 fn small(c: char) -> char {
     let code = u32::from(c);
     let even = code.is_multiple_of(2);

@@ -49,7 +49,8 @@ pub(super) enum List {
 }
 
 impl ToolTurns<'_> {
-    /// Writes the start of a conversation: the system turn and the list of tools, unless the list belongs to the user's turn.
+    /// Writes the start of a conversation: the system turn and the list of tools, unless the list belongs to the user's
+    /// turn.
     pub(super) fn offer<E>(&mut self, system: Option<&str>, put: Put<'_, E>) -> Result<(), E> {
         let (tools, format) = (self.format, self.turns.format());
         let text = system.filter(|text| !(text.is_empty() && format.system.skips_empty));

@@ -131,8 +131,8 @@ pub struct ToolResult<'t> {
 /// [Example](crate::turns#tools).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer<'t> {
-    /// What the model has thought; empty: nothing that is to be written. It is written where the model's template does so
-    /// between the calls of one turn.
+    /// What the model has thought; empty: nothing that is to be written. It is written where the model's template does
+    /// so between the calls of one turn.
     pub thought: &'t str,
     /// What it has said.
     pub text: &'t str,
@@ -142,9 +142,10 @@ pub struct Answer<'t> {
 
 /// Writes a conversation with tools, turn by turn.
 ///
-/// What is written for a message is appended to what was written for those before. A template that leaves out the thoughts of
-/// earlier turns would write less of them once the user says something new: see [`ToolTurns::drops_thoughts`]. Text is handed
-/// over in pieces; an error of `put` ends the message in its middle, and the writer is as if nothing had been written.
+/// What is written for a message is appended to what was written for those before. A template that leaves out the
+/// thoughts of earlier turns would write less of them once the user says something new: see
+/// [`ToolTurns::drops_thoughts`]. Text is handed over in pieces; an error of `put` ends the message in its middle, and
+/// the writer is as if nothing had been written.
 ///
 /// [Example](crate::turns#tools).
 #[derive(Clone, Copy, Debug)]
@@ -166,8 +167,8 @@ impl ToolFormat {
     /// All formats.
     pub const ALL: &'static [Self] = formats::ALL;
 
-    /// Returns how tools are offered to a model with this turn format, or `None` if that is not known. `template` is its chat
-    /// template: it tells families apart that write plain turns in the same way.
+    /// Returns how tools are offered to a model with this turn format, or `None` if that is not known. `template` is
+    /// its chat template: it tells families apart that write plain turns in the same way.
     pub fn of(format: &TurnFormat, template: Option<&str>) -> Option<&'static Self> {
         let has = |sign: &&str| template.is_some_and(|template| find_last(template, sign).is_some());
         Self::ALL.iter().find(|tools| {
@@ -190,8 +191,8 @@ impl ToolFormat {
         self.calls
     }
 
-    /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes after
-    /// them is for the results.
+    /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes
+    /// after them is for the results.
     pub fn stops(&self) -> &'static [&'static str] {
         match self.results.body {
             Body::Gemma(gemma::Marks { result: [open, _], .. }) => core::slice::from_ref(open),
@@ -207,15 +208,15 @@ impl<'t> ToolTurns<'t> {
         Self { turns: Turns::new(turns), format, tools, is_offered, in_results: false, calls: 0 }
     }
 
-    /// Returns a writer in the middle of a conversation: the tools were offered, the model has replied, and its turn is still
-    /// open.
+    /// Returns a writer in the middle of a conversation: the tools were offered, the model has replied, and its turn is
+    /// still open.
     pub fn after_reply(turns: &'static TurnFormat, format: &'static ToolFormat, tools: Tools<'t>) -> Self {
         Self { turns: Turns::after_reply(turns), is_offered: true, ..Self::new(turns, format, tools) }
     }
 
-    /// Returns whether the model's template leaves out the thoughts of a turn once the user has said something new. The text
-    /// of such a conversation is no longer appended to: a program that wants what the template writes renders it again,
-    /// without these thoughts, or leaves them in the cache.
+    /// Returns whether the model's template leaves out the thoughts of a turn once the user has said something new. The
+    /// text of such a conversation is no longer appended to: a program that wants what the template writes renders it
+    /// again, without these thoughts, or leaves them in the cache.
     pub fn drops_thoughts(&self) -> bool {
         self.format.calls == CallFormat::Harmony || Thinking::of(self.turns.format()).is_some_and(|how| !how.stays)
     }
@@ -243,8 +244,8 @@ impl<'t> ToolTurns<'t> {
         Ok(())
     }
 
-    /// Writes the result of a call. Results that follow each other belong to one turn. If a reply of the model is open, they
-    /// close it first.
+    /// Writes the result of a call. Results that follow each other belong to one turn. If a reply of the model is open,
+    /// they close it first.
     ///
     /// # Errors
     /// Those of `put`.
@@ -259,7 +260,8 @@ impl<'t> ToolTurns<'t> {
         Ok(())
     }
 
-    /// Opens the model's turn. `think` tells a model to think or not to, where [`Thinking::can`] says that this is possible.
+    /// Opens the model's turn. `think` tells a model to think or not to, where [`Thinking::can`] says that this is
+    /// possible.
     ///
     /// # Errors
     /// Those of `put`.

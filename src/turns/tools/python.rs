@@ -46,8 +46,8 @@ pub(super) fn repr<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
     Ok(())
 }
 
-/// Writes the inside of a JSON string as a string of Python: between apostrophes, or between quotes if it has apostrophes and
-/// no quotes. Of characters that cannot be printed only control characters are escaped.
+/// Writes the inside of a JSON string as a string of Python: between apostrophes, or between quotes if it has
+/// apostrophes and no quotes. Of characters that cannot be printed only control characters are escaped.
 fn quoted<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     let has = |wanted: char| json::chars(inside).any(|c| c == wanted);
     let (quote, mark) = if has('\'') && !has('"') { ('"', "\"") } else { ('\'', "'") };

@@ -5,8 +5,8 @@ use super::{Put, python, spaced};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// A tool, its arguments, and what else is said of it. Choices come before the rest, and what is required after it, unless all
-/// stays in its order.
+/// A tool, its arguments, and what else is said of it. Choices come before the rest, and what is required after it,
+/// unless all stays in its order.
 pub(super) fn function<E>(tool: &Tool<'_>, in_order: bool, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\n<function>\n<name>"))?;
     put(Piece::Text(tool.name()))?;

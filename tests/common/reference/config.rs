@@ -63,8 +63,8 @@ pub struct Config {
     pub vocab: usize,
     /// Whether a query sees the positions up to its own only.
     pub causal: bool,
-    /// Positions that a query of a layer with a window sees, itself among them; where it sees those after it, too, half as
-    /// many to each side. 0: all.
+    /// Positions that a query of a layer with a window sees, itself among them; where it sees those after it, too, half
+    /// as many to each side. 0: all.
     pub window: usize,
     /// The last of every so many layers has no window. 0: each has one.
     pub window_period: usize,

@@ -5,8 +5,8 @@ use super::config::{Part, Scores};
 use super::weights::{FeedForward, Layer, Name, Norm, Weights};
 use super::{Config, Reference, Rows, sigmoid, softmax};
 
-/// An ordinary feed-forward part beside experts: norms after it, before and after the experts, and what the router's normed
-/// input is multiplied by.
+/// An ordinary feed-forward part beside experts: norms after it, before and after the experts, and what the router's
+/// normed input is multiplied by.
 pub struct DenseBeside {
     part: FeedForward,
     norm: Option<Norm>,

@@ -280,8 +280,8 @@ impl Reference {
         self.multiply(&attention.output, &out)
     }
 
-    /// Whether a query sees a position, which is after it only in a model that sees those: in its window, if it has one, and
-    /// not hidden by the test.
+    /// Whether a query sees a position, which is after it only in a model that sees those: in its window, if it has
+    /// one, and not hidden by the test.
     fn shows(&self, layer: usize, row: usize, seen: usize) -> bool {
         let Config { causal, window, .. } = self.config;
         let reach = if causal { window } else { window / 2 + 1 };

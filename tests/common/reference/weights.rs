@@ -209,7 +209,8 @@ impl Attention {
     }
 }
 
-/// One tensor of q, k and v, or three, or two where the values are the keys, or that of q where the layer has no others.
+/// One tensor of q, k and v, or three, or two where the values are the keys, or that of q where the layer has no
+/// others.
 fn read_qkv(
     weights: &mut Weights,
     config: &Config,

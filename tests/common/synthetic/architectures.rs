@@ -141,8 +141,9 @@ pub enum Fixed {
 pub struct Form {
     pub architecture: Architecture,
     pub name: &'static str,
-    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of several shapes,
-    /// or which layers have it: `local`, those with a window; `own`, those with keys and values of their own.
+    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of
+    /// several shapes, or which layers have it: `local`, those with a window; `own`, those with keys and values of
+    /// their own.
     pub layer: &'static str,
     /// Those of the first layer, where they are others.
     pub first: Option<&'static str>,

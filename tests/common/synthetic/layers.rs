@@ -48,8 +48,8 @@ impl SyntheticModel {
         if self.list().contains("inp_gate") { self.hidden / 2 } else { 0 }
     }
 
-    /// The item of a list of tensors without the layers that have it; `None` where a layer is not one of these, or the model
-    /// has no such tensor.
+    /// The item of a list of tensors without the layers that have it; `None` where a layer is not one of these, or the
+    /// model has no such tensor.
     pub(super) fn item_in<'a>(&self, layer: usize, item: &'a str) -> Option<&'a str> {
         let (there, item) = if let Some(item) = item.strip_suffix(":local") {
             (!self.is_full(layer), item)

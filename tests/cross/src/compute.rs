@@ -13,8 +13,8 @@ pub const ARENA: usize = 2 << 20;
 
 static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
 
-/// Both norms, most activations, soft caps or ALiBi, factors, windows, experts, groups of them and shared ones, gates, sinks, a
-/// temperature, parallel branches, every kind of recurrent layer, layers of two shapes.
+/// Both norms, most activations, soft caps or ALiBi, factors, windows, experts, groups of them and shared ones, gates,
+/// sinks, a temperature, parallel branches, every kind of recurrent layer, layers of two shapes.
 static OTHERS: [&[u8]; 23] = [
     include_bytes!("../../data/more/gemma3-linear.gguf"),
     include_bytes!("../../data/more/gptneox-sequential.gguf"),

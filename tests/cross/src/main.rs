@@ -1,7 +1,7 @@
 //! Prints, for every level of the machine, a hash of what it computes: `neon 0123456789abcdef`.
 //!
-//! With feature `std` an ordinary program. Without it, for RISC-V with Linux but no C library, or for WebAssembly, where the
-//! host calls `levels` and `hash`.
+//! With feature `std` an ordinary program. Without it, for RISC-V with Linux but no C library, or for WebAssembly,
+//! where the host calls `levels` and `hash`.
 #![cfg_attr(not(feature = "std"), no_std, no_main)]
 
 mod compute;

@@ -1,7 +1,8 @@
 //! Loom's atomics, locks and threads, in the form of the library's `sync`.
 //!
-//! Loom takes a sequentially consistent access for one that acquires and releases, and knows fences. So a write that asks for
-//! sequential consistency has a fence behind it here, and a change one on each side, as on x86. One that does not ask has none.
+//! Loom takes a sequentially consistent access for one that acquires and releases, and knows fences. So a write that
+//! asks for sequential consistency has a fence behind it here, and a change one on each side, as on x86. One that does
+//! not ask has none.
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,8 +15,8 @@ use loom::sync::atomic::{self, fence};
 pub const LOOKS: usize = 1;
 
 loom::lazy_static! {
-    /// All fences of sequential consistency are in one order. Loom does not try other orders of fences, but it tries those of changes
-    /// of one number: so each fence is one.
+    /// All fences of sequential consistency are in one order. Loom does not try other orders of fences, but it tries
+    /// those of changes of one number: so each fence is one.
     static ref ORDER: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
 }
 

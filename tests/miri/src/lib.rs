@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 
 use synthetic::SyntheticModel;
 
-/// The bytes of a model of one layer and nine tokens. They are made once: Miri takes as long for that as for some tokens.
+/// The bytes of a model of one layer and nine tokens. They are made once: Miri takes as long for that as for some
+/// tokens.
 pub fn model() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let usual = SyntheticModel::llama();

@@ -1,4 +1,5 @@
-//! The cache without an engine: rows go in, forks share blocks and copy them, a rewind gives blocks back, rows come out.
+//! The cache without an engine: rows go in, forks share blocks and copy them, a rewind gives blocks back, rows come
+//! out.
 
 use gleed::cache::{KvCache, KvGeometry, KvKind, KvShape, KvType, LayerGroups, Visibility};
 use gleed::kernels::Level;

@@ -1,4 +1,5 @@
-//! Miri knows few instructions beside those of plain Rust, so only the scalar level is there: nothing asks the processor what it has.
+//! Miri knows few instructions beside those of plain Rust, so only the scalar level is there: nothing asks the
+//! processor what it has.
 
 use gleed::kernels::Level;
 

@@ -1,4 +1,5 @@
-//! Arguments by their types. In one call every buffer has the same number of elements, and no count among the arguments is larger.
+//! Arguments by their types. In one call every buffer has the same number of elements, and no count among the arguments
+//! is larger.
 
 use std::any::TypeId;
 use std::ffi::{c_char, c_void};

@@ -19,8 +19,9 @@ macro_rules! callers {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         fn $caller<$($argument: Argument),*>(caller: &mut Caller<'_, '_>, function: unsafe extern "C" fn($($argument),*) -> i32) -> i32 {
             $(let $argument = $argument::make(caller);)*
-            // SAFETY: each pointer is NULL, misaligned, or leads to as many elements as any count among the arguments says, which
-            // stay until the end of the run if the library may keep them; handles are objects that were made in this run.
+            // SAFETY: each pointer is NULL, misaligned, or leads to as many elements as any count among the arguments
+            // says, which stay until the end of the run if the library may keep them; handles are objects that were
+            // made in this run.
             caller.run(|| unsafe { function($($argument),*) })
         }
     )*};

@@ -1,5 +1,5 @@
-//! C calls from bytes: every function of the library, in any order, with objects of this run, numbers that the library said before,
-//! and now and then a pointer that is NULL, misaligned, or of another object.
+//! C calls from bytes: every function of the library, in any order, with objects of this run, numbers that the library
+//! said before, and now and then a pointer that is NULL, misaligned, or of another object.
 //!
 //! No call allocates or contradicts itself, and one that is refused writes to no result.
 

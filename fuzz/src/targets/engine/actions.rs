@@ -93,7 +93,8 @@ fn handle(world: &World<'_, '_, '_>, bytes: &mut Bytes<'_>) -> Of {
     Of { seq, index: world.position_of(seq) }
 }
 
-/// Some tokens, at most `most`: often the same ones, so that prefixes are met; seldom ones that the model does not have.
+/// Some tokens, at most `most`: often the same ones, so that prefixes are met; seldom ones that the model does not
+/// have.
 fn tokens(bytes: &mut Bytes<'_>, most: usize) -> Vec<u32> {
     let (len, kind) = (bytes.below(most + 1), bytes.u8());
     let one = |at: usize| match kind % 16 {

@@ -1,7 +1,8 @@
 //! Random calls of an engine, and the bits that the plainest engine computes.
 //!
-//! After each call: what is ready has the bits of a fresh recomputation, the cache audits itself, and lengths are as they should be.
-//! After a call that was refused, the engine's memory is as before. At the end every sequence goes on, and nothing is left used.
+//! After each call: what is ready has the bits of a fresh recomputation, the cache audits itself, and lengths are as
+//! they should be. After a call that was refused, the engine's memory is as before. At the end every sequence goes on,
+//! and nothing is left used.
 
 mod actions;
 mod oracle;
@@ -29,7 +30,8 @@ pub const CONTEXT: usize = 80;
 /// The rank of the adapters.
 pub const RANK: usize = 2;
 
-/// A model, and an adapter for it where its layers have no states: going back to one computes rows again, with the scale of today.
+/// A model, and an adapter for it where its layers have no states: going back to one computes rows again, with the
+/// scale of today.
 struct Made {
     model: Vec<u8>,
     adapter: Option<Vec<u8>>,

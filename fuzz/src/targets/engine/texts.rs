@@ -72,8 +72,8 @@ pub fn follow(world: &mut World<'_, '_, '_>, index: usize) -> Result<(), Writing
     result
 }
 
-/// Brings texts whose sequences have become shorter to where these are: before they get other tokens, as [`Writing::follow`] asks.
-/// Those that cannot go there have no place any more.
+/// Brings texts whose sequences have become shorter to where these are: before they get other tokens, as
+/// [`Writing::follow`] asks. Those that cannot go there have no place any more.
 pub fn follow_cut(world: &mut World<'_, '_, '_>) {
     for index in (0..world.texts.len()).rev() {
         let text = &world.texts[index];

@@ -62,8 +62,8 @@ pub struct Seen {
     pub says: Says,
 }
 
-/// What an engine says of itself: of each sequence how far it is, its statistics and the scale of its adapter; of the cache; the
-/// places of results.
+/// What an engine says of itself: of each sequence how far it is, its statistics and the scale of its adapter; of the
+/// cache; the places of results.
 #[derive(Debug, PartialEq)]
 pub struct Says {
     sequences: Vec<(Result<Progress, EngineError>, Result<SequenceStats, EngineError>, Result<u32, EngineError>)>,

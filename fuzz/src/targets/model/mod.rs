@@ -1,5 +1,5 @@
-//! Models whose metadata and tensors are changed, then run: an error or finite logits, on two kinds of cache, in two cuts and on two
-//! instruction sets the same.
+//! Models whose metadata and tensors are changed, then run: an error or finite logits, on two kinds of cache, in two
+//! cuts and on two instruction sets the same.
 
 mod change;
 

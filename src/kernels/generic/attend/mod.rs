@@ -1,11 +1,11 @@
 //! Attention of a few rows of one sequence over its blocks.
 //!
-//! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every
-//! K column and V row is loaded once per batch: a column of a K tile times a number of each query is 16
-//! scores of each, a row of V times a weight of each query goes to sums over the positions that stay in
-//! registers. Loops are compiled for f32, and where machines convert as they load, and there is one batch, for f16 and bytes;
-//! otherwise a few tiles at a time are converted to f32 for all batches.
-//! Positions are cut into chunks with a softmax each, which are added one after the other.
+//! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every K column and V
+//! row is loaded once per batch: a column of a K tile times a number of each query is 16 scores of each, a row of V
+//! times a weight of each query goes to sums over the positions that stay in registers. Loops are compiled for f32, and
+//! where machines convert as they load, and there is one batch, for f16 and bytes; otherwise a few tiles at a time are
+//! converted to f32 for all batches. Positions are cut into chunks with a softmax each, which are added one after the
+//! other.
 
 mod pack;
 mod partial;
@@ -108,8 +108,8 @@ fn attend_pack<V: Lanes>(
     let mut coming = chunks.clone();
     let first_chunk = coming.next().unwrap_or_default();
     for chunk in chunks {
-        // Only loops that read what is stored ask for it, and several batches compute long enough. The next unit is mostly that of the
-        // next head; where another worker takes it, its keys are fetched in vain.
+        // Only loops that read what is stored ask for it, and several batches compute long enough. The next unit is
+        // mostly that of the next head; where another worker takes it, its keys are fetched in vain.
         if V::LOADS_F16 && batches.len() == 1 {
             let (after, head) = coming.next().map_or((first_chunk, queries.head + 1), |chunk| (chunk, queries.head));
             let visible = VisibleTiles::new(seen.in_chunk(after));
@@ -145,10 +145,11 @@ fn attend_pack<V: Lanes>(
     Some(())
 }
 
-/// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees any.
+/// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees
+/// any.
 ///
-/// `seen` holds what each query sees. `all` says that there is no window: then the last query sees the most, and it sees
-/// every position before its own.
+/// `seen` holds what each query sees. `all` says that there is no window: then the last query sees the most, and it
+/// sees every position before its own.
 fn positions_of(seen: &[Positions], all: bool, positions: usize) -> usize {
     match seen.last() {
         Some(last) if all => last.end(),

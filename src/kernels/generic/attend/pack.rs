@@ -135,8 +135,8 @@ impl<'s, V: Lanes> Pack<'s, V> {
         *max = maxima.largest();
     }
 
-    /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not
-    /// see among the first `positions` into 0, which adds nothing to sums that start at +0. They are to be multiplied with
+    /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not see
+    /// among the first `positions` into 0, which adds nothing to sums that start at +0. They are to be multiplied with
     /// values of this type.
     #[inline(always)]
     pub(super) fn softmax(&mut self, query: usize, visible: Positions, positions: usize, values: KvElement) {
@@ -175,9 +175,9 @@ impl<'s, V: Lanes> Pack<'s, V> {
     }
 }
 
-/// Turns the first `end` scores into weights, rounded as for values in f16 if `SHORT`, and the others among so many groups of 16 into 0.
-/// Returns the sums by lane. Which numbers are rounded is known to the compiler: behind a branch it computes one exponential
-/// after the other.
+/// Turns the first `end` scores into weights, rounded as for values in f16 if `SHORT`, and the others among so many
+/// groups of 16 into 0. Returns the sums by lane. Which numbers are rounded is known to the compiler: behind a branch
+/// it computes one exponential after the other.
 ///
 /// # Safety
 /// There are [`CHUNK`] scores, and no more groups.
@@ -226,7 +226,8 @@ fn factor<V: Lanes>(proof: V::Proof, weight: V, values: KvElement) -> V {
     if values.is_f16() { weight.short(proof) } else { weight }
 }
 
-/// Whether a loop asks for the tiles that come next. One that converts for other batches does not: these compute meanwhile.
+/// Whether a loop asks for the tiles that come next. One that converts for other batches does not: these compute
+/// meanwhile.
 #[inline(always)]
 const fn asks_for_next<T: Stored, const STAGE: bool>() -> bool {
     T::PREFETCHED && !STAGE

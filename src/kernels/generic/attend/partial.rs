@@ -3,8 +3,8 @@
 use crate::kernels::generic::lanes::LANES;
 use crate::num::{exp, settle, settled_of};
 
-/// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group, head_dim]`, then the
-/// largest score and the sum of the weights of each head, `[group, 2]`, then padding.
+/// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group,
+/// head_dim]`, then the largest score and the sum of the weights of each head, `[group, 2]`, then padding.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +30,9 @@ impl Partial {
         Some(())
     }
 
-    /// Adds the next chunk of a head: its largest score and the sum of its weights, and its values times their weights. What has
-    /// the smaller of the two largest scores is scaled to the larger, and what is added is settled. (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)
+    /// Adds the next chunk of a head: its largest score and the sum of its weights, and its values times their weights.
+    /// What has the smaller of the two largest scores is scaled to the larger, and what is added is settled. (Milakov
+    /// and Gimelshein, "Online normalizer calculation for softmax", 2018.)
     #[inline(always)]
     pub(super) fn add(self, row: &mut [f32], head: usize, (peak, chunk): (&[f32; 2], &[f32])) -> Option<()> {
         let (values, peaks) = self.split_mut(row)?;
@@ -52,8 +53,8 @@ impl Partial {
         Some(())
     }
 
-    /// After the last chunk: `out` is `[group, head_dim]`. `sinks` are the heads' sink scores, `[group]`, little-endian f32, or
-    /// empty: each takes part in the softmax of its head, without a value. `None` on a mismatch of sizes.
+    /// After the last chunk: `out` is `[group, head_dim]`. `sinks` are the heads' sink scores, `[group]`, little-endian
+    /// f32, or empty: each takes part in the softmax of its head, without a value. `None` on a mismatch of sizes.
     pub fn finish(self, row: &[f32], sinks: &[[u8; 4]], out: &mut [f32]) -> Option<()> {
         let (values, peaks) = row.split_at_checked(self.group.checked_mul(self.head_dim)?)?;
         let fits = out.len() == values.len() && peaks.len() / 2 >= self.group;
@@ -80,8 +81,8 @@ impl Partial {
     }
 }
 
-/// What values are multiplied by where a score takes part that has no value: all weights are relative to the larger of it and
-/// the largest other score.
+/// What values are multiplied by where a score takes part that has no value: all weights are relative to the larger of
+/// it and the largest other score.
 fn with_sink(max: f32, sum: f32, sink: f32) -> f32 {
     let (factor, weight) = if sink > max { (exp(max - sink), 1.0) } else { (1.0, exp(sink - max)) };
     factor / (sum * factor + weight)

@@ -62,8 +62,8 @@ pub struct Scores<'q> {
     pub scale: f32,
     /// Scores s become `soft_cap * tanh(s / soft_cap)`; 0 leaves them as they are.
     pub soft_cap: f32,
-    /// The slope of each head of the group, `[group]`: this times the distance from the query, negative on both sides, is added to
-    /// scores. Empty where nothing is. (Press et al., "Train Short, Test Long", 2021.)
+    /// The slope of each head of the group, `[group]`: this times the distance from the query, negative on both sides,
+    /// is added to scores. Empty where nothing is. (Press et al., "Train Short, Test Long", 2021.)
     pub slopes: &'q [f32],
 }
 

@@ -30,7 +30,8 @@ pub(super) trait Stored: Copy + 'static {
     /// The 16 elements from `start` on in row `slot` of a V tile, without scales.
     ///
     /// # Safety
-    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`; `odd` says whether `slot` is.
+    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`; `odd` says whether `slot`
+    /// is.
     unsafe fn row<V: Lanes>(
         proof: V::Proof,
         tile: *const u8,

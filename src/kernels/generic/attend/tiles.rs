@@ -119,8 +119,8 @@ impl<'t> ChunkTiles<'t> {
         Some(Self { k, v, after: [&[]; TILES], positions: 0, head_dim })
     }
 
-    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of another
-    /// type.
+    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of
+    /// another type.
     #[inline(always)]
     pub(super) fn set(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<()> {
         self.positions = positions.clamp(1, CHUNK);
@@ -236,8 +236,8 @@ impl<'t> ChunkTiles<'t> {
         }
     }
 
-    /// V of a run as f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, as far as it is visible. `None` where
-    /// there is no room, or for a type that is not built.
+    /// V of a run as f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, as far as it is visible. `None`
+    /// where there is no room, or for a type that is not built.
     #[inline(always)]
     pub(super) fn convert_values<V: Lanes>(&self, proof: V::Proof, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let (head_dim, padded) = (self.head_dim, self.head_dim.checked_next_multiple_of(LANES)?);
@@ -273,7 +273,8 @@ impl<'t> ChunkTiles<'t> {
     /// Whole registers of rows.
     ///
     /// # Safety
-    /// Tiles of the run are as large as those of V, which is of type `T`; for each of them 16 rows of heads rounded up can be written at `out`.
+    /// Tiles of the run are as large as those of V, which is of type `T`; for each of them 16 rows of heads rounded up
+    /// can be written at `out`.
     #[inline(always)]
     unsafe fn values_to<V: Lanes, T: Stored>(&self, proof: V::Proof, run: &Run<'_>, out: *mut f32) {
         let (head_dim, padded) = (self.head_dim, self.head_dim.next_multiple_of(LANES));

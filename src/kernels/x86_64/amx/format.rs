@@ -77,13 +77,13 @@ pub(super) unsafe trait Format {
     /// The shapes of the tiles for so many rows of activations.
     fn shapes(rows: usize) -> Shapes;
 
-    /// Adds the products of a panel to `out`, 32 elements per row of activations; or leaves them to the next call, which
-    /// gets the group as `before`, and at last to [`Format::finish`].
+    /// Adds the products of a panel to `out`, 32 elements per row of activations; or leaves them to the next call,
+    /// which gets the group as `before`, and at last to [`Format::finish`].
     ///
     /// # Safety
-    /// The panel has at most [`Self::BLOCKS`] blocks, and the rows have them; there are 1 to 16 rows, and `out` has room
-    /// for them. The tiles have the shapes for so many rows. `before` is the group of the call before, of sixteen rows,
-    /// whose part of the output ends at `out`; its turn is the other one.
+    /// The panel has at most [`Self::BLOCKS`] blocks, and the rows have them; there are 1 to 16 rows, and `out` has
+    /// room for them. The tiles have the shapes for so many rows. `before` is the group of the call before, of sixteen
+    /// rows, whose part of the output ends at `out`; its turn is the other one.
     unsafe fn add_products(
         panel: &[Self::Panel],
         group: &Group,

@@ -1,6 +1,7 @@
 //! Many rows of activations: 32 rows of weights are unpacked once, in chunks of columns that stay in the cache, as for
-//! AVX-512, and tiles multiply all rows of activations with them, sixteen at a time. A panel has four successive codes of a
-//! row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they lie.
+//! AVX-512, and tiles multiply all rows of activations with them, sixteen at a time. A panel has four successive codes
+//! of a row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they
+//! lie.
 
 use super::format::{Format, Group, ROWS, Work};
 use super::tiles::Shapes;
@@ -29,7 +30,8 @@ pub(super) unsafe fn matmul(
     if i32::try_from(weights.bytes().len()).is_err() {
         return Err(Refused::NoKernel);
     }
-    // SAFETY: the caller promises AMX for bytes and the permission to use it; this function has the features of AVX-512.
+    // SAFETY: the caller promises AMX for bytes and the permission to use it; this function has the features of
+    // AVX-512.
     let done = unsafe {
         by_dtype!(weights.dtype(), {
             Q4_0 => by_panels::<Blocks<panel_32::Q4_0>>(weights, inputs, out, scratch),
@@ -96,9 +98,10 @@ unsafe fn by_panels<F: Format>(
         let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
         let bytes = OUTPUTS * panel.len() * F::BYTES;
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
-        // SAFETY: the caller promises AMX. `first + panel.len()` is at most the number of blocks in the rows of weights and
-        // inputs, whose types, sizes and number are those of `F` as checked above; the panel has at most `F::BLOCKS`, `out` a
-        // place for every row, and `row` is below their number. Tiles have shapes from `set` to `restore`.
+        // SAFETY: the caller promises AMX. `first + panel.len()` is at most the number of blocks in the rows of weights
+        // and inputs, whose types, sizes and number are those of `F` as checked above; the panel has at most
+        // `F::BLOCKS`, `out` a place for every row, and `row` is below their number. Tiles have shapes from `set` to
+        // `restore`.
         unsafe {
             F::unpack(weights, first, panel, |units| ahead(0, units));
             let shapes = Shapes::current();

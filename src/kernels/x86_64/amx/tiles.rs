@@ -36,8 +36,8 @@ impl Shapes {
         shapes
     }
 
-    /// Gives the tiles back the shapes that they had before. A call may change them, but llama.cpp, in the same process, sets
-    /// its shapes once on each thread.
+    /// Gives the tiles back the shapes that they had before. A call may change them, but llama.cpp, in the same
+    /// process, sets its shapes once on each thread.
     ///
     /// # Safety
     /// `self` is of [`Shapes::current`].

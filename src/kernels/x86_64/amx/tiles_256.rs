@@ -13,8 +13,8 @@ use crate::tensor::TensorView;
 /// A format with super-blocks of 256.
 pub(super) struct SuperBlocks<L>(PhantomData<L>);
 
-/// A super-block of 32 rows with codes that are multiplied by their sub-scales: 16 bits each, of which the lower byte has
-/// taken the place of the code. So tiles can add up all of a super-block.
+/// A super-block of 32 rows with codes that are multiplied by their sub-scales: 16 bits each, of which the lower byte
+/// has taken the place of the code. So tiles can add up all of a super-block.
 #[repr(C, align(64))]
 pub(super) struct Scaled {
     block: Panel256,
@@ -119,8 +119,9 @@ impl Scaled {
         }
     }
 
-    /// Multiplies the rows of a group. Meanwhile adds what was multiplied before to its part of the output, which ends at
-    /// `out`: tiles and vectors take about as long, and the processor does not look so far ahead that it would do so itself.
+    /// Multiplies the rows of a group. Meanwhile adds what was multiplied before to its part of the output, which ends
+    /// at `out`: tiles and vectors take about as long, and the processor does not look so far ahead that it would do so
+    /// itself.
     ///
     /// # Safety
     /// As for [`Format::add_products`]; `left` has the sums of the group before.
@@ -133,7 +134,8 @@ impl Scaled {
         (before, left): (&Group, &[Sums; 4]),
         out: *mut f32,
     ) {
-        // SAFETY: the caller promises the super-block in all rows, the shapes, and the output of the sixteen rows before.
+        // SAFETY: the caller promises the super-block in all rows, the shapes, and the output of the sixteen rows
+        // before.
         unsafe {
             let out = out.sub(32 * ROWS);
             self.multiply(group, sums, &|row| {
@@ -143,8 +145,8 @@ impl Scaled {
         }
     }
 
-    /// Multiplies the rows of a group: sums of lower and of upper bytes of the two halves of the weights. Calls `beside` with
-    /// 0 to 15 meanwhile.
+    /// Multiplies the rows of a group: sums of lower and of upper bytes of the two halves of the weights. Calls
+    /// `beside` with 0 to 15 meanwhile.
     ///
     /// # Safety
     /// The rows of the group have the super-block, and tiles have the shapes for it.
@@ -152,8 +154,8 @@ impl Scaled {
     unsafe fn multiply(&self, group: &Group, sums: &mut [Sums; 4], beside: &impl Fn(usize)) {
         let apart = 2 * size_of::<__m512i>();
         let [low, high] = [&self.block.codes, &self.high].map(|codes| codes.as_flattened().as_ptr());
-        // SAFETY: the caller promises 256 codes of the rows, of which each round takes 64; there are 64 rows of two times 64
-        // bytes of weights, of which each round takes 16.
+        // SAFETY: the caller promises 256 codes of the rows, of which each round takes 64; there are 64 rows of two
+        // times 64 bytes of weights, of which each round takes 16.
         unsafe {
             tiles::zero::<0>();
             tiles::zero::<1>();
@@ -196,8 +198,8 @@ impl Scaled {
         out: *mut f32,
     ) {
         let start = row * group.stride;
-        // SAFETY: the caller promises the scale and the sums of the row, and 32 elements of `out` per row, of which each half
-        // has 16; rows are below 16 and halves below 2, the lengths of the arrays.
+        // SAFETY: the caller promises the scale and the sums of the row, and 32 elements of `out` per row, of which
+        // each half has 16; rows are below 16 and halves below 2, the lengths of the arrays.
         unsafe {
             let dx = _mm512_set1_ps(*group.first.scales.byte_add(start));
             for (g, sums) in sums.as_chunks::<2>().0.iter().enumerate() {

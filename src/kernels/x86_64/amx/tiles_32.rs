@@ -84,8 +84,8 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
 }
 
 impl Half<'_> {
-    /// Adds the products with sixteen rows of activations to `out`. While a block is multiplied, the sums of the one before
-    /// are added: both take about as long.
+    /// Adds the products with sixteen rows of activations to `out`. While a block is multiplied, the sums of the one
+    /// before are added: both take about as long.
     ///
     /// # Safety
     /// As for [`Format::add_products`], and there are sixteen rows; `work` has the totals of a format with minima.
@@ -94,8 +94,8 @@ impl Half<'_> {
     unsafe fn sixteen<const MIN: bool>(&self, work: &mut Work, ahead: Ahead, out: *mut f32) {
         let Work { sums: [[even, odd, ..], _], totals } = work;
         let mut acc = [_mm512_setzero_ps(); ROWS];
-        // SAFETY: the caller promises room for sixteen rows in `out`, and the shapes of the tiles for as many; blocks are
-        // those of the panel, and each is multiplied before its sums are stored and added.
+        // SAFETY: the caller promises room for sixteen rows in `out`, and the shapes of the tiles for as many; blocks
+        // are those of the panel, and each is multiplied before its sums are stored and added.
         unsafe {
             for (row, acc) in acc.iter_mut().enumerate() {
                 *acc = _mm512_loadu_ps(out.add(32 * row));
@@ -127,8 +127,8 @@ impl Half<'_> {
     unsafe fn few<const MIN: bool>(&self, work: &mut Work, out: *mut f32) {
         let Work { sums: [[sums, ..], _], totals } = work;
         for (b, block) in self.panel.iter().enumerate() {
-            // SAFETY: the caller promises the shapes of the tiles, the scales of the rows, at most sixteen, and room for
-            // them in `out`; g is below 2, and blocks are below 32, the number of totals.
+            // SAFETY: the caller promises the shapes of the tiles, the scales of the rows, at most sixteen, and room
+            // for them in `out`; g is below 2, and blocks are below 32, the number of totals.
             unsafe {
                 self.multiply::<0, 2, 4>(b);
                 tiles::store::<0>(sums);
@@ -155,8 +155,8 @@ impl Half<'_> {
     #[inline(always)]
     unsafe fn multiply<const C: usize, const A: usize, const B: usize>(&self, b: usize) {
         let Some(block) = self.panel.get(b) else { return };
-        // SAFETY: the caller promises 32 codes of block b in all rows of the group; g is below 2, so there are 8 rows of 64
-        // bytes of weights, each two registers after the one before.
+        // SAFETY: the caller promises 32 codes of block b in all rows of the group; g is below 2, so there are 8 rows
+        // of 64 bytes of weights, each two registers after the one before.
         unsafe {
             tiles::zero::<C>();
             tiles::load::<A, _>(self.group.first.codes.add(32 * b), self.group.stride);
@@ -196,8 +196,8 @@ impl Half<'_> {
     }
 }
 
-/// `acc = acc + f32(sums) * (scale * dx)` for four rows. The compiler would compute the products of all rows first, and has
-/// not the registers for it.
+/// `acc = acc + f32(sums) * (scale * dx)` for four rows. The compiler would compute the products of all rows first, and
+/// has not the registers for it.
 ///
 /// # Safety
 /// Four numbers dx are readable, each `stride` bytes after the one before.

@@ -25,8 +25,8 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     const SCALES: usize = 1;
     /// Whether two blocks at a time are faster than one.
     const TWO: bool = true;
-    /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the codes are
-    /// unpacked to memory. One for formats that few files have: each further number takes 4 KB of code.
+    /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the
+    /// codes are unpacked to memory. One for formats that few files have: each further number takes 4 KB of code.
     const FEW: usize = 1;
 
     /// The codes of a part.
@@ -55,8 +55,8 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         unsafe { _mm256_cvtph_ps(bits) }
     }
 
-    /// Where part `index` of a row is: the block that it belongs to, and as many bytes on as its codes are behind those of
-    /// the first part.
+    /// Where part `index` of a row is: the block that it belongs to, and as many bytes on as its codes are behind those
+    /// of the first part.
     #[inline(always)]
     fn part(row: *const u8, index: usize) -> *const u8 {
         row.wrapping_add(index / Self::PARTS * Self::BYTES + index % Self::PARTS * Self::PART_BYTES)

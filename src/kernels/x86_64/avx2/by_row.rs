@@ -1,5 +1,5 @@
-//! Super-blocks that are unpacked row by row, to [`Plain`]: those with a codebook, and TQ1_0. All of them are multiplied by the
-//! same code.
+//! Super-blocks that are unpacked row by row, to [`Plain`]: those with a codebook, and TQ1_0. All of them are
+//! multiplied by the same code.
 
 use core::arch::x86_64::*;
 
@@ -154,8 +154,8 @@ impl ByRow for Iq2S {
 
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn unpack(block: *const u8, plain: &mut Plain) {
-        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 32 of signs, 8 of the upper bits of indices and 8 of
-        // sub-scales.
+        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 32 of signs, 8 of the upper bits of
+        // indices and 8 of sub-scales.
         unsafe {
             plain.scale = 0.125 * half(block);
             for (j, codes) in plain.codes.iter_mut().enumerate() {
@@ -196,7 +196,8 @@ impl ByRow for Iq3S {
 
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn unpack(block: *const u8, plain: &mut Plain) {
-        // SAFETY: the caller promises the block: a scale, 64 bytes of indices, 8 of their upper bits, 32 of signs, 4 of sub-scales.
+        // SAFETY: the caller promises the block: a scale, 64 bytes of indices, 8 of their upper bits, 32 of signs, 4 of
+        // sub-scales.
         unsafe {
             plain.scale = half(block);
             let subs = u64::from(block.add(106).cast::<u32>().read_unaligned());
@@ -221,7 +222,8 @@ impl ByRow for Iq1S {
 
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn unpack(block: *const u8, plain: &mut Plain) {
-        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 8 words of their upper bits, sub-scales and signs.
+        // SAFETY: the caller promises the block: a scale, 32 bytes of indices, 8 words of their upper bits, sub-scales
+        // and signs.
         unsafe {
             plain.scale = 0.125 * half(block);
             for (j, codes) in plain.codes.iter_mut().enumerate() {
@@ -241,8 +243,8 @@ impl ByRow for Iq1M {
 
     #[target_feature(enable = "avx2,f16c")]
     unsafe fn unpack(block: *const u8, plain: &mut Plain) {
-        // SAFETY: the caller promises the block: 32 bytes of indices, 16 of nibbles with their upper bits, 8 of sub-scales and the
-        // nibbles of the scale.
+        // SAFETY: the caller promises the block: 32 bytes of indices, 16 of nibbles with their upper bits, 8 of
+        // sub-scales and the nibbles of the scale.
         unsafe {
             let subs = block.add(48).cast::<u64>().read_unaligned();
             let scale = subs >> 12 & 0xf | subs >> 24 & 0xf0 | subs >> 36 & 0xf00 | subs >> 48 & 0xf000;

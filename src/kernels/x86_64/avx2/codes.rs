@@ -2,8 +2,8 @@
 
 use core::arch::x86_64::*;
 
-/// The four codes of 2 bits of two bytes in each lane of 64 bits: the bytes that the numbers in the lower two bytes of the lane
-/// of `which` choose.
+/// The four codes of 2 bits of two bytes in each lane of 64 bits: the bytes that the numbers in the lower two bytes of
+/// the lane of `which` choose.
 ///
 /// # Safety
 /// The processor has AVX2.

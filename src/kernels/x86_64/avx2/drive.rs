@@ -94,8 +94,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// `T` rows of activations from `first` on and their outputs from `output` on. `None` past the last row; `output` is below
-    /// [`OUTPUTS`].
+    /// `T` rows of activations from `first` on and their outputs from `output` on. `None` past the last row; `output`
+    /// is below [`OUTPUTS`].
     #[inline(always)]
     fn tile<const T: usize>(&self, first: usize, output: usize) -> Option<([Row; T], [*mut f32; T])> {
         let mut rows = [self.row(first)?; T];
@@ -289,7 +289,8 @@ impl Kernels for OfRows {
         let mut plain = Eight::new();
         for b in 0..blocks {
             let block = rows.map(|row| row.wrapping_add(b * bytes));
-            // SAFETY: the caller promises so many blocks of the rows and of the panel; what was unpacked is one of eight rows.
+            // SAFETY: the caller promises so many blocks of the rows and of the panel; what was unpacked is one of
+            // eight rows.
             unsafe {
                 let block = plain.unpack(unpack, block, |_| ());
                 pack_256::<Plain>(isa, block, ahead.skip(Ahead::UNITS * b), 1, panel.add(b * BLOCK_256));

@@ -1,9 +1,9 @@
 //! Weights times one to four rows of activations, straight on the blocks of the file.
 //!
-//! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these
-//! eight registers are transposed and added, so that lane r is the integer of row r, and one addition continues
-//! the ordered chains of eight outputs. Codes are unpacked once for all rows of activations. Meanwhile as much of the next
-//! eight rows is fetched.
+//! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these eight
+//! registers are transposed and added, so that lane r is the integer of row r, and one addition continues the ordered
+//! chains of eight outputs. Codes are unpacked once for all rows of activations. Meanwhile as much of the next eight
+//! rows is fetched.
 //!
 //! The integers are exact. Pairs of products in 16 bits: codes without sign have at most 6 bits, 2 * 63 * 127 =
 //! 16,002; a code with sign is multiplied as |code| times the activation with its sign, 2 * 128 * 127 =
@@ -23,8 +23,8 @@ use crate::kernels::x86_64::ahead::NextRows;
 /// Blocks whose scales are copied at a time.
 const COPIED: usize = 32;
 
-/// The first two bytes of eight rows' blocks, their f16 scales as a rule, then their minima. They are copied well before they are loaded as registers,
-/// because inserting them one by one would compete with the other shuffles.
+/// The first two bytes of eight rows' blocks, their f16 scales as a rule, then their minima. They are copied well
+/// before they are loaded as registers, because inserting them one by one would compete with the other shuffles.
 type BlockScales = [[u16; 8]; 2];
 type Scales = [BlockScales; COPIED];
 
@@ -42,9 +42,9 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
     out: [*mut f32; N],
 ) {
     const { assert!(F::SCALES == 1 || F::SCALES == 2 && !I::VNNI && !F::TWO && !F::MIN && F::OFFSET == 0) };
-    // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b is
-    // below that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. r is the number
-    // of one of eight rows.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b
+    // is below that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. r is the
+    // number of one of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
         let places = next.places::<8>();
@@ -164,7 +164,8 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
     }
 }
 
-/// Continues the chains of eight outputs by block `b`, whose halves have a scale each; `isums` are the products of the halves.
+/// Continues the chains of eight outputs by block `b`, whose halves have a scale each; `isums` are the products of the
+/// halves.
 ///
 /// # Safety
 /// The processor has AVX2 and F16C; `x` has block `b`; `scales` can be read.
@@ -193,8 +194,8 @@ pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
     if F::BITS == 8 && I::VNNI { 128 } else { F::OFFSET }
 }
 
-/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones. The codes and the activations
-/// are in the order of [`Blocks32::two`].
+/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones. The codes and the
+/// activations are in the order of [`Blocks32::two`].
 #[inline(always)]
 fn dot_two<I: Isa, F: Blocks32>(isa: I, [codes_low, codes_high]: [__m256i; 2], [low, high]: [__m256i; 2]) -> __m256i {
     // SAFETY: `isa` proves AVX2 at least, see `Isa`.
@@ -241,8 +242,8 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     x: [Row; N],
     out: [*mut f32; N],
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in each of x, and
-    // b is below that; each of `out` has eight elements.
+    // SAFETY: `isa` proves the instructions. The caller promises `blocks` super-blocks in every row and in each of x,
+    // and b is below that; each of `out` has eight elements.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
         let places = next.places::<8>();
@@ -287,7 +288,8 @@ pub(super) unsafe fn eight_by_row<const N: usize>(
     }
 }
 
-/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called before each of eight rows.
+/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called before each of
+/// eight rows.
 ///
 /// # Safety
 /// Each of `block` points to a super-block, and each of `x` has super-block b.
@@ -300,8 +302,8 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     accs: &mut [__m256; N],
     mut fetch: impl FnMut(),
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is the number of
-    // one of N rows.
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is
+    // the number of one of N rows.
     unsafe {
         let codes = x.map(|x| x.codes.add(b * 256));
         let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
@@ -324,8 +326,8 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     }
 }
 
-/// For each of `N` rows of activations: the products of one super-block times its sub-scales, and the sums times its sub-minima,
-/// in 8 lanes.
+/// For each of `N` rows of activations: the products of one super-block times its sub-scales, and the sums times its
+/// sub-minima, in 8 lanes.
 ///
 /// # Safety
 /// `block` points to a super-block, and each of `x` to 256 activations.

@@ -1,9 +1,10 @@
 //! Weights unpacked for several rows of activations: eight rows of weights in the lanes of a register.
 //!
-//! A group is eight rows, up to [`CHUNK`] columns of them. Per block of 32 it holds: the codes, 4 columns of eight rows to a
-//! register; the scales of eight rows, f32; the minima where there are some, or the second scales. Per super-block: the codes; per
-//! sub-block its sub-scale twice, as i16; per 32 columns the two numbers that the two sums of 16 activations are multiplied
-//! with (sub-minima, or sub-scales times the offset of the codes); the scale; the scale of the minima.
+//! A group is eight rows, up to [`CHUNK`] columns of them. Per block of 32 it holds: the codes, 4 columns of eight rows
+//! to a register; the scales of eight rows, f32; the minima where there are some, or the second scales. Per
+//! super-block: the codes; per sub-block its sub-scale twice, as i16; per 32 columns the two numbers that the two sums
+//! of 16 activations are multiplied with (sub-minima, or sub-scales times the offset of the codes); the scale; the
+//! scale of the minima.
 
 use core::arch::x86_64::*;
 

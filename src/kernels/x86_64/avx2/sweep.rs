@@ -1,8 +1,8 @@
 //! A panel of unpacked weights times some rows of activations.
 //!
-//! Sixteen rows of weights (two groups) by `T` rows of activations: four activations are broadcast to all lanes, and each lane
-//! multiplies them with four codes of its row. Products are summed in 16 bits as long as they fit, then in 32 bits,
-//! times the sub-scale where there is one; a (super-)block's integers then continue the ordered chains.
+//! Sixteen rows of weights (two groups) by `T` rows of activations: four activations are broadcast to all lanes, and
+//! each lane multiplies them with four codes of its row. Products are summed in 16 bits as long as they fit, then in 32
+//! bits, times the sub-scale where there is one; a (super-)block's integers then continue the ordered chains.
 //!
 //! In 16 bits fit, with |x| <= 127: codes of 4 bits 8 times (8 * 2 * 15 * 127 = 30,480), of 5 bits 4 times
 //! (31,496), of 6 bits 2 times (32,004); codes with sign, as |code| times the activation with the code's sign, once

@@ -1,5 +1,6 @@
-//! Up to four rows of activations times super-blocks that are unpacked row by row: a block of sixteen rows of weights is
-//! unpacked to memory, and each row of it is multiplied with all rows of activations as one row of activations is in `matvec`.
+//! Up to four rows of activations times super-blocks that are unpacked row by row: a block of sixteen rows of weights
+//! is unpacked to memory, and each row of it is multiplied with all rows of activations as one row of activations is in
+//! `matvec`.
 
 use core::arch::x86_64::*;
 
@@ -62,7 +63,8 @@ pub(super) fn products(
             // SAFETY: the array has the 16 elements that are read.
             let scale = unsafe { _mm512_loadu_ps(scales.as_ptr()) };
             for (n, acc) in acc.iter_mut().enumerate().take(count) {
-                // SAFETY: `Batch::new` has compared the parts of the rows, of which n is one, with so many super-blocks.
+                // SAFETY: `Batch::new` has compared the parts of the rows, of which n is one, with so many
+                // super-blocks.
                 let (dots, dx) = unsafe {
                     let Input { codes, scales, .. } = batch.row(n, b, 256);
                     let x = [0, 64, 128, 192].map(|at| _mm512_loadu_si512(codes.add(at).cast()));
@@ -73,7 +75,8 @@ pub(super) fn products(
         }
         let mask = u16::MAX >> (ROWS - (rows - first).min(ROWS));
         for (n, acc) in acc.into_iter().enumerate().take(count) {
-            // SAFETY: a lane of the mask is one of the rows, of which there are at most OUTPUTS, and n is below their count.
+            // SAFETY: a lane of the mask is one of the rows, of which there are at most OUTPUTS, and n is below their
+            // count.
             unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr().add(n * OUTPUTS + first), mask, acc) };
         }
     }

@@ -1,5 +1,5 @@
-//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, fewer with fewer inputs, or for many
-//! inputs 8 converted rows times 3.
+//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, fewer with fewer inputs, or for
+//! many inputs 8 converted rows times 3.
 
 use super::zmm::{Avx512, Zmm};
 use crate::kernels::generic::{FloatLeast, FloatPanels, FloatTiles, Inputs};

@@ -307,8 +307,8 @@ pub(super) fn by_panels<F: Format>(
         let ahead = |part: usize, units: usize| Ahead::part(from, bytes, part, parts, units);
         let (reads, products) = (2 * panel.len() * F::bytes(how), Ahead::UNITS * panel.len() * (F::COLS / F::SCALED));
         // SAFETY: `first + panel.len()` is at most the number of blocks in the rows of weights and inputs, whose types,
-        // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold; `out` has a place
-        // for every row, and `row` is below their number.
+        // sizes and number are those of `F` as checked above; the panel has at most as many blocks as `BYTES` hold;
+        // `out` has a place for every row, and `row` is below their number.
         unsafe {
             unpack::<F>(how, weights, first, panel, ahead(0, reads), rows >= MANY);
             let (mut row, mut part) = (0, 1);

@@ -46,7 +46,8 @@ pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const 
                         ahead.fetch(Ahead::UNITS * b + k, 1);
                     }
                     for (isum, input) in isums.iter_mut().zip(inputs) {
-                        // SAFETY: the caller promises 32 codes per block of the panel: these are 4 k to 4 k + 3 of block b.
+                        // SAFETY: the caller promises 32 codes per block of the panel: these are 4 k to 4 k + 3 of
+                        // block b.
                         let x = unsafe { input.codes.add(32 * b + 4 * k).cast::<i32>().read_unaligned() };
                         let x = _mm512_set1_epi32(x);
                         isum[0] = _mm512_dpbusd_epi32(isum[0], *w0, x);
@@ -57,8 +58,8 @@ pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const 
             let scales = if part == 0 { &block.scale } else { &block.min };
             for (row, ((isum, input), totals)) in isums.iter().zip(inputs).zip(&sums.pairs).enumerate() {
                 for (g, ((&isum, &scale), &min)) in isum.iter().zip(scales).zip(&block.min).enumerate() {
-                    // SAFETY: the caller promises a scale per block of the panel and 32 elements of `out` per row; g < 2,
-                    // and b is below 32, the number of totals.
+                    // SAFETY: the caller promises a scale per block of the panel and 32 elements of `out` per row; g <
+                    // 2, and b is below 32, the number of totals.
                     unsafe {
                         let dx = _mm512_set1_ps(*input.scales.add(b));
                         let out = out.add(32 * row + 16 * g);
@@ -76,8 +77,8 @@ pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const 
     }
 }
 
-/// The sums over the activations of `blocks` blocks that are needed: where the integers of each scale start, and for the
-/// minima the totals as f32.
+/// The sums over the activations of `blocks` blocks that are needed: where the integers of each scale start, and for
+/// the minima the totals as f32.
 ///
 /// # Safety
 /// As for [`add_products`]; `row` is below 8.

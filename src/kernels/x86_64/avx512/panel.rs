@@ -52,8 +52,8 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
         ])
     }
 
-    /// Bytes `at..at + 32` of the blocks, as [`Sixteen::transposed`] of the first half and of the second, with half as many loads.
-    /// Nothing is fetched.
+    /// Bytes `at..at + 32` of the blocks, as [`Sixteen::transposed`] of the first half and of the second, with half as
+    /// many loads. Nothing is fetched.
     ///
     /// # Safety
     /// As for [`Sixteen::transposed`].

@@ -46,9 +46,9 @@ pub(in crate::kernels::x86_64) unsafe trait Layout256 {
     /// Whether there are minima.
     const MIN: bool;
 
-    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k, and codes 4 k and those after it, of a sub-block,
-    /// plus [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is set before. Where there
-    /// are eight registers, `codes` fetches 16 bytes of each row; the rest is fetched here.
+    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k, and codes 4 k and those after it, of a
+    /// sub-block, plus [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is
+    /// set before. Where there are eight registers, `codes` fetches 16 bytes of each row; the rest is fetched here.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
@@ -89,8 +89,8 @@ impl Panel256 {
                 rows.fetch(16);
             }
             for (k, &register) in (k..).zip(registers) {
-                // SAFETY: k is at most 60 with four registers and 56 with eight, so 63 with what is added: the length of the
-                // array is 64.
+                // SAFETY: k is at most 60 with four registers and 56 with eight, so 63 with what is added: the length
+                // of the array is 64.
                 set(unsafe { codes.get_unchecked_mut(k) }, g, register);
             }
         };

@@ -29,9 +29,9 @@ pub(in crate::kernels::x86_64) unsafe trait Layout32<const PARTS: usize> {
     /// Scales of a part: 1, or 2 without minima.
     const SCALES: usize = 1;
 
-    /// Unpacks a block of sixteen rows. Calls `codes` with codes 4 k to 4 k + 15, plus [`Self::OFFSET`], and k, which is at most
-    /// 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale of each part, and the minimum or the second scale where
-    /// the format has it.
+    /// Unpacks a block of sixteen rows. Calls `codes` with codes 4 k to 4 k + 15, plus [`Self::OFFSET`], and k, which
+    /// is at most 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale of each part, and the minimum or
+    /// the second scale where the format has it.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.

@@ -1,5 +1,5 @@
-//! Some rows of activations times super-blocks that are unpacked row by row. What follows that is the same for all formats
-//! that have as many sub-scales, and codes as large.
+//! Some rows of activations times super-blocks that are unpacked row by row. What follows that is the same for all
+//! formats that have as many sub-scales, and codes as large.
 
 use core::arch::x86_64::*;
 use core::cell::Cell;
@@ -144,8 +144,8 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, 
         header: &mut H,
         mut codes: impl FnMut(&H, usize, [[__m512i; 4]; 1]),
     ) {
-        // SAFETY: the caller promises sixteen rows of a `Row`, which has 256 codes, 16 bytes of sub-scales and a scale; p < 16, so 4 p
-        // is at most 60, and j < SUBS / 4 <= 4.
+        // SAFETY: the caller promises sixteen rows of a `Row`, which has 256 codes, 16 bytes of sub-scales and a scale;
+        // p < 16, so 4 p is at most 60, and j < SUBS / 4 <= 4.
         unsafe {
             header.scales(_mm512_castsi512_ps(rows.word(272)), _mm512_setzero_ps());
             let sub_scales = rows.transposed(256);

@@ -1,7 +1,7 @@
 //! The formats.
 //!
-//! Texts are those of the templates that the models were published with. The more special formats come first. There is no
-//! clock here: default messages are without today's date.
+//! Texts are those of the templates that the models were published with. The more special formats come first. There is
+//! no clock here: default messages are without today's date.
 
 mod chatml;
 mod deepseek;

@@ -62,8 +62,8 @@ pub(super) const LLAMA3_1: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// The template lists the tools before the last message of the user; here they stay before the first one, so that turns can
-/// be appended.
+/// The template lists the tools before the last message of the user; here they stay before the first one, so that turns
+/// can be appended.
 pub(super) const MISTRAL_V3_TEKKEN: ToolFormat = ToolFormat {
     name: "mistral-v3-tekken",
     turns: &["mistral-v3-tekken"],

@@ -1,6 +1,6 @@
 //! Scores: queries times keys.
-// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not always
-// inlined, and then nothing stays in registers.
+// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not
+// always inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::ops::Range;
@@ -54,8 +54,8 @@ impl<const WIDE: usize> Lines<WIDE> {
 }
 
 impl<const WIDE: usize> Columns<WIDE> {
-    /// From tile `tile` of a run on, `pitch` bytes for each of `head_dim` columns. Past the last tile it is that tile again, with the
-    /// same scores.
+    /// From tile `tile` of a run on, `pitch` bytes for each of `head_dim` columns. Past the last tile it is that tile
+    /// again, with the same scores.
     #[inline(always)]
     fn at(k: &Run<'_>, tile: usize, head_dim: usize, pitch: usize) -> Self {
         let (after, next) = (Lines::new(head_dim * k.after_step()), Lines::new(head_dim * pitch));
@@ -184,8 +184,8 @@ impl<V: Lanes> Pack<'_, V> {
                 start += LANES;
             }
             for t in 0..WIDE {
-                // SAFETY: the scores are the slice above, [N][CHUNK], from the run's offset on; the run's tiles end within
-                // the chunk, and index < count.
+                // SAFETY: the scores are the slice above, [N][CHUNK], from the run's offset on; the run's tiles end
+                // within the chunk, and index < count.
                 unsafe { store_scores(sums[t], scale, scores.add(index[t] * TILE_TOKENS)) };
             }
             tile += WIDE;

@@ -1,6 +1,6 @@
 //! Values times the weights of queries.
-// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not always
-// inlined, and then nothing stays in registers.
+// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not
+// always inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::ops::Range;
@@ -14,8 +14,8 @@ use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, TILE_TOKENS};
 
 impl<V: Lanes> Pack<'_, V> {
-    /// The values of a run, each times its weight, summed in increasing order of the position. The first run
-    /// of a chunk begins the sums, the others go on. Rows are whole registers. At most 4 queries where values have scales.
+    /// The values of a run, each times its weight, summed in increasing order of the position. The first run of a chunk
+    /// begins the sums, the others go on. Rows are whole registers. At most 4 queries where values have scales.
     #[inline(always)]
     pub(in crate::kernels::generic::attend) fn values<T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
         match batch.len() {

@@ -79,8 +79,8 @@ fn four_times() -> __m512i {
     _mm512_set_epi64(word(7), word(6), word(5), word(4), word(3), word(2), word(1), word(0))
 }
 
-/// Codes from the lower 8 bits of the indices, words whose lowest 3 bits are the upper ones, and a bit for each entry of which an
-/// eighth is taken.
+/// Codes from the lower 8 bits of the indices, words whose lowest 3 bits are the upper ones, and a bit for each entry
+/// of which an eighth is taken.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn codes<const R: usize>(lower: [__m256i; R], upper: [__m512i; R], less: [u32; R]) -> [[__m512i; 4]; R] {
@@ -100,7 +100,8 @@ fn codes<const R: usize>(lower: [__m256i; R], upper: [__m512i; R], less: [u32; R
     codes
 }
 
-/// The entries of 32 indices. The codebook is too large for `entries`, which takes longer with it than a gathering load.
+/// The entries of 32 indices. The codebook is too large for `entries`, which takes longer with it than a gathering
+/// load.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn gathered(book: &[u16; 2048], indices: __m512i) -> __m512i {

@@ -1,7 +1,8 @@
-//! Super-blocks that are unpacked row by row: those with a codebook, and TQ1_0. A block becomes four registers of codes.
+//! Super-blocks that are unpacked row by row: those with a codebook, and TQ1_0. A block becomes four registers of
+//! codes.
 //!
-//! Codebooks have their entries in words, so that 32 indices are looked up in registers: an instruction chooses from 64 entries, and
-//! others choose from what these gave. That takes less time than a gathering load.
+//! Codebooks have their entries in words, so that 32 indices are looked up in registers: an instruction chooses from 64
+//! entries, and others choose from what these gave. That takes less time than a gathering load.
 
 mod iq1;
 mod iq2;
@@ -188,8 +189,8 @@ fn even_signs(words: __m512i) -> [u64; 4] {
     bytes
 }
 
-/// Bits 0 to 6, 7 to 13, 14 to 20 and 21 to 27 of a dword, each in the lower bits of a word: from bytes 4 to 7 and 12 to 15 of each lane
-/// of 128 bits, or those from `first` and `second` on.
+/// Bits 0 to 6, 7 to 13, 14 to 20 and 21 to 27 of a dword, each in the lower bits of a word: from bytes 4 to 7 and 12
+/// to 15 of each lane of 128 bits, or those from `first` and `second` on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn sevens(dwords: __m512i, [first, second]: [i64; 2]) -> __m512i {

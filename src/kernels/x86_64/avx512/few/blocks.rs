@@ -26,8 +26,8 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
         let mut acc = [_mm512_setzero_ps(); N];
         for first in (0..blocks).step_by(PREPARED) {
             let prepared = PREPARED.min(blocks - first);
-            // SAFETY: the caller promises the blocks up to `first + prepared` in all rows and inputs, codes and scales of which are
-            // read; there are sums and starts of 8 inputs for 32 blocks.
+            // SAFETY: the caller promises the blocks up to `first + prepared` in all rows and inputs, codes and scales
+            // of which are read; there are sums and starts of 8 inputs for 32 blocks.
             unsafe {
                 prepare_32::<L, 1>(inputs, first..first + prepared, sums);
                 for b in 0..prepared {
@@ -84,8 +84,9 @@ impl<L: Layout32<2>> Few for Blocks<L, 2> {
         const PREPARED: usize = 16;
         let mut acc = [_mm512_setzero_ps(); N];
         for b in 0..blocks {
-            // SAFETY: the caller promises block b in all rows and inputs, codes and scales of which are read, and the sums of
-            // the 16 blocks from there on, or up to the last one; k is at most 12, so there is the start of its sixteen codes.
+            // SAFETY: the caller promises block b in all rows and inputs, codes and scales of which are read, and the
+            // sums of the 16 blocks from there on, or up to the last one; k is at most 12, so there is the start of its
+            // sixteen codes.
             unsafe {
                 if b.is_multiple_of(PREPARED) {
                     prepare_32::<L, 2>(inputs, 2 * b..2 * blocks.min(b + PREPARED), sums);

@@ -1,6 +1,6 @@
-//! One to eight rows of activations: a block of sixteen rows of weights is transposed in registers, so that a lane belongs to
-//! a row, and multiplied with all rows of activations at once. Nothing is unpacked to memory. Meanwhile the next sixteen
-//! rows are fetched.
+//! One to eight rows of activations: a block of sixteen rows of weights is transposed in registers, so that a lane
+//! belongs to a row, and multiplied with all rows of activations at once. Nothing is unpacked to memory. Meanwhile the
+//! next sixteen rows are fetched.
 
 mod blocks;
 mod super_blocks;
@@ -25,7 +25,8 @@ const MOST: usize = 8;
 /// The same for formats that fewer files have.
 const FEW: usize = 4;
 
-/// The least number of rows of activations with a kernel for these weights. One row of some formats has a faster one in `matvec`.
+/// The least number of rows of activations with a kernel for these weights. One row of some formats has a faster one in
+/// `matvec`.
 const fn least(dtype: Dtype) -> usize {
     match dtype {
         Dtype::Q8_0 | Dtype::Q2_K | Dtype::Q3_K | Dtype::Q6_K => 2,
@@ -44,8 +45,8 @@ const fn most(dtype: Dtype) -> usize {
     }
 }
 
-/// Whether [`products`] has a kernel for these weights and so many rows of activations. One row of Q4_K and Q5_K is faster in
-/// `matvec` where weights are fetched in the order of rows.
+/// Whether [`products`] has a kernel for these weights and so many rows of activations. One row of Q4_K and Q5_K is
+/// faster in `matvec` where weights are fetched in the order of rows.
 pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     let least = match weights.dtype() {
         Dtype::Q4_K | Dtype::Q5_K if inputs.order() == FetchOrder::Rows => 2,
@@ -128,8 +129,9 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
             order: inputs.order(),
             far: false,
         };
-        // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above; `Batch::new` has
-        // compared the parts of the inputs with them; `out` has 32 elements for each input, and `first` is at most 16.
+        // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above;
+        // `Batch::new` has compared the parts of the inputs with them; `out` has 32 elements for each input, and
+        // `first` is at most 16.
         unsafe {
             let out = out.as_mut_ptr().add(first);
             match count {
@@ -181,8 +183,8 @@ unsafe impl Sixteen for Neighbours {
     #[inline(always)]
     fn places(&self, at: usize) -> [*const u8; ROWS] {
         let mut row_bytes = self.row_bytes;
-        // SAFETY: nothing happens. The compiler must not know that the addresses of all blocks of a row differ from those of the
-        // first row by the same number: it would keep all of these numbers in memory instead of adding.
+        // SAFETY: nothing happens. The compiler must not know that the addresses of all blocks of a row differ from
+        // those of the first row by the same number: it would keep all of these numbers in memory instead of adding.
         unsafe { asm!("/* {} */", inout(reg) row_bytes, options(nomem, nostack, preserves_flags)) };
         let first = self.block.wrapping_add(at);
         core::array::from_fn(|row| first.wrapping_add(row / 4 * (4 * row_bytes)).wrapping_add(row % 4 * row_bytes))
@@ -200,12 +202,12 @@ trait Few: Format<How = ()> {
     /// Bytes: see [`Coming::with_lead`].
     const LEAD: usize;
 
-    /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of activations
-    /// belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.
+    /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of
+    /// activations belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.
     ///
     /// # Safety
-    /// Every row of weights and every input has so many blocks, N is at most 8, `out` has sixteen elements for each input, and
-    /// the processor has the instructions.
+    /// Every row of weights and every input has so many blocks, N is at most 8, `out` has sixteen elements for each
+    /// input, and the processor has the instructions.
     unsafe fn multiply<const N: usize>(
         rows: Neighbours,
         blocks: usize,

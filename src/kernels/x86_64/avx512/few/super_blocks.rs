@@ -27,8 +27,9 @@ impl<L: Layout256> Few for SuperBlocks<L> {
         let mut acc = [_mm512_setzero_ps(); N];
         let mut header = Registers::<L>::new();
         for b in 0..blocks {
-            // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are read; codes 4 k
-            // and those after it, as many as are unpacked, are among 256, so there are their sub-scale, and the start of sixteen.
+            // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are
+            // read; codes 4 k and those after it, as many as are unpacked, are among 256, so there are their sub-scale,
+            // and the start of sixteen.
             unsafe {
                 prepare_256::<L>(inputs, b, sums);
                 let mut isums = [_mm512_setzero_si512(); N];
@@ -78,8 +79,8 @@ impl<L: Layout256> Few for SuperBlocks<L> {
     }
 }
 
-/// The same in the order that is written: where 32 codes have one sum, the compiler would load the activations first, and keep
-/// them in memory.
+/// The same in the order that is written: where 32 codes have one sum, the compiler would load the activations first,
+/// and keep them in memory.
 ///
 /// # Safety
 /// As for [`add_dots`].
@@ -88,8 +89,8 @@ impl<L: Layout256> Few for SuperBlocks<L> {
 unsafe fn add_chains<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N], at: usize, codes: [__m512i; 4]) {
     let [a, b, c, d] = codes;
     for (sum, input) in sums.iter_mut().zip(inputs) {
-        // SAFETY: the caller promises the codes from `at` to `at + 15`, which are all that is read; this function has the feature
-        // AVX-512 VNNI.
+        // SAFETY: the caller promises the codes from `at` to `at + 15`, which are all that is read; this function has
+        // the feature AVX-512 VNNI.
         unsafe {
             asm!(
                 "vpdpbusd {sum}, {a}, dword ptr [{x} + {at}]{{1to16}}",
@@ -109,7 +110,8 @@ unsafe fn add_chains<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N
     }
 }
 
-/// The sums over the activations of super-block b that are needed: where sums of sixteen codes start, and pairs for the minima.
+/// The sums over the activations of super-block b that are needed: where sums of sixteen codes start, and pairs for the
+/// minima.
 ///
 /// # Safety
 /// Every input has the super-block, and there are at most 8.

@@ -1,5 +1,6 @@
-//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits in 16 bits (62 * 127 * 4 < 2^15), so
-//! two registers of such sums are packed to one of words, and the dot product of words with the sub-scales is exact.
+//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits in 16 bits (62 *
+//! 127 * 4 < 2^15), so two registers of such sums are packed to one of words, and the dot product of words with the
+//! sub-scales is exact.
 
 use core::arch::x86_64::*;
 
@@ -48,7 +49,8 @@ pub(super) fn by_row<B: ByRow<Block = [u8; BYTES]>, const BYTES: usize, const R:
             *quad = sum_in_lanes(rows);
         }
         const { assert!(B::SCALE[0] + 4 <= BYTES && B::SCALE[1] + 4 <= BYTES) };
-        // SAFETY: `take` keeps b below tile.blocks(), and a block has 4 bytes at these places; this function has the features.
+        // SAFETY: `take` keeps b below tile.blocks(), and a block has 4 bytes at these places; this function has the
+        // features.
         let bits = unsafe {
             let [first, second] = B::SCALE.map(|at| tile.gather_at(b, at));
             B::scale_bits(first, second)

@@ -1,8 +1,9 @@
 //! Formats of 1 and 2 bits whose codes are a shift and a mask away: Q1_0, Q2_0, TQ2_0.
 //!
-//! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its row, and
-//! four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be added across lanes.
-//! Where the four codes that a shift and a mask leave do not belong to neighbours, the activations are put in their order.
+//! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its
+//! row, and four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be
+//! added across lanes. Where the four codes that a shift and a mask leave do not belong to neighbours, the activations
+//! are put in their order.
 
 use core::arch::x86_64::*;
 
@@ -94,8 +95,8 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66, 1>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// Bytes `AT..AT + 16` of block `b` of each row: lane r of register i has bytes 4 i to 4 i + 3 of row r. As much of the next
-/// rows is fetched as four blocks of 18 bytes have, every fourth time; of larger blocks each time.
+/// Bytes `AT..AT + 16` of block `b` of each row: lane r of register i has bytes 4 i to 4 i + 3 of row r. As much of the
+/// next rows is fetched as four blocks of 18 bytes have, every fourth time; of larger blocks each time.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.

@@ -62,8 +62,8 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER` blocks of a row at
-/// once. `LEAD` is that of [`Coming::with_lead`](crate::kernels::x86_64::ahead::Coming::with_lead).
+/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER` blocks of a row
+/// at once. `LEAD` is that of [`Coming::with_lead`](crate::kernels::x86_64::ahead::Coming::with_lead).
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const LEAD: usize>(

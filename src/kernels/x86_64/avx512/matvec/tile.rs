@@ -14,8 +14,8 @@ pub(super) const ROWS: usize = 16;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest. The kernel takes
-/// `TOGETHER` blocks of a row at once.
+/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest. The
+/// kernel takes `TOGETHER` blocks of a row at once.
 pub(super) struct Tile<'a, const BYTES: usize, const TOGETHER: usize> {
     first: *const u8,
     /// Bytes from `first` to each row: `offsets[r] + blocks * BYTES` are within the weights.
@@ -83,7 +83,8 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         self.mask
     }
 
-    /// Block `b` of row `r`; if `FETCH`, as much of the next tile is fetched meanwhile as the kernel takes of a row at once.
+    /// Block `b` of row `r`; if `FETCH`, as much of the next tile is fetched meanwhile as the kernel takes of a row at
+    /// once.
     ///
     /// # Safety
     /// `r` < 16 and `b` < [`Tile::blocks`].
@@ -123,8 +124,8 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + at).cast()) }
     }
 
-    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i. `FETCH` is that of
-    /// [`Tile::block`].
+    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i. `FETCH` is that
+    /// of [`Tile::block`].
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`].
