@@ -161,7 +161,7 @@ impl gleed_config {
             GLEED_KV_Q4_0 => Ok(KvElement::Q4_0),
             given => {
                 let text = format_args!("kv_type has a type {given}, there are 0 to {GLEED_KV_Q4_0}");
-                Err(Failure::new(status::E_VALUE, text).numbers(GLEED_KV_Q4_0, given))
+                Err(Failure::new(status::E_VALUE, text).numbers(GLEED_KV_Q4_0, config.kv_type))
             }
         };
         let k = element(config.kv_type & 0xff)?;

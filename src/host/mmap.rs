@@ -32,9 +32,9 @@ impl MappedFile {
     /// Maps the whole file at `path`.
     ///
     /// # Errors
-    /// Those of the system: the file does not exist, may not be read, or cannot be mapped.
+    /// Those of the system: the file does not exist, may not be read, or cannot be mapped. It is a folder, or a pipe.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = open(path.as_ref())?;
         // SAFETY: the map is private to this value and read-only. That nobody changes the file
         // meanwhile is what the host is told to guarantee, in the documentation of this type.
         let map = unsafe { memmap2::Mmap::map(&file) }?;
@@ -47,7 +47,7 @@ impl MappedFile {
     /// # Errors
     /// Those of the system; [`io::ErrorKind::UnexpectedEof`] where the file shrank meanwhile.
     pub fn copy(path: impl AsRef<Path>) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        let mut file = open(path.as_ref())?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let mut map = memmap2::MmapMut::map_anon(len)?;
         file.read_exact(&mut map)?;
@@ -74,6 +74,16 @@ impl MappedFile {
             #[cfg(not(unix))]
             let _ = len;
         }
+    }
+}
+
+/// A file of which the length is known: a pipe has none, and opening it can wait for ever.
+fn open(path: &Path) -> io::Result<File> {
+    let kind = std::fs::metadata(path)?.file_type();
+    match (kind.is_file(), kind.is_dir()) {
+        (true, _) => File::open(path),
+        (false, true) => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, not a file")),
+        (false, false) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
     }
 }
 

@@ -1,13 +1,16 @@
 //! What owns the memory that it borrows: an engine with its file and its threads, a tokenizer, a conversation.
 #![allow(unsafe_code)]
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::boxed::Box;
 use std::fmt;
+use std::format;
 use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::vec;
+use std::vec::Vec;
 
 use super::{MappedFile, ThreadPool};
 use crate::cache::SeqId;
@@ -45,11 +48,33 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Allocates `len` bytes.
+    /// Allocates `len` bytes. As everywhere in std, the process ends if there are not so many.
     pub fn new(len: usize) -> Self {
         // Zeroed bytes come from the system untouched, so pages that are never used cost nothing. Elements
         // that are aligned themselves would be written.
         Self { bytes: vec![0; len.saturating_add(ALIGN)].into_boxed_slice(), len }
+    }
+
+    /// Allocates `len` bytes, for sizes that a user chooses.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::OutOfMemory`] if the system does not give so many.
+    pub fn try_new(len: usize) -> io::Result<Self> {
+        let none = || {
+            let text = format!("{len} bytes of memory are needed, which the system does not give");
+            io::Error::new(io::ErrorKind::OutOfMemory, text)
+        };
+        let size = len.checked_add(ALIGN).ok_or_else(none)?;
+        let layout = Layout::array::<u8>(size).map_err(|_| none())?;
+        // SAFETY: the layout has at least `ALIGN` bytes, which are not none.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            return Err(none());
+        }
+        // SAFETY: the global allocator gave so many bytes with the alignment of bytes, all of them zero, and nothing else
+        // has them.
+        let bytes = unsafe { Vec::from_raw_parts(start, size, size) };
+        Ok(Self { bytes: bytes.into_boxed_slice(), len })
     }
 
     /// Returns the bytes.
@@ -103,7 +128,7 @@ impl OwnedEngine {
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
-        let memory = Pinned::new(AlignedBytes::new(plan.bytes()).bytes);
+        let memory = Pinned::new(AlignedBytes::try_new(plan.bytes())?.bytes);
         // SAFETY: the memory stays where it is until `_memory` is dropped, after the engine that borrows it, and is
         // used through this reference alone. The lifetime cannot leak, as with the file.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.as_ptr() };

@@ -26,7 +26,7 @@ use crate::sync::{
 };
 
 /// The most threads that a pool can have.
-pub const MAX_THREADS: usize = 512;
+pub const MAX_THREADS: usize = 1024;
 
 /// How long a thread without work spins before it sleeps: long enough for the gaps between the jobs of one token.
 const SPIN: Duration = Duration::from_micros(100);

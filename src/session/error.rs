@@ -14,10 +14,10 @@ use crate::mem::MemoryError;
 use crate::sample::SampleError;
 use crate::token::{StopError, TokenError};
 
-/// What is wrong with a file, a text or an option.
+/// What is wrong with a file, a text or an option. `{:?}` is the text for a reader, too: it is what a `main` shows that
+/// returns the error.
 ///
 /// [Example](crate::session#example).
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SessionError {
     /// The file cannot be opened.
@@ -91,6 +91,12 @@ impl fmt::Display for SessionError {
             #[cfg(feature = "grammar")]
             Self::Trie(error) => error.fmt(f),
         }
+    }
+}
+
+impl fmt::Debug for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

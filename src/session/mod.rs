@@ -234,7 +234,8 @@ impl Session {
     /// before.
     ///
     /// # Errors
-    /// [`SessionError`], such as a text that is empty or longer than the context. The session is empty then.
+    /// [`SessionError`], such as a text that is longer than the context. The session is empty then. An empty text begins
+    /// with BOS alone, where the vocabulary has it, and is refused where it does not.
     pub fn tell(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
         self.canceller.begin();
         self.clear()?;

@@ -41,11 +41,12 @@ impl<'s> StopStrings<'s> {
         if let Some((index, string)) = strings.iter().enumerate().find(|(_, string)| wrong(string)) {
             return Err(StopError::Length { index, given: string.len(), limit: MAX_STOP_LEN });
         }
-        if strings.len() > MAX_STOPS {
-            return Err(StopError::TooMany { given: strings.len(), limit: MAX_STOPS });
+        let mut finder = Self { strings: heapless::Vec::new(), found: None };
+        for text in strings {
+            let too_many = StopError::TooMany { given: strings.len(), limit: MAX_STOPS };
+            finder.strings.push(Partial { text, matched: 0 }).map_err(|_| too_many)?;
         }
-        let strings = strings.iter().map(|text| Partial { text, matched: 0 }).collect();
-        Ok(Self { strings, found: None })
+        Ok(finder)
     }
 
     /// Takes the next piece of the text. Returns what can be shown now.

@@ -321,8 +321,9 @@ static void mistakes(void)
     list[2].text_len = sizeof text;
     wrong(talk, GLEED_E_SCRATCH_TOO_SMALL, list, 3, &script, NULL);
     CHECK(error.given == 16384);
+    /* One word that the desk takes, and the context does not. */
     list[2].text_len = 2000;
-    wrong(talk, GLEED_E_SCRATCH_TOO_SMALL, list, 3, &script, NULL);
+    wrong(talk, GLEED_E_CONTEXT, list, 3, &script, NULL);
     other.format = GLEED_NO_TURNS;
     other.flags = GLEED_SCRIPT_NO_BOS;
     wrong(talk, GLEED_E_EMPTY, NULL, 0, &other, NULL);
@@ -372,6 +373,12 @@ static void mistakes(void)
     list[1] = list[2] = hi;
     wrong(talk, GLEED_E_SCRATCH_TOO_SMALL, list, 3, &script, NULL);
     CHECK(error.needed == 3 && error.given == 2);
+    list[1].text = text;
+    list[1].text_len = 60;
+    EXPECT(GLEED_E_SCRATCH_TOO_SMALL,
+           gleed_conversation_update(talk, engine, tokenizer, desk, list, 2, &script, NULL, &update, &error));
+    CHECK(strstr(error.text, "`word`") != NULL);
+    list[1] = hi;
     EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_conversation_saved_size(talk, engine, desk, list, 3, &size, &error));
     DO(gleed_conversation_update(talk, engine, tokenizer, desk, list, 2, &script, NULL, &update, &error));
     desk = all;

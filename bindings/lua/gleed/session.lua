@@ -146,6 +146,21 @@ local function advance(shared, units)
     if failed then error(failed, 0) end
 end
 
+-- The options of a text, or an error that says which is wrong.
+local KNOWN = { tokens = true, stop = true, grammar = true, special = true }
+local function checked(options)
+    options = options or {}
+    if type(options) ~= "table" then error("the options of a text are a table, not " .. tostring(options), 0) end
+    for name in pairs(options) do
+        if not KNOWN[name] then error("a text has no option " .. tostring(name), 0) end
+    end
+    local most = options.tokens
+    if most ~= nil and (type(most) ~= "number" or not (most >= 1) or most % 1 ~= 0) then
+        error("tokens is " .. tostring(most) .. ", it must be a whole number from 1 on", 0)
+    end
+    return options
+end
+
 -- Begins a text that follows `ids`. Options: tokens (the most), stop (strings), grammar, special (names of control tokens are written).
 local function begin(self, ids, options)
     local tables, strings = self.shared.model.tokenizer, type(options.stop) == "string" and { options.stop } or options.stop
@@ -193,19 +208,22 @@ end
 
 -- Begins a new text: `for piece in session:tell(text) do`. What it returns is the session.
 function Session:tell(text, options)
+    options = checked(options)
     local ids = live(self).model:encode(text)
     self:reset()
-    return begin(self, ids, options or {})
+    return begin(self, ids, options)
 end
 
 -- Goes on with a text that ended before the model ended it.
 function Session:resume(options)
+    options = checked(options)
     self:cancel()
-    return begin(self, self.todo, options or {})
+    return begin(self, self.todo, options)
 end
 
 -- Lets the model answer `session.messages`, a list of { role =, text = } that the program may change in any way.
 function Session:reply(options)
+    options = checked(options)
     self:cancel()
     conversation.open(self)
     -- The last token that was chosen is part of the reply.
@@ -215,7 +233,7 @@ function Session:reply(options)
     self.todo = {}
     local ids = conversation.unread(self)
     self.replies = "replies"
-    return begin(self, ids, options or {})
+    return begin(self, ids, options)
 end
 
 -- Says something to the model: `for piece in session:ask(text) do`. The conversation goes on with the next call.
@@ -274,6 +292,9 @@ end
 
 -- Keeps the first tokens only. resume goes on behind them.
 function Session:rewind(keep)
+    if type(keep) ~= "number" or not (keep >= 0) or keep % 1 ~= 0 then
+        error("keep is " .. tostring(keep) .. ", it must be a whole number from 0 on", 0)
+    end
     self:cancel()
     local engine = self.shared.engine
     local is_there = keep <= length(self)

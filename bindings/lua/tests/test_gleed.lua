@@ -211,6 +211,14 @@ function tests.wrong_inputs_are_refused_with_numbers()
     why = refused("GLEED_E_CONTEXT", session.tell, session, ("The dog was big. "):rep(30))
     assert(why.needed == 32 and why.given > 32)
     refused("GLEED_E_TEXT", session.ask, model:session { turns = "chatml" }, "\255")
+    for _, options in ipairs { { tokens = 0 }, { tokens = -1 }, { tokens = 2.5 }, { tokens = "x" }, { tokns = 5 }, "x" } do
+        local is_taken, text = pcall(session.tell, session, PROMPT, options)
+        assert(not is_taken and text:find "tok" or text:find "table", text)
+    end
+    for _, keep in ipairs { -1, 0.5, "x" } do
+        local is_taken, text = pcall(session.rewind, session, keep)
+        assert(not is_taken and text:find "keep is", text)
+    end
     same(session:tell(PROMPT, { tokens = 3 }):read(), ", there was")
     session:close()
     session:close()

@@ -84,7 +84,7 @@ class Conversation(Owner):
         ``turns`` is the format of the model's file. ``think`` tells the model to think, or not to. Thoughts of earlier turns are left out where
         the format does so, unless ``keep_thoughts``. ``tools`` are offered to the model, in the writing that is called ``tool_format``
         (``docs/tools.md``), or else in that of the turn format. The rest is room: for ``text`` bytes between two replies (16384), for ``word`` bytes of the
-        longest word (256), for the tokens of ``replies`` replies (64), and for ``entries`` messages (256).
+        longest word (as long as a text), for the tokens of ``replies`` replies (64), and for ``entries`` messages (256).
         """
         flags = (0 if turns._flags else lib.GLEED_SCRIPT_NO_BOS) | keep_thoughts * lib.GLEED_SCRIPT_KEEP_THOUGHTS
         told = lib.GLEED_THINK_DEFAULT if think is None else lib.GLEED_THINK_YES if think else lib.GLEED_THINK_NO
