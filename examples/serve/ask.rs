@@ -67,11 +67,16 @@ pub(crate) enum Choice {
 impl Ask {
     /// Whether the answer is of no use if it is cut off: it follows a schema, or has to have a call.
     pub(crate) fn has_an_end(&self) -> bool {
-        let must_call = match &self.begin {
-            Begin::Chat(Chat { tools: Some(offered), .. }) => !matches!(offered.choice, Choice::Auto),
-            _ => false,
-        };
+        let must_call = self.offered().is_some_and(|offered| !matches!(offered.choice, Choice::Auto));
         self.schema.is_some() || must_call
+    }
+
+    /// The tools that the model may call.
+    pub(crate) fn offered(&self) -> Option<&Offered> {
+        match &self.begin {
+            Begin::Chat(chat) => chat.tools.as_ref(),
+            _ => None,
+        }
     }
 
     /// A request to complete a text.
@@ -103,10 +108,8 @@ impl Ask {
         let tools = offered(json)?;
         let most = if json["max_completion_tokens"].is_null() { "max_tokens" } else { "max_completion_tokens" };
         let ask = Self::with(Begin::Chat(Chat { turns, tools }), json, sampling, most)?;
-        match &ask.begin {
-            Begin::Chat(Chat { tools: Some(_), .. }) if ask.schema.is_some() => {
-                Err("response_format and tools cannot be used together".into())
-            }
+        match ask.offered() {
+            Some(_) if ask.schema.is_some() => Err("response_format and tools cannot be used together".into()),
             _ => Ok(ask),
         }
     }
@@ -114,27 +117,24 @@ impl Ask {
     fn with(begin: Begin, json: &Value, given: SamplerParams, most: &str) -> Result<Self, Wrong> {
         for name in ["n", "best_of"] {
             if !json[name].is_null() && json[name] != 1 {
-                return Err(format!("{name} is {}, it must be 1", json[name]));
+                return Err(must_be(name, &json[name], "1"));
             }
         }
         let number = |name: &str, default: f32| match &json[name] {
             Value::Null => Ok(default),
-            value => value.as_f64().map(|x| x as f32).ok_or(format!("{name} is {value}, it must be a number")),
+            value => value.as_f64().map(|x| x as f32).ok_or_else(|| must_be(name, value, "a number")),
         };
         let sampling = SamplerParams {
             temperature: number("temperature", given.temperature)?,
             top_p: number("top_p", given.top_p)?,
             min_p: number("min_p", given.min_p)?,
-            top_k: whole(json, "top_k")?.unwrap_or(given.top_k),
+            top_k: whole(json, "top_k", 0)?.unwrap_or(given.top_k),
             frequency_penalty: number("frequency_penalty", given.frequency_penalty)?,
             presence_penalty: number("presence_penalty", given.presence_penalty)?,
-            seed: whole(json, "seed")?.map_or(given.seed, |seed| seed as u64),
+            seed: whole(json, "seed", 0)?.map_or(given.seed, |seed| seed as u64),
             ..given
         };
-        let most = match whole(json, most)? {
-            Some(0) => return Err(format!("{most} is 0, it must be at least 1")),
-            most => most,
-        };
+        let most = whole(json, most, 1)?;
         let stops = match &json["stop"] {
             Value::Null => Vec::new(),
             Value::String(text) => vec![text.clone()],
@@ -144,8 +144,8 @@ impl Ask {
             }
             _ => return Err("stop must be a text or a list of texts".into()),
         };
-        let streams = json["stream"].as_bool().unwrap_or(false);
-        let counts = json["stream_options"]["include_usage"].as_bool().unwrap_or(false);
+        let streams = truth(json, "stream")?.unwrap_or(false);
+        let counts = counts(&json["stream_options"])?;
         let (biases, schema) = (biases(json)?, schema(json)?);
         Ok(Self { begin, most, sampling, biases, stops, schema, streams, counts })
     }
@@ -164,13 +164,54 @@ fn refuse(json: &Value, names: &[&str]) -> Result<(), Wrong> {
     names.iter().find(is_set).map_or(Ok(()), |name| Err(format!("{name} is not supported")))
 }
 
-fn whole(json: &Value, name: &str) -> Result<Option<usize>, Wrong> {
+/// The words for a member that is something else than it must be.
+fn must_be(name: &str, value: &Value, what: &str) -> Wrong {
+    /// The most bytes of a value that are repeated.
+    const SHOWN: usize = 60;
+    let shown = match value {
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+        Value::String(text) if text.len() > SHOWN => "a text".into(),
+        value => value.to_string(),
+    };
+    format!("{name} is {shown}, it must be {what}")
+}
+
+fn whole(json: &Value, name: &str, least: u64) -> Result<Option<usize>, Wrong> {
     match &json[name] {
         Value::Null => Ok(None),
-        value => match value.as_u64() {
-            Some(number) => Ok(Some(number as usize)),
-            None => Err(format!("{name} is {value}, it must be a whole number from 0 on")),
+        value => match value.as_u64().filter(|number| *number >= least) {
+            Some(number) => Ok(Some(usize::try_from(number).unwrap_or(usize::MAX))),
+            None => Err(must_be(name, value, &format!("a whole number from {least} on"))),
         },
+    }
+}
+
+fn truth(json: &Value, name: &str) -> Result<Option<bool>, Wrong> {
+    match &json[name] {
+        Value::Null => Ok(None),
+        value => value.as_bool().map(Some).ok_or_else(|| must_be(name, value, "true or false")),
+    }
+}
+
+/// The members of a list, if it is there.
+fn list<'j>(json: &'j Value, name: &str) -> Result<Option<&'j [Value]>, Wrong> {
+    match &json[name] {
+        Value::Null => Ok(None),
+        Value::Array(members) => Ok(Some(members)),
+        value => Err(must_be(name, value, "a list")),
+    }
+}
+
+/// Whether one of the events counts tokens.
+fn counts(options: &Value) -> Result<bool, Wrong> {
+    match options {
+        Value::Null => Ok(false),
+        Value::Object(_) => {
+            let counts = truth(options, "include_usage").map_err(|wrong| format!("stream_options.{wrong}"))?;
+            Ok(counts.unwrap_or(false))
+        }
+        value => Err(must_be("stream_options", value, "an object")),
     }
 }
 
@@ -202,12 +243,14 @@ fn schema(json: &Value) -> Result<Option<String>, Wrong> {
             schema @ (Value::Object(_) | Value::Bool(_)) => Ok(Some(schema.to_string())),
             _ => Err("response_format.json_schema.schema must be an object".into()),
         },
+        _ if !format.is_object() => Err(must_be("response_format", format, "an object")),
         _ => Err("response_format.type must be text, json_object or json_schema".into()),
     }
 }
 
 fn offered(json: &Value) -> Result<Option<Offered>, Wrong> {
-    let (choice, tools) = (&json["tool_choice"], json["tools"].as_array().filter(|tools| !tools.is_empty()));
+    let (choice, tools) = (&json["tool_choice"], list(json, "tools")?.filter(|tools| !tools.is_empty()));
+    let parallel = truth(json, "parallel_tool_calls")?.unwrap_or(true);
     let allowed = &choice["allowed_tools"];
     let word = if allowed.is_null() { choice } else { &allowed["mode"] };
     let choice = match word.as_str() {
@@ -227,7 +270,6 @@ fn offered(json: &Value) -> Result<Option<Offered>, Wrong> {
         };
     };
     let list = if allowed.is_null() { json["tools"].to_string() } else { chosen(tools, &allowed["tools"])? };
-    let parallel = json["parallel_tool_calls"].as_bool().unwrap_or(true);
     Ok(Some(Offered { list, choice, parallel }))
 }
 
@@ -245,43 +287,50 @@ fn chosen(tools: &[Value], allowed: &Value) -> Result<String, Wrong> {
 }
 
 fn turn(index: usize, message: &Value) -> Result<Turn, Wrong> {
-    let wrong = |what: &str| format!("messages[{index}].{what}");
-    let calls = message["tool_calls"].as_array().filter(|calls| !calls.is_empty());
-    let text = match &message["content"] {
-        Value::String(text) => text.clone(),
-        Value::Array(parts) => {
-            let texts = parts.iter().map(|part| part["text"].as_str());
-            let text: Option<String> = texts.collect();
-            text.ok_or_else(|| wrong("content has a part that is no text"))?
-        }
-        Value::Null if calls.is_some() => String::new(),
-        _ => return Err(wrong("content must be a text")),
-    };
-    match message["role"].as_str() {
+    if !message.is_object() {
+        return Err(must_be(&format!("messages[{index}]"), message, "an object"));
+    }
+    let role = message["role"].as_str();
+    let wrong = |what: Wrong| format!("messages[{index}].{what}");
+    let text = content(&message["content"], role == Some("assistant")).map_err(wrong)?;
+    match role {
         Some("system" | "developer") => Ok(Turn::Said(Role::System, text)),
         Some("user") => Ok(Turn::Said(Role::User, text)),
-        Some("assistant") => match calls {
-            None => Ok(Turn::Said(Role::Assistant, text)),
+        Some("assistant") => match list(message, "tool_calls").map_err(wrong)? {
+            None | Some([]) => Ok(Turn::Said(Role::Assistant, text)),
             Some(calls) => {
-                let calls = calls.iter().map(|call| {
-                    let function = &call["function"];
-                    Some(Called {
-                        id: call["id"].as_str()?.to_owned(),
-                        name: function["name"].as_str()?.to_owned(),
-                        arguments: function["arguments"].as_str()?.to_owned(),
-                    })
-                });
-                let calls: Option<_> = calls.collect();
-                Ok(Turn::Called {
-                    text,
-                    calls: calls.ok_or_else(|| wrong("tool_calls has a call without id, name or arguments"))?,
-                })
+                let calls: Option<_> = calls.iter().map(called).collect();
+                let calls = calls.ok_or_else(|| wrong("tool_calls has a call without id, name or arguments".into()))?;
+                Ok(Turn::Called { text, calls })
             }
         },
-        Some("tool") => {
-            let id = message["tool_call_id"].as_str().ok_or_else(|| wrong("tool_call_id is missing"))?;
-            Ok(Turn::Result { id: id.to_owned(), text })
-        }
-        _ => Err(wrong("role must be system, developer, user, assistant or tool")),
+        Some("tool") => match &message["tool_call_id"] {
+            Value::Null => Err(wrong("tool_call_id is missing".into())),
+            Value::String(id) => Ok(Turn::Result { id: id.clone(), text }),
+            id => Err(wrong(must_be("tool_call_id", id, "a text"))),
+        },
+        _ => Err(wrong("role must be system, developer, user, assistant or tool".into())),
     }
+}
+
+/// The text of a message.
+fn content(content: &Value, may_be_none: bool) -> Result<String, Wrong> {
+    match content {
+        Value::String(text) => Ok(text.clone()),
+        Value::Array(parts) => {
+            let text: Option<String> = parts.iter().map(|part| part["text"].as_str()).collect();
+            text.ok_or_else(|| "content has a part that is no text".into())
+        }
+        Value::Null if may_be_none => Ok(String::new()),
+        _ => Err("content must be a text".into()),
+    }
+}
+
+fn called(call: &Value) -> Option<Called> {
+    let function = &call["function"];
+    Some(Called {
+        id: call["id"].as_str()?.to_owned(),
+        name: function["name"].as_str()?.to_owned(),
+        arguments: function["arguments"].as_str()?.to_owned(),
+    })
 }

@@ -1,11 +1,12 @@
 //! The clients: each has a thread, which reads requests and writes what the engine's thread answers.
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use gleed::sample::SamplerParams;
@@ -14,11 +15,18 @@ use serde_json::Value;
 
 use crate::answer::{self, Answer, Said, Usage};
 use crate::ask::{Ask, Called};
-use crate::http::{Connection, Request};
+use crate::head::decoded;
+use crate::http::{Connection, Fault, Request};
+use crate::rules::Rules;
 use crate::work::{Event, Job};
 
 /// How often a client that waits is looked after.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a client that was refused may take to read why, where it has a thread, and where it has none.
+const FAREWELL: Duration = Duration::from_secs(5);
+const SHORT_FAREWELL: Duration = Duration::from_secs(1);
+/// The most clients without a thread that may still read; others are dropped.
+const TURNED_AWAY: usize = 32;
 
 pub(crate) struct Server {
     pub(crate) model: String,
@@ -31,6 +39,7 @@ pub(crate) struct Server {
     /// Of the next answer.
     pub(crate) number: AtomicUsize,
     pub(crate) sampling: SamplerParams,
+    pub(crate) rules: Rules,
 }
 
 /// One more of something, until it is dropped.
@@ -58,66 +67,129 @@ enum End {
     Refused(u16, &'static str, String),
 }
 
+/// What a path stands for.
+#[derive(Clone, Copy)]
+enum Place {
+    Models,
+    Model,
+    Completions,
+    Chat,
+}
+
+impl Place {
+    fn methods(self) -> &'static str {
+        match self {
+            Self::Models | Self::Model => "GET, HEAD",
+            Self::Completions | Self::Chat => "POST",
+        }
+    }
+}
+
 impl Server {
     pub(crate) fn listen(self: Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming().flatten() {
-            let server = Arc::clone(&self);
-            // Here, so that who comes first has the place.
-            let place = Counted::new(Arc::clone(&self.connections), self.most_connections);
-            // A client whose connection breaks is gone.
-            std::thread::spawn(move || Connection::new(stream).and_then(|connection| server.serve(connection, place)));
+        let (turned, away) = sync_channel::<Connection>(TURNED_AWAY);
+        let see_off = move || away.iter().for_each(|connection| drop(connection.finish(SHORT_FAREWELL)));
+        // Without this thread they are dropped at once.
+        let _ = thread::Builder::new().spawn(see_off);
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => self.welcome(stream, &turned),
+                // Where the system has no room for one more connection, the next try would fail, too.
+                Err(_) => thread::sleep(LOOK),
+            }
         }
     }
 
-    fn serve(&self, mut connection: Connection, place: Option<Counted<Arc<AtomicUsize>>>) -> io::Result<()> {
-        while let Some(request) = connection.read()? {
-            let (end, stays) = match request {
-                _ if place.is_none() => {
-                    let words = format!("{} connections are open, which is the limit", self.most_connections);
-                    (End::Refused(503, "too_many_connections", words), false)
+    /// Gives a client a thread, if there is a place for it.
+    fn welcome(self: &Arc<Self>, stream: TcpStream, turned: &SyncSender<Connection>) {
+        let Ok(mut connection) = Connection::new(stream) else { return };
+        let Some(place) = Counted::new(Arc::clone(&self.connections), self.most_connections) else {
+            let words = format!("{} connections are open, which is the limit", self.most_connections);
+            if connection.turn_away(503, &answer::error(503, "too_many_connections", &words)).is_ok() {
+                // Where too many still read, this one is dropped.
+                let _ = turned.try_send(connection);
+            }
+            return;
+        };
+        let server = Arc::clone(self);
+        let serve = move || {
+            // A client whose connection breaks is gone.
+            let _ = server.serve(connection);
+            drop(place);
+        };
+        // Where the system has no room for one more thread, the connection is dropped with the closure.
+        let _ = thread::Builder::new().spawn(serve);
+    }
+
+    fn serve(&self, mut connection: Connection) -> io::Result<()> {
+        loop {
+            let request = match connection.read() {
+                Ok(Some(request)) => request,
+                Ok(None) => return Ok(()),
+                Err(Fault::Broken(error)) => return Err(error),
+                Err(Fault::Refused(status, words)) => {
+                    connection.answer(status, &answer::error(status, "invalid_request", &words), false)?;
+                    return connection.finish(FAREWELL);
                 }
-                Err((status, words)) => (End::Refused(status, "invalid_request", words), false),
-                Ok(request) => (self.respond(&request, &mut connection)?, request.stays),
             };
-            let stays = match end {
-                End::Done(may_stay) => stays && may_stay,
+            let stays = match self.respond(&request, &mut connection)? {
+                End::Done(may_stay) => request.stays && may_stay,
                 End::Refused(status, code, words) => {
-                    connection.answer(status, &answer::error(status, code, &words), stays)?;
-                    stays
+                    connection.answer(status, &answer::error(status, code, &words), request.stays)?;
+                    request.stays
                 }
             };
             if !stays {
                 return Ok(());
             }
         }
-        Ok(())
+    }
+
+    fn place(&self, path: &str) -> Option<Place> {
+        match path {
+            "/v1/models" => Some(Place::Models),
+            "/v1/completions" => Some(Place::Completions),
+            "/v1/chat/completions" => Some(Place::Chat),
+            _ => {
+                let name = path.strip_prefix("/v1/models/").map(decoded);
+                name.filter(|name| *name == self.model.as_bytes()).map(|_| Place::Model)
+            }
+        }
     }
 
     fn respond(&self, request: &Request, connection: &mut Connection) -> io::Result<End> {
         let (method, path) = (&*request.method, &*request.path);
-        let is_chat = path == "/v1/chat/completions";
-        match (method, path) {
-            ("GET", "/v1/models") => {
+        let Some(place) = self.place(path) else {
+            return Ok(End::Refused(404, "not_found", format!("there is no {path}")));
+        };
+        match (method, place) {
+            ("GET" | "HEAD", Place::Models) => {
                 connection.answer(200, &answer::models(&self.model), request.stays)?;
                 Ok(End::Done(true))
             }
-            ("GET", path) if path.strip_prefix("/v1/models/") == Some(&*self.model) => {
+            ("GET" | "HEAD", Place::Model) => {
                 connection.answer(200, &answer::model(&self.model), request.stays)?;
                 Ok(End::Done(true))
             }
-            ("POST", "/v1/completions" | "/v1/chat/completions") => {
-                let parsed = serde_json::from_slice::<Value>(&request.body)
-                    .map_err(|error| format!("the body is no JSON: {error}"));
-                let make = if is_chat { Ask::chat } else { Ask::completion };
-                match parsed.and_then(|json| make(&json, self.sampling)) {
-                    Ok(ask) => self.ask(ask, is_chat, request.stays, connection),
-                    Err(words) => Ok(End::Refused(400, "invalid_request", words)),
-                }
+            ("POST", Place::Completions) => self.parse(request, false, connection),
+            ("POST", Place::Chat) => self.parse(request, true, connection),
+            _ => {
+                let words = format!("{path} does not take {method}");
+                let allow = format!("Allow: {}\r\n", place.methods());
+                let error = answer::error(405, "method_not_allowed", &words);
+                connection.answer_with(&allow, 405, &error, request.stays)?;
+                Ok(End::Done(true))
             }
-            (_, "/v1/models" | "/v1/completions" | "/v1/chat/completions") => {
-                Ok(End::Refused(405, "method_not_allowed", format!("{path} does not take {method}")))
-            }
-            _ => Ok(End::Refused(404, "not_found", format!("there is no {path}"))),
+        }
+    }
+
+    fn parse(&self, request: &Request, is_chat: bool, connection: &mut Connection) -> io::Result<End> {
+        let json =
+            serde_json::from_slice::<Value>(&request.body).map_err(|error| format!("the body is no JSON: {error}"));
+        let make = if is_chat { Ask::chat } else { Ask::completion };
+        match json.and_then(|json| make(&json, self.sampling)) {
+            Ok(ask) => self.ask(ask, is_chat, request.stays, connection),
+            Err(words) => Ok(End::Refused(400, "invalid_request", words)),
         }
     }
 
@@ -132,11 +204,15 @@ impl Server {
             Ok(stops) => stops,
             Err(error) => return Ok(End::Refused(400, "invalid_request", format!("stop: {error}"))),
         };
+        let matcher = match self.rules.matcher(&ask) {
+            Ok(matcher) => matcher,
+            Err(words) => return Ok(End::Refused(400, "invalid_request", words)),
+        };
         let answer = Answer::new(is_chat, self.number.fetch_add(1, Ordering::Relaxed), &self.model);
         let (streams, counts) = (ask.streams, ask.counts);
         let (events, heard) = channel();
         let gone = Arc::new(AtomicBool::new(false));
-        let job = Job { ask, events, gone: Arc::clone(&gone) };
+        let job = Job { ask, matcher, events, gone: Arc::clone(&gone) };
         if self.jobs.send(job).is_err() {
             return Ok(End::Refused(503, "stopped", "the engine has stopped".into()));
         }

@@ -1,14 +1,23 @@
 //! As much of HTTP/1.1 as it takes.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::head::{Body, Head};
 
 /// The most bytes of a request's head, and of its body.
 const HEAD: u64 = 16 << 10;
-const BODY: usize = 4 << 20;
-/// How long a client may take to send its request, and to take its answer.
+pub(crate) const BODY: usize = 4 << 20;
+/// The most bytes of a line between chunks, and the most lines behind them.
+const LINE: u64 = 4 << 10;
+const TRAILERS: usize = 16;
+/// How long a client may take to begin a request, to send all of it, and to take a part of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The most bytes that are dropped of what a client sends that was refused.
+const DROPPED: u64 = 64 << 20;
 
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -19,94 +28,203 @@ pub(crate) struct Request {
     pub(crate) stays: bool,
 }
 
-/// What is refused: a status and the reason.
-pub(crate) type Refusal = (u16, String);
+/// Why there is no request.
+pub(crate) enum Fault {
+    Broken(io::Error),
+    /// A status and the reason.
+    Refused(u16, String),
+}
+
+impl Fault {
+    pub(crate) fn bad(words: &str) -> Self {
+        Self::Refused(400, words.to_owned())
+    }
+
+    pub(crate) fn too_large() -> Self {
+        Self::Refused(413, format!("the body has more than {BODY} bytes"))
+    }
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+/// A stream that is read up to a point of time, however little comes at once.
+struct Timed {
+    stream: TcpStream,
+    until: Instant,
+}
+
+impl Read for Timed {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(bytes)
+    }
+}
 
 pub(crate) struct Connection {
-    stream: TcpStream,
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Timed>,
+    /// Whether the client wants to know about an answer, but not have its body.
+    wants_head: bool,
 }
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Self { reader: BufReader::new(stream.try_clone()?), stream })
+        Ok(Self { reader: BufReader::new(Timed { stream, until: Instant::now() }), wants_head: false })
+    }
+
+    fn stream(&self) -> &TcpStream {
+        &self.reader.get_ref().stream
+    }
+
+    fn wait(&mut self, patience: Duration) {
+        self.reader.get_mut().until = Instant::now() + patience;
     }
 
     /// Reads the next request. `None`: there is none any more.
-    pub(crate) fn read(&mut self) -> io::Result<Option<Result<Request, Refusal>>> {
-        let mut head = (&mut self.reader).take(HEAD);
-        let mut line = String::new();
-        if head.read_line(&mut line)? == 0 {
+    pub(crate) fn read(&mut self) -> Result<Option<Request>, Fault> {
+        self.wants_head = false;
+        self.wait(PATIENCE);
+        if self.reader.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        let mut words = line.split_ascii_whitespace();
-        let (Some(method), Some(path), Some(version)) = (words.next(), words.next(), words.next()) else {
-            return Ok(Some(Err((400, "the first line is no request of HTTP/1.1".into()))));
+        self.wait(PATIENCE);
+        let Head { method, path, stays, waits, body } = Head::parse(&self.head()?)?;
+        self.wants_head = method == "HEAD";
+        if waits && body != Body::Len(0) {
+            self.stream().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        let body = match body {
+            Body::Len(len) => self.bytes(len)?,
+            Body::Chunks => self.chunks()?,
         };
-        let path = path.split('?').next().unwrap_or_default().to_owned();
-        let (method, mut stays) = (method.to_owned(), version == "HTTP/1.1");
-        let (mut len, mut waits, mut chunked) = (None, false, false);
+        Ok(Some(Request { method, path, body, stays }))
+    }
+
+    /// Reads a head, without the empty lines before it and the one behind it.
+    fn head(&mut self) -> Result<String, Fault> {
+        let (mut rest, mut head) = ((&mut self.reader).take(HEAD), Vec::new());
         loop {
-            let mut line = String::new();
-            if head.read_line(&mut line)? == 0 {
-                return Ok(Some(Err((431, format!("the head has more than {HEAD} bytes, or no end")))));
-            }
-            let Some((name, value)) = line.trim_end().split_once(':') else { break };
-            let value = value.trim();
-            match &*name.to_ascii_lowercase() {
-                "content-length" => len = Some(value.parse::<usize>().unwrap_or(usize::MAX)),
-                "transfer-encoding" => chunked = true,
-                "connection" => stays &= !value.eq_ignore_ascii_case("close"),
-                "expect" => waits = value.eq_ignore_ascii_case("100-continue"),
-                _ => {}
+            let start = head.len();
+            rest.read_until(b'\n', &mut head)?;
+            match head.get(start..) {
+                Some(b"\r\n" | b"\n") => {
+                    head.truncate(start);
+                    if start > 0 {
+                        break;
+                    }
+                }
+                Some([.., b'\n']) => {}
+                _ if rest.limit() == 0 => {
+                    return Err(Fault::Refused(431, format!("the head has more than {HEAD} bytes")));
+                }
+                _ => return Err(Fault::bad("the head has no end")),
             }
         }
-        let len = match len {
-            _ if chunked => return Ok(Some(Err((411, "a body needs a Content-Length".into())))),
-            Some(len) if len > BODY => return Ok(Some(Err((413, format!("the body has more than {BODY} bytes"))))),
-            len => len.unwrap_or(0),
-        };
-        if waits {
-            self.stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        String::from_utf8(head).map_err(|_| Fault::bad("the head is no UTF-8"))
+    }
+
+    fn bytes(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        self.reader.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a body in chunks: each has a line with its length before it, the last one is empty.
+    fn chunks(&mut self) -> Result<Vec<u8>, Fault> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line()?;
+            let digits = line.split(';').next().unwrap_or_default().trim_end();
+            // A sign is none of them, but would be taken.
+            let len = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            let len = len.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+            match len.ok_or_else(|| Fault::bad("the length of a chunk is no hexadecimal number"))? {
+                0 => break,
+                len if len > BODY - body.len() => return Err(Fault::too_large()),
+                len => body.append(&mut self.bytes(len)?),
+            }
+            if !self.line()?.is_empty() {
+                return Err(Fault::bad("a chunk is longer than it says"));
+            }
         }
-        let mut body = vec![0; len];
-        self.reader.read_exact(&mut body)?;
-        Ok(Some(Ok(Request { method, path, body, stays })))
+        for _ in 0..TRAILERS {
+            if self.line()?.is_empty() {
+                return Ok(body);
+            }
+        }
+        Err(Fault::Refused(431, format!("there are {TRAILERS} lines behind the body")))
+    }
+
+    /// Reads a line between chunks, without its end.
+    fn line(&mut self) -> Result<String, Fault> {
+        let mut line = Vec::new();
+        (&mut self.reader).take(LINE).read_until(b'\n', &mut line)?;
+        let line = line.strip_suffix(b"\n").ok_or_else(|| Fault::bad("a line between chunks has no end"))?;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        String::from_utf8(line.to_vec()).map_err(|_| Fault::bad("a line between chunks is no UTF-8"))
     }
 
     /// Answers with JSON.
-    pub(crate) fn answer(&mut self, status: u16, json: &serde_json::Value, stays: bool) -> io::Result<()> {
+    pub(crate) fn answer(&mut self, status: u16, json: &Value, stays: bool) -> io::Result<()> {
+        self.answer_with("", status, json, stays)
+    }
+
+    /// Answers with lines in the head, each with its end, and JSON.
+    pub(crate) fn answer_with(&mut self, lines: &str, status: u16, json: &Value, stays: bool) -> io::Result<()> {
         let body = json.to_string();
         let (reason, len) = (reason(status), body.len());
         let connection = if stays { "keep-alive" } else { "close" };
         let again = if status == 429 || status == 503 { "Retry-After: 1\r\n" } else { "" };
         let head = format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len}\r\n\
-            {again}Connection: {connection}\r\n\r\n"
+            {again}{lines}Connection: {connection}\r\n\r\n"
         );
-        self.stream.write_all((head + &body).as_bytes())
+        let body = if self.wants_head { "" } else { &*body };
+        self.stream().write_all((head + body).as_bytes())
+    }
+
+    /// Answers a client of which nothing was read. Never waits.
+    pub(crate) fn turn_away(&mut self, status: u16, json: &Value) -> io::Result<()> {
+        self.stream().set_nonblocking(true)?;
+        self.answer(status, json, false)?;
+        self.stream().set_nonblocking(false)
+    }
+
+    /// Ends the connection, but first drops what the client still sends, as far as there is `patience` for it:
+    /// otherwise the connection would be reset, and the answer lost before it is read.
+    pub(crate) fn finish(mut self, patience: Duration) -> io::Result<()> {
+        self.stream().shutdown(Shutdown::Write)?;
+        self.wait(patience);
+        io::copy(&mut self.reader.get_mut().take(DROPPED), &mut io::sink()).map(|_| ())
     }
 
     /// Begins an answer of events. The connection ends with it.
     pub(crate) fn begin_events(&mut self) -> io::Result<()> {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n";
-        self.stream.write_all(head.as_bytes())
+        self.stream().write_all(head.as_bytes())
     }
 
     pub(crate) fn event(&mut self, data: &str) -> io::Result<()> {
-        self.stream.write_all(format!("data: {data}\n\n").as_bytes())
+        self.stream().write_all(format!("data: {data}\n\n").as_bytes())
     }
 
-    /// Whether the client has gone away. What it sends meanwhile stays to be read.
+    /// Whether the client has gone away; one that has only ended its own half looks the same. What it sends meanwhile
+    /// stays to be read.
     pub(crate) fn is_gone(&self) -> bool {
         if !self.reader.buffer().is_empty() {
             return false;
         }
-        let found = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
-        let restored = self.stream.set_nonblocking(false);
+        let found = self.stream().set_nonblocking(true).and_then(|()| self.stream().peek(&mut [0]));
+        let restored = self.stream().set_nonblocking(false);
         match found {
             Ok(count) => count == 0 || restored.is_err(),
             Err(error) => error.kind() != io::ErrorKind::WouldBlock || restored.is_err(),
@@ -120,10 +238,10 @@ fn reason(status: u16) -> &'static str {
         400 => "Bad Request",
         404 => "Not Found",
         405 => "Method Not Allowed",
-        411 => "Length Required",
         413 => "Content Too Large",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
+        501 => "Not Implemented",
         503 => "Service Unavailable",
         _ => "Internal Server Error",
     }

@@ -17,8 +17,10 @@
 mod answer;
 mod ask;
 mod client;
+mod head;
 mod http;
 mod prompt;
+mod rules;
 mod work;
 
 use std::io::{Write, stdout};
@@ -36,7 +38,8 @@ use common::turns::Style;
 use common::{ModelFile, Result, limit};
 use gleed::host::{AlignedBytes, OwnedTrie, ThreadPool};
 use gleed::token::Tokenizer;
-use gleed::{Engine, Limits, Plan};
+use gleed::{Engine, EngineError, Limits, Plan};
+use rules::Rules;
 use work::Worker;
 
 const EXAMPLES: &str = r#"Examples:
@@ -93,18 +96,24 @@ fn serve(args: &Args) -> Result<ExitCode> {
     limit::check("--connections", args.connections, 1, usize::MAX)?;
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
+    if !model.has_logits() {
+        return Err(file.error(EngineError::NoLogits));
+    }
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), false)?;
     let trie = OwnedTrie::new(&tokenizer)?;
     let sequences = args.sequences;
-    let limits = Limits { sequences, logit_rows: sequences, prefix_cache: true, ..args.engine.limits(args.context) };
+    let limits = Limits { sequences, prefix_cache: true, ..args.engine.limits(args.context) };
+    // A batch has no more logits than rows: of more sequences some wait for the next batch.
+    let limits = Limits { logit_rows: sequences.min(limits.rows), ..limits };
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let mut memory = AlignedBytes::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let template = model.gguf().get("tokenizer.chat_template").and_then(|value| value.as_str());
+    let rules = Rules::new(&style.script, template);
 
     let place = format!("{}:{}", args.host, args.port);
     let listener = TcpListener::bind(&place).map_err(|error| format!("{place}: {error}"))?;
@@ -117,13 +126,14 @@ fn serve(args: &Args) -> Result<ExitCode> {
         jobs: sender,
         open: AtomicUsize::new(0),
         connections: Arc::new(AtomicUsize::new(0)),
-        most_open: args.sequences + args.queue,
+        most_open: args.sequences.saturating_add(args.queue),
         most_connections: args.connections,
         number: AtomicUsize::new(1),
         sampling: args.sample.params(file.is_demo()),
+        rules,
     };
     let server = Arc::new(server);
-    std::thread::spawn(move || server.listen(&listener));
-    Worker::new(engine, &plan, &tokenizer, &style.script, template, trie.get()).run(&jobs)?;
+    std::thread::Builder::new().spawn(move || server.listen(&listener))?;
+    Worker::new(engine, &plan, &tokenizer, &style.script, rules, trie.get()).run(&jobs)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,20 +7,22 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use common::{Result, text};
 use gleed::conversation::Script;
-use gleed::grammar::{self, Calls, Marks, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace};
-use gleed::host::{OwnedGrammar, OwnedMatcher};
+use gleed::grammar::{TokenTrie, Vocabulary};
+use gleed::host::OwnedMatcher;
 use gleed::sample::{Sampler, scratch_len};
 use gleed::token::Tokenizer;
-use gleed::tools::{Part, Reader, ThoughtMarks, Tools};
-use gleed::turns::{Thinking, ToolFormat};
+use gleed::tools::{Part, Reader, Tools};
 use gleed::{Engine, Logits, Plan, SeqId, Step};
 
-use crate::ask::{Ask, Begin, Chat, Choice, Offered};
+use crate::ask::Ask;
 use crate::prompt::Writer;
+use crate::rules::Rules;
 
 /// A request on its way.
 pub(crate) struct Job {
     pub(crate) ask: Ask,
+    /// What the answer has to follow.
+    pub(crate) matcher: Option<OwnedMatcher>,
     pub(crate) events: Sender<Event>,
     /// Nobody waits for the answer any more.
     pub(crate) gone: Arc<AtomicBool>,
@@ -46,6 +48,7 @@ pub(crate) enum Event {
 pub(crate) struct Worker<'t> {
     engine: Engine<'t, 't>,
     writer: Writer<'t>,
+    rules: Rules,
     trie: &'t TokenTrie<'t>,
     sequences: usize,
     context: usize,
@@ -83,19 +86,19 @@ impl<'t> Worker<'t> {
         plan: &Plan,
         tokenizer: &'t Tokenizer<'t, 't>,
         script: &'t Script<'t>,
-        template: Option<&str>,
+        rules: Rules,
         trie: &'t TokenTrie<'t>,
     ) -> Self {
-        let tools = script.format.and_then(|format| ToolFormat::of(format, template));
         let names = script.format.map_or(&[][..], |format| format.stops()).iter();
-        let stops = names.chain(tools.map_or(&[][..], |tools| tools.stops()));
+        let stops = names.chain(rules.tools.map_or(&[][..], |tools| tools.stops()));
         let stops = stops.filter_map(|name| tokenizer.find(name.as_bytes()));
         let ends = (0..tokenizer.tokens()).filter(|&id| tokenizer.is_end(id)).chain(stops).collect();
         let masses = vec![0; scratch_len(engine.model().config().vocab)];
         let limits = plan.limits();
         Self {
             engine,
-            writer: Writer { tokenizer, script, tools },
+            writer: Writer { tokenizer, script, tools: rules.tools },
+            rules,
             trie,
             sequences: limits.sequences,
             context: limits.context,
@@ -181,21 +184,8 @@ impl<'t> Worker<'t> {
         seq: SeqId,
     ) -> std::result::Result<(Event, impl FnOnce(Job) -> Running<'t> + use<'t>), (&'static str, String)> {
         let wrong = |error: &dyn std::fmt::Display| ("invalid_request", error.to_string());
-        let (ask, format) = (&job.ask, self.writer.script.format);
-        let offered = match &ask.begin {
-            Begin::Chat(Chat { tools, .. }) => tools.as_ref(),
-            _ => None,
-        };
-        let is_chat = matches!(ask.begin, Begin::Chat(_));
-        let thinking = format.and_then(Thinking::of).filter(|_| is_chat);
-        // What follows a schema has no thoughts.
-        let think = thinking.filter(|thinking| ask.schema.is_some() && thinking.can(false)).map(|_| false);
-        let thoughts = match thinking {
-            _ if ask.schema.is_some() => None,
-            Some(thinking) => Some((thinking.marks(), thinking.opens_thought(think))),
-            None => offered.map(|_| (ThoughtMarks::THINK, false)),
-        };
-        let tokens = self.writer.tokens(&ask.begin, think).map_err(|error| wrong(&error))?;
+        let (ask, thoughts) = (&job.ask, self.rules.thoughts(&job.ask));
+        let tokens = self.writer.tokens(&ask.begin, self.rules.think(ask)).map_err(|error| wrong(&error))?;
         let (prompt, room) = (tokens.len(), self.context);
         if prompt >= room {
             let words = format!("the request has {prompt} tokens, the context is {room}");
@@ -208,8 +198,7 @@ impl<'t> Worker<'t> {
             return Err(("invalid_request", words));
         }
         sampler.set_biases(&ask.biases).map_err(|error| wrong(&format!("logit_bias: {error}")))?;
-        let matcher = self.matcher(ask, offered, thoughts)?;
-        let calls = offered.and(self.writer.tools).map(|tools| tools.calls());
+        let calls = ask.offered().and(self.rules.tools).map(|tools| tools.calls());
         let reader = (calls.is_some() || thoughts.is_some()).then(|| {
             Reader::new(calls, thoughts.map(|(marks, _)| marks), thoughts.is_some_and(|(_, is_open)| is_open))
         });
@@ -219,49 +208,11 @@ impl<'t> Worker<'t> {
         tokens.iter().for_each(|&token| sampler.accept(token));
         let stream = text::Stream::rendering(self.writer.tokenizer, reader.is_some());
         let (closes, most) = (ask.has_an_end(), ask.most.unwrap_or(usize::MAX).min(room - prompt));
-        let make = move |job| {
-            let (text, tokens, has_called) = (String::new(), 0, false);
+        let make = move |mut job: Job| {
+            let (matcher, text, tokens, has_called) = (job.matcher.take(), String::new(), 0, false);
             Running { job, seq, sampler, stream, reader, text, matcher, closes, tokens, most, has_called }
         };
         Ok((Event::Begun { prompt, reused }, make))
-    }
-
-    /// What the answer has to follow.
-    fn matcher(
-        &self,
-        ask: &Ask,
-        offered: Option<&Offered>,
-        thoughts: Option<(ThoughtMarks, bool)>,
-    ) -> std::result::Result<Option<OwnedMatcher>, (&'static str, String)> {
-        let compile = |source: Source<'_>, options: &Options<'_>| {
-            let limits = grammar::Limits::default();
-            let grammar = OwnedGrammar::new(source, options).map_err(|error| error.to_string())?;
-            grammar.matcher(limits).map_err(|error| error.to_string())
-        };
-        if let Some(schema) = &ask.schema {
-            let options = Options { close: true, ..Options::default() };
-            let matcher = compile(Source::Schema(schema.as_bytes()), &options);
-            return matcher.map(Some).map_err(|error| ("invalid_request", format!("response_format: {error}")));
-        }
-        let (Some(offered), Some(tools)) = (offered, self.writer.tools) else { return Ok(None) };
-        let marks = thoughts.map(|(marks, _)| marks);
-        let found = Marks::of(tools.calls(), marks, self.writer.tokenizer);
-        let calls = Calls {
-            choice: match &offered.choice {
-                Choice::Auto => ToolChoice::Auto,
-                Choice::Required => ToolChoice::Required,
-                Choice::Named(name) => ToolChoice::Named(name),
-            },
-            parallel: offered.parallel,
-            thoughts: marks,
-            is_thinking: thoughts.is_some_and(|(_, is_open)| is_open),
-            marks: found.as_slice(),
-            ..Calls::new(offered.list.as_bytes(), tools.calls())
-        };
-        let options = Options { whitespace: Whitespace::Spaced, close: ask.has_an_end(), ..Options::default() };
-        compile(Source::Tools(calls), &options)
-            .map(Some)
-            .map_err(|error| ("invalid_request", format!("tools: {error}")))
     }
 
     /// Goes on with the answers whose logits are there.
@@ -356,10 +307,7 @@ impl Running<'_> {
         };
         self.text.push_str(piece);
         self.text.push_str(rest);
-        let list = match &self.job.ask.begin {
-            Begin::Chat(Chat { tools: Some(offered), .. }) => Tools::new(&offered.list).ok(),
-            _ => None,
-        };
+        let list = self.job.ask.offered().and_then(|offered| Tools::new(&offered.list).ok());
         while let Some(part) = reader.next(&self.text, is_whole, list.as_ref()) {
             let event = match part {
                 Ok(Part::Text(text)) => Event::Text(text.to_owned(), self.tokens),

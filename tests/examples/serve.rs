@@ -1,5 +1,8 @@
 //! `serve`: a server on a free port, and clients that know no more of HTTP than it does.
 
+#[path = "serve_http.rs"]
+mod http;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Child;
@@ -170,7 +173,7 @@ fn serve_says_what_is_wrong() {
     words(TEXT, r#"{"prompt": ""}"#, "the prompt is empty");
     words(TEXT, r#"{"prompt": [99999]}"#, "99999");
     words(TEXT, r#"{"prompt": "a", "n": 2}"#, "n is 2, it must be 1");
-    words(TEXT, r#"{"prompt": "a", "max_tokens": 0}"#, "max_tokens is 0, it must be at least 1");
+    words(TEXT, r#"{"prompt": "a", "max_tokens": 0}"#, "max_tokens is 0, it must be a whole number from 1 on");
     words(TEXT, r#"{"prompt": "a", "temperature": "hot"}"#, "temperature is \"hot\", it must be a number");
     words(TEXT, r#"{"prompt": "a", "temperature": -1}"#, "temperature");
     words(TEXT, r#"{"prompt": "a", "stop": [""]}"#, "stop: stop string 0 has 0 bytes");
