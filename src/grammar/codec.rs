@@ -176,17 +176,22 @@ pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> 
     let meets = |(first, last): (u32, u32)| first.max(low) <= last.min(high);
     let within =
         |ranges: &[((u32, u32), u32)]| ranges.iter().filter(|(range, _)| meets(*range)).map(|(_, bytes)| *bytes).min();
-    // What `\u` and digits write: characters, and pairs of surrogates.
-    let units = |range: (u32, u32), bytes: u32| within(&[(range, bytes), ((0x1_0000, LAST), bytes + 6)]);
+    let behind_escape = |short: u32, unit: u32| {
+        let short = ESCAPED.iter().any(|char| meets((*char, *char))).then_some(short);
+        short.or_else(|| least_of_unit(codec, (0, 0), &meets).map(|digits| digits + unit))
+    };
     match partial >> 28 {
         UTF8 => chars(partial).filter(|range| meets(*range)).map(|_| partial >> 24 & 3),
-        ESCAPE => {
-            let short = ESCAPED.iter().any(|char| meets((*char, *char))).then_some(1);
-            short.or_else(|| if codec == SHORT { None } else { units((0, 0xFFFF), 5) })
+        ESCAPE => behind_escape(1, 1),
+        UNIT => least_of_unit(codec, (partial >> 16 & 7, partial & 0xFFFF), &meets),
+        HIGH => of_pair(partial >> 16 & 0x3FF, 0, 0)
+            .filter(|range| meets(*range))
+            .map(|_| if partial & 1 << 26 == 0 { 6 } else { 5 }),
+        LOW => {
+            let digits = partial >> 12 & 7;
+            let range = of_pair(partial >> 16 & 0x3FF, digits, partial & 0xFFF);
+            range.filter(|range| meets(*range)).map(|_| 4_u32.saturating_sub(digits))
         }
-        UNIT => units((0, 0xFFFF), 4_u32.saturating_sub(partial >> 16 & 7)),
-        HIGH => Some(if partial & 1 << 26 == 0 { 6 } else { 5 }),
-        LOW => Some(4_u32.saturating_sub(partial >> 12 & 7)),
         _ if codec == RAW => within(&[((0, 0x7F), 1), ((0x80, 0x7FF), 2), ((0x800, 0xFFFF), 3), ((0x1_0000, LAST), 4)]),
         _ => {
             let plain = [
@@ -198,9 +203,40 @@ pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> 
                 ((0x800, 0xFFFF), 3),
                 ((0x1_0000, LAST), 4),
             ];
-            let short = ESCAPED.iter().any(|char| meets((*char, *char))).then_some(2);
-            within(&plain).into_iter().chain(short).min().or(if codec == SHORT { None } else { Some(6) })
+            within(&plain).into_iter().chain(behind_escape(2, 2)).min()
         }
+    }
+}
+
+/// Returns the fewest bytes behind `\u` and some digits, of which these are how many and their value, that make one of
+/// the characters of which some meet a range.
+fn least_of_unit(codec: u32, (count, value): (u32, u32), meets: &impl Fn((u32, u32)) -> bool) -> Option<u32> {
+    let left = 4_u32.saturating_sub(count);
+    let (first, last) = (value << (4 * left), (value << (4 * left)) | ((1 << (4 * left)) - 1));
+    // A range that ends before it begins meets none.
+    let meets_some = |from: u32, to: u32| meets((first.max(from), last.min(to)));
+    match codec {
+        SHORT => return None,
+        CONTROL => return (meets_some(0, 0x1F) || meets_some(0x7F, 0x7F)).then_some(left),
+        _ if meets_some(0, 0xD7FF) || meets_some(0xE000, 0xFFFF) => return Some(left),
+        _ => {}
+    }
+    // A high surrogate, behind which a low one comes.
+    let (from, to) = (first.max(0xD800), last.min(0xDBFF));
+    let has_pair = from <= to && meets((above(from - 0xD800), above(to - 0xD800) | 0x3FF));
+    has_pair.then_some(left + 6)
+}
+
+/// Returns the first character with a high surrogate of these 10 bits.
+fn above(high: u32) -> u32 {
+    0x1_0000 + (high << 10)
+}
+
+/// Returns the characters that can come of a high surrogate and `count` digits of the low one.
+fn of_pair(high: u32, count: u32, value: u32) -> Option<(u32, u32)> {
+    match pair(0, high, count, value) {
+        Read::Range(_, low, last) => Some((low, last)),
+        _ => None,
     }
 }
 
@@ -312,7 +348,7 @@ fn unit(codec: u32, count: u32, value: u32) -> Read {
 
 /// A high surrogate and `count` digits of the low one were read.
 fn pair(partial: Partial, high: u32, count: u32, value: u32) -> Read {
-    let first = 0x1_0000 + (high << 10);
+    let first = above(high);
     let bits = 16_u32.saturating_sub(4 * count);
     let (low, last) = (value << bits, (value << bits) | ((1 << bits) - 1));
     let (low, last) = (low.max(0xDC00), last.min(0xDFFF));

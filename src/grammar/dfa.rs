@@ -42,27 +42,62 @@ pub(super) struct Edge {
     pub(super) next: u32,
 }
 
+/// The buckets of the first table of a builder.
 const BUCKETS: u32 = 1024;
+/// With so many states for each bucket a table is full, and one with so many times its buckets takes its place.
+const FULL: u32 = 2;
+const GROWTH: u32 = 4;
+
+// The fields of a table: the one before it, or 0; then its buckets.
+const BEFORE: u32 = 0;
+const FIRST: u32 = 1;
 
 /// States that are made, and found again by what they were made from.
+///
+/// A table that is full stays as it is. Of the next one a bucket belongs to one bucket of it, whose states are chained
+/// behind those of the new one. So no state is ever moved, which would be much work at once.
 #[derive(Clone, Copy)]
 pub(super) struct Builder {
     pub(super) first: Dfa,
     last: u32,
     count: u32,
+    /// The last table, and its buckets: a power of two. 0: states are not found again.
     table: u32,
+    buckets: u32,
     limit: u32,
     at: usize,
 }
 
 impl Builder {
     pub(super) fn new(scratch: &mut Scratch<'_>, limit: u32, at: usize) -> Result<Self> {
-        Ok(Self { first: 0, last: 0, count: 0, table: scratch.zeroed(BUCKETS as usize)?, limit, at })
+        let mut builder = Self::plain(limit, at);
+        builder.add_table(scratch, BUCKETS)?;
+        Ok(builder)
+    }
+
+    /// Makes states that are not found again.
+    pub(super) fn plain(limit: u32, at: usize) -> Self {
+        Self { first: 0, last: 0, count: 0, table: 0, buckets: 0, limit, at }
+    }
+
+    fn add_table(&mut self, scratch: &mut Scratch<'_>, buckets: u32) -> Result<()> {
+        let table = scratch.zeroed((FIRST + buckets) as usize)?;
+        scratch.set(table, BEFORE, self.table);
+        (self.table, self.buckets) = (table, buckets);
+        Ok(())
     }
 
     /// Returns the first state with this hash, to be followed by [`chained`].
     pub(super) fn bucket(&self, scratch: &Scratch<'_>, hash: u32) -> u32 {
-        scratch.get(self.table, hash & (BUCKETS - 1))
+        let (mut table, mut buckets) = (self.table, self.buckets);
+        while table != 0 {
+            let state = scratch.get(table, place_of(hash, buckets));
+            if state != 0 {
+                return state;
+            }
+            (table, buckets) = (scratch.get(table, BEFORE), buckets / GROWTH);
+        }
+        0
     }
 
     /// Adds a state that is not there yet.
@@ -71,9 +106,14 @@ impl Builder {
         if self.count > self.limit {
             return Err(GrammarError { kind: ErrorKind::TooManyStates { limit: self.limit }, at: self.at });
         }
+        if self.table != 0 && self.count > self.buckets.saturating_mul(FULL) {
+            self.add_table(scratch, self.buckets.saturating_mul(GROWTH))?;
+        }
         let chain = self.bucket(scratch, hash);
         let state = scratch.record([0, accept, 0, self.last, key.0, key.1, chain, 0, 0, 0])?;
-        scratch.set(self.table, hash & (BUCKETS - 1), state);
+        if self.table != 0 {
+            scratch.set(self.table, place_of(hash, self.buckets), state);
+        }
         match self.last {
             0 => self.first = state,
             last => scratch.set(last, NEXT, state),
@@ -81,6 +121,11 @@ impl Builder {
         self.last = state;
         Ok(state)
     }
+}
+
+/// Where the bucket of a hash is in a table.
+fn place_of(hash: u32, buckets: u32) -> u32 {
+    FIRST + (hash & buckets.saturating_sub(1))
 }
 
 /// An automaton whose states get their edges one after the other, in the order in which they are found.
@@ -212,8 +257,7 @@ pub(super) struct Trie {
 
 impl Trie {
     pub(super) fn new(scratch: &mut Scratch<'_>) -> Result<Self> {
-        let mut builder = Builder { first: 0, last: 0, count: 0, table: 0, limit: u32::MAX, at: 0 };
-        builder.table = scratch.zeroed(BUCKETS as usize)?;
+        let mut builder = Builder::plain(u32::MAX, 0);
         builder.push(scratch, (0, 0), 0, 0)?;
         Ok(Self { builder })
     }
@@ -269,7 +313,7 @@ pub(super) fn state(scratch: &mut Scratch<'_>, accept: u32, following: Dfa) -> R
 
 /// Returns the automaton of one text.
 pub(super) fn literal(scratch: &mut Scratch<'_>, text: impl Iterator<Item = u32>) -> Result<Dfa> {
-    let mut builder = Builder { first: 0, last: 0, count: 0, table: scratch.zeroed(1)?, limit: u32::MAX, at: 0 };
+    let mut builder = Builder::plain(u32::MAX, 0);
     let mut state = builder.push(scratch, (0, 0), 0, 0)?;
     for char in text {
         let target = builder.push(scratch, (0, 0), 0, 0)?;
@@ -298,7 +342,7 @@ pub(super) fn lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, lim
 
 /// Returns the automaton of the texts of `min` to `max` characters.
 pub(super) fn of_lengths(scratch: &mut Scratch<'_>, min: u32, max: Option<u32>, limit: u32, at: usize) -> Result<Dfa> {
-    let mut builder = Builder::new(scratch, limit, at)?;
+    let mut builder = Builder::plain(limit, at);
     let mut state = builder.push(scratch, (0, 0), 0, u32::from(min == 0))?;
     for length in 1..=max.unwrap_or(min) {
         let target = builder.push(scratch, (0, 0), 0, u32::from(length >= min))?;

@@ -116,7 +116,7 @@ impl Matcher<'_, '_> {
                 }
                 Ok(false) => {}
                 // There is room for each token alone, maybe, but not for the nodes of all frontiers that were met.
-                Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_stopped() => {
+                Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_bare() => {
                     walk = Walk { within, ..self.begin(trie, walk.most, mask)? };
                     self.tables.seen.stop();
                     continue;
@@ -141,8 +141,21 @@ impl Matcher<'_, '_> {
         left: &mut usize,
         mask: &mut [u32],
     ) -> Result<bool, MatchError> {
-        let (nodes, begin) = (trie.nodes(walk.part), walk.node);
-        let end = begin.saturating_add(*left);
+        let begin = walk.node;
+        let done = self.go_on(trie, walk, begin.saturating_add(*left), mask);
+        // What was in vain counts, too.
+        *left = left.saturating_sub(walk.node.saturating_sub(begin));
+        done?;
+        let is_whole = walk.node >= trie.nodes(walk.part).len();
+        if !is_whole {
+            *left = 0;
+        }
+        Ok(is_whole && (walk.free.is_none() || walk.free().is_some()))
+    }
+
+    /// Walks over the present part of the tokens up to a node.
+    fn go_on(&mut self, trie: &TokenTrie<'_>, walk: &mut Walk, end: usize, mask: &mut [u32]) -> Result<(), MatchError> {
+        let nodes = trie.nodes(walk.part);
         // All that is done at a node is to allow its token.
         let is_quick = walk.most.is_none() && walk.named.is_none() && !walk.clears && walk.free().is_none();
         loop {
@@ -187,12 +200,7 @@ impl Matcher<'_, '_> {
                 }
             }
         }
-        *left = left.saturating_sub(walk.node.saturating_sub(begin));
-        let is_whole = walk.node >= nodes.len();
-        if !is_whole {
-            *left = 0;
-        }
-        Ok(is_whole && (walk.free.is_none() || walk.free().is_some()))
+        Ok(())
     }
 
     /// Whether a frontier is a string of any characters, or leads to it with every character that can still come.
@@ -237,12 +245,19 @@ impl Matcher<'_, '_> {
     /// Returns the frontier behind the byte with which a token goes on at this depth, if it is allowed, and notes it.
     fn behind(&mut self, depth: usize, byte: u8) -> Result<Option<Saved>, MatchError> {
         let Some(&from) = self.tables.walk.get(depth.wrapping_sub(1)) else { return Ok(None) };
+        let was_stopped = self.tables.seen.is_stopped();
         let next = self.next(from, byte)?;
         let from = self.numbered(from);
         self.tables.walk.get_mut(depth.wrapping_sub(1)).into_iter().for_each(|place| *place = from);
         let next = next.map(|next| self.numbered(next));
         self.note(from, byte, next);
-        Ok(next)
+        if was_stopped || !self.tables.seen.is_stopped() {
+            return Ok(next);
+        }
+        // The last byte is the one at which noting ended. The text itself has no nodes of the walk.
+        let made = self.tables.seen.made();
+        self.tables.walk.iter_mut().take(depth).skip(1).for_each(|place| *place = place.behind_all(made));
+        Ok(next.map(|next| next.behind_all(made)))
     }
 
     /// Returns the frontier behind a byte, if it is allowed.
@@ -275,7 +290,8 @@ impl Matcher<'_, '_> {
         Ok(is_alive.then_some(Saved { nodes, returns, ..next }))
     }
 
-    /// Returns a frontier behind which no node is made that the walk has made already and still knows.
+    /// Returns a frontier behind which no node is made that the walk has made already and still knows. While frontiers
+    /// are noted, those are all that it has made; then those of the bytes before, as in [`Matcher::step`].
     pub(super) fn for_next(&self, from: Saved) -> Frontier {
         if self.tables.seen.is_stopped() {
             return from.frontier();

@@ -29,7 +29,7 @@ pub(super) fn search(scratch: &mut Scratch<'_>, texts: &[Sought]) -> Result<(Dfa
         insert(scratch, if sought.is_first { begin } else { root }, *sought, number)?;
     }
     link(scratch, root, begin);
-    let mut builder = Builder::new(scratch, u32::MAX, 0)?;
+    let mut builder = Builder::plain(u32::MAX, 0);
     // The first state is the one of the begin.
     let mut node = begin;
     loop {

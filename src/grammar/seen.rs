@@ -25,6 +25,8 @@ pub(super) const FRONTIERS: usize = 32;
 pub(super) const ITEMS: usize = 10;
 /// A walk that has forgotten all so often meets too many frontiers: then no more are noted.
 const MOST_FORGOTTEN: u32 = 16;
+/// Stands for the number of times in a walk in which nothing is noted from the begin.
+const NEVER_NOTED: u32 = u32::MAX;
 
 /// A frontier: its items, and what is known of each byte.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -117,14 +119,19 @@ impl<'m> Seen<'m> {
         (self.forgotten, self.most) = (0, [0; 2]);
     }
 
-    /// Notes nothing more in this walk.
+    /// Notes nothing in this walk, which has noted nothing so far.
     pub(super) fn stop(&mut self) {
-        self.forgotten = MOST_FORGOTTEN + 1;
+        self.forgotten = NEVER_NOTED;
     }
 
     /// Whether nothing is noted any more.
     pub(super) fn is_stopped(&self) -> bool {
         self.forgotten > MOST_FORGOTTEN
+    }
+
+    /// Whether nothing was noted in the whole walk: each token has as much room as alone.
+    pub(super) fn is_bare(&self) -> bool {
+        self.forgotten == NEVER_NOTED
     }
 
     /// Returns how many nodes and returns the walk has made, with those before it.
@@ -150,7 +157,7 @@ impl<'m> Seen<'m> {
         self.used = 0;
         // 0 is the number of no frontier.
         self.generation = (self.generation.wrapping_add(1) & MASK).max(1);
-        self.forgotten = self.forgotten.saturating_add(1);
+        self.forgotten = self.forgotten.saturating_add(1).min(NEVER_NOTED - 1);
     }
 
     /// Returns where a byte leads from a frontier.
@@ -179,7 +186,7 @@ impl<'m> Seen<'m> {
             None => {
                 if self.used == self.frontiers.len() {
                     self.forget(self.made);
-                    // From here on nodes can be made again.
+                    // From here on nodes can be made again (see `Saved::behind_all`).
                     if self.is_stopped() {
                         return 0;
                     }

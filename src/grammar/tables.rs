@@ -126,6 +126,12 @@ impl Saved {
         Self { start, count, nodes, returns, number: 0, accepting: accepting.into(), chars: 0, elsewhere: 0 }
     }
 
+    /// Returns the frontier with room for all nodes and returns that a walk has made. While frontiers are noted, its own
+    /// numbers are only how many the bytes of the token have made, and its items can know later ones.
+    pub(super) fn behind_all(self, [nodes, returns]: [u32; 2]) -> Self {
+        Self { nodes: nodes.max(self.nodes), returns: returns.max(self.returns), ..self }
+    }
+
     pub(super) fn frontier(self) -> Frontier {
         let Self { start, count, nodes, returns, accepting, .. } = self;
         let [start, count, nodes, returns] = [start, count, nodes, returns].map(|number| number as usize);

@@ -66,6 +66,79 @@ fn the_bytes_to_the_end_are_those_of_the_shortest() {
     });
 }
 
+/// A schema, a begin of a text with escapes of all kinds, and the bytes of its shortest end.
+const ESCAPED: [(&str, &str, usize); 17] = [
+    (r#"{"type":"string","pattern":"\\\\"}"#, r#"""#, 3),
+    (r#"{"type":"string","pattern":"\\\\"}"#, r#""\"#, 2),
+    (r#"{"type":"string","pattern":"\\\\"}"#, r#""\u"#, 7),
+    (r#"{"type":"string","pattern":"\\\\"}"#, r#""\u007"#, 4),
+    (r#"{"type":"string","pattern":"\\\\"}"#, r#""\u001"#, 4),
+    (r#"{"type":"string","pattern":"ab"}"#, r#""\"#, 4),
+    (r#"{"type":"string","pattern":"ab"}"#, r#""\u00"#, 5),
+    (r#"{"type":"string","pattern":"ab"}"#, r#""\u007"#, 4),
+    (r#"{"type":"string","pattern":"^[\\x00-\\x06\\x7f]"}"#, r#"""#, 7),
+    (r#"{"type":"string","pattern":"^[\\x01-\\x06]{2}"}"#, r#""\"#, 12),
+    (r#"{"type":"string"}"#, r#""\u0"#, 4),
+    (r#"{"type":"string"}"#, r#""\ud"#, 4),
+    (r#"{"type":"string"}"#, r#""\ud8"#, 9),
+    (r#"{"type":"string"}"#, r#""\ud83d"#, 7),
+    (r#"{"type":"string"}"#, r#""\ud83d\"#, 6),
+    (r#"{"type":"string"}"#, r#""\ud83d\ud"#, 4),
+    (r#"{"type":"string","minLength":3}"#, r#""\ud83d\udc0"#, 4),
+];
+
+#[test]
+fn the_bytes_to_the_end_of_escapes_are_those_that_can_come() {
+    let options = Options { escapes: Escapes::All, ..COMPACT };
+    for (schema, text, bytes) in ESCAPED {
+        with(Source::Schema(schema.as_bytes()), &options, |grammar| {
+            let mut memory = Memory::new(Matcher::plan(Limits::default()).unwrap());
+            let mut matcher = Matcher::new(grammar, Limits::default(), memory.bytes()).unwrap();
+            assert_eq!(matcher.take_all(text.as_bytes()), Ok(text.len()), "{schema}: {text}");
+            assert_eq!(matcher.bytes_to_end(), Ok(bytes), "{schema}: {text}");
+        });
+    }
+}
+
+/// Behind each begin of an escape that can come, some byte leads nearer to the end.
+#[test]
+fn escapes_lead_to_the_end() {
+    let digits = ["", "0", "1", "2", "7", "8", "b", "c", "d", "e", "f"];
+    let begins = digits.iter().flat_map(|first| digits.iter().map(move |second| format!("{first}{second}")));
+    let begins: Vec<String> =
+        begins.flat_map(|begin| digits.iter().map(move |third| format!("\"\\u{begin}{third}"))).collect();
+    let schemas = [
+        r#"{"type":"string"}"#,
+        r#"{"type":"string","pattern":"\\\\"}"#,
+        r#"{"type":"string","pattern":"^[^\\x00-\\x1f]"}"#,
+        r#"{"type":"string","pattern":"^[\\x1e\\x7f]{2}$"}"#,
+        r#"{"type":"string","pattern":"\\u{1f600}|\\ud7ff"}"#,
+        r#"{"type":"string","minLength":2}"#,
+    ];
+    let (options, mut states) = (Options { escapes: Escapes::All, ..COMPACT }, 0);
+    for schema in schemas {
+        with(Source::Schema(schema.as_bytes()), &options, |grammar| {
+            let bytes = Matcher::plan(Limits::default()).unwrap();
+            let (mut memory, mut other) = (Memory::new(bytes), Memory::new(bytes));
+            let mut matcher = Matcher::new(grammar, Limits::default(), memory.bytes()).unwrap();
+            for begin in &begins {
+                matcher.reset().unwrap();
+                if matcher.take_all(begin.as_bytes()) != Ok(begin.len()) {
+                    continue;
+                }
+                states += 1;
+                let left = matcher.bytes_to_end().unwrap();
+                let least = (0..=255).filter_map(|byte| {
+                    let mut fork = matcher.fork(other.bytes()).unwrap();
+                    (fork.take(byte) == Ok(true)).then(|| fork.bytes_to_end().unwrap())
+                });
+                assert_eq!(least.min().map(|least| least + 1), Some(left), "{schema}: {begin}");
+            }
+        });
+    }
+    assert!(states > 1000, "{states}");
+}
+
 fn schemas() -> Vec<String> {
     std::fs::read_to_string("tests/data/structured/schemas.jsonl").unwrap().lines().map(str::to_owned).collect()
 }

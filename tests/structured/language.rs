@@ -1,6 +1,6 @@
 //! The longest begin of a text that can still be continued, and whether the whole is accepted.
 
-use gleed::grammar::{Options, Source};
+use gleed::grammar::{ErrorKind, Options, Source};
 
 use super::{check, escapes, lines, whitespace};
 
@@ -48,6 +48,11 @@ fn is_quirk(case: &str, text: &[u8], prefix: usize) -> bool {
     case == "pattern-escape" && text.get(prefix.saturating_sub(1)..=prefix) == Some(b"\\\"")
 }
 
+/// Where the reference counts a name that is there twice as two members, with `minProperties`. We refuse that.
+pub(super) fn counts_names_twice(case: &str) -> bool {
+    case == "pattern-props" || case.starts_with("pattern-props.")
+}
+
 #[test]
 fn prefixes_and_ends_are_exact() {
     let Some(lines) = lines("language.txt") else { return };
@@ -60,6 +65,11 @@ fn prefixes_and_ends_are_exact() {
             _ => Source::Regex(case.grammar.as_bytes()),
         };
         let texts: Vec<&[u8]> = case.texts.iter().map(|(text, ..)| text.as_slice()).collect();
+        if counts_names_twice(&case.name) {
+            let refused = check(source, &options, &texts).map_err(|error| error.kind);
+            assert_eq!(refused, Err(ErrorKind::Unsupported("minProperties")));
+            continue;
+        }
         let found = check(source, &options, &texts).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         for ((text, prefix, accepted), found) in case.texts.iter().zip(found) {
             count += 1;
@@ -73,5 +83,5 @@ fn prefixes_and_ends_are_exact() {
         }
     }
     println!("{count} texts, {quirks} of which hit a quirk of the reference");
-    assert!(count > 1500 && wrong.is_empty(), "{} of {count} texts:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count > 1400 && wrong.is_empty(), "{} of {count} texts:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -4,6 +4,7 @@
 #[path = "../../examples/common/raw_member.rs"]
 mod raw_member;
 
+mod ambiguous;
 mod called;
 mod called_masks;
 mod close;

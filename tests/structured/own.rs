@@ -148,6 +148,17 @@ fn members_have_an_order() {
                 &["{}", "{\"a\":null}"],
                 &["{\"a\":null,\"b\":null}"],
             ),
+            (
+                r#"{"type":"object","properties":{"a":{}},"required":["a"],"minProperties":2}"#,
+                &["{\"a\":1,\"b\":2}"],
+                &["{\"a\":1}", "{\"a\":1,\"a\":2}"],
+            ),
+            (
+                r#"{"type":"object","required":["a","b"],"minProperties":2}"#,
+                &["{\"a\":1,\"b\":2}", "{\"a\":1,\"b\":2,\"c\":3}"],
+                &["{\"a\":1,\"a\":2}"],
+            ),
+            (r#"{"type":"object","minProperties":1}"#, &["{\"a\":1}"], &["{}"]),
         ],
     );
 }
@@ -183,6 +194,9 @@ fn what_is_not_understood_is_refused_by_name() {
         (r#"{"uniqueItems":false}"#, ErrorKind::Unsupported("uniqueItems"), 1),
         (r#"{"if":{},"then":{}}"#, ErrorKind::Unsupported("if"), 1),
         (r#"{"format":"colour"}"#, ErrorKind::Unsupported("format"), 1),
+        // Others can have the same name, and no matcher knows.
+        (r#"{"type":"object","minProperties":2}"#, ErrorKind::Unsupported("minProperties"), 17),
+        (r#"{"required":["a"],"minProperties":3,"maxProperties":9}"#, ErrorKind::Unsupported("minProperties"), 18),
         (r#"{"oneOf":[{"minimum":1},{"maximum":2}]}"#, ErrorKind::Unsupported("oneOf"), 1),
         (r##"{"$ref":"#"}"##, ErrorKind::Unsupported("$ref"), 0),
         (r##"{"anyOf":[{"$ref":"#"},{"type":"null"}]}"##, ErrorKind::Unsupported("$ref"), 0),

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Source, TokenTrie, TrieBuild, TrieError, Vocabulary};
 
+use super::ambiguous::all_texts;
 use super::masks::{allows, mask_of, text_of};
 use super::pieces::made;
 use super::random_sources::{bounded, expression, gbnf, letter, options, schema, unanchored};
@@ -12,8 +13,11 @@ use super::{Compiled, check};
 use common::Memory;
 use common::random::Rng;
 
-/// Small ones, so that they are met.
+/// Small ones, so that they are met; now and then those for many tokens.
 fn limits(random: &mut Rng) -> Limits {
+    if random.below(24) == 0 {
+        return Limits { items: 128, nodes: 512 + random.below(2048), depth: 32, past: 2000 };
+    }
     let [items, nodes] = [2 + random.below(23), 3 + random.below(46)];
     [Limits { items, nodes, depth: 12, past: 120 }, Limits { items: 24, nodes: 48, depth: 12, past: 120 }]
         [random.below(2)]
@@ -60,6 +64,14 @@ fn cases(name: &str, most: usize, mut test: impl FnMut(&mut Rng, &mut Counts)) {
 struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
+    /// With all texts of 2 to 7 of some letters: a walk over them meets more frontiers than it notes.
+    fn many(random: &mut Rng) -> Self {
+        let Self(mut pieces) = Self::new(random);
+        let letters = if random.below(2) == 0 { ["a", "b", "c"] } else { [(); 3].map(|()| letter(random)) };
+        pieces.extend(all_texts(&letters, 7));
+        Self(pieces)
+    }
+
     fn new(random: &mut Rng) -> Self {
         let bytes = (0..=255).map(|byte| vec![byte]);
         let text = |random: &mut Rng| (0..2 + random.below(6)).flat_map(|_| letter(random).bytes()).collect();
@@ -148,7 +160,7 @@ fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
 
 /// The mask is what a copy says of each token alone. It is an error where that exceeds a limit.
 fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, counts: &mut Counts) {
-    let pieces = Pieces::new(random);
+    let pieces = if matcher.limits().nodes < 512 { Pieces::new(random) } else { Pieces::many(random) };
     let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
     let mut build = TrieBuild::new(&pieces, &mut scratch).unwrap();
     assert!(build.step(usize::MAX).unwrap());

@@ -310,6 +310,10 @@ impl Schemas<'_, '_, '_, '_> {
         if max < required || (closed && min > count) {
             return Ok(None);
         }
+        // Others may all have the same name, which no matcher knows: more than one of them cannot be asked for.
+        if min.saturating_sub(count) > 1 {
+            return self.refuse_size(set, "minProperties");
+        }
         if required == count {
             return Ok(Some(Count::Others(min.saturating_sub(count), less(max, count))));
         }
@@ -323,7 +327,10 @@ impl Schemas<'_, '_, '_, '_> {
         if closed && max == 1 && min <= 1 {
             return Ok(Some(Count::AtMostOne(min == 0)));
         }
-        let keyword = if unbounded { "minProperties" } else { "maxProperties" };
+        self.refuse_size(set, if unbounded { "minProperties" } else { "maxProperties" })
+    }
+
+    fn refuse_size<T>(&self, set: &Set, keyword: &'static str) -> Result<T> {
         let place = set.iter().map(|member| self.value(*member, keyword)).find(|value| *value != 0).unwrap_or(0);
         self.refused(keyword, self.dom.name_at(self.scratch, place))
     }
