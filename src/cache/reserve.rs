@@ -149,6 +149,7 @@ impl KvCache<'_> {
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
     pub fn commit(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
+        self.copy_rest(seq)?;
         self.commit_rows(seq, rows, false)
     }
 
@@ -167,7 +168,6 @@ impl KvCache<'_> {
         if rows > reserved {
             return Err(CacheError::Position { expected: len + reserved, given: len.saturating_add(rows) });
         }
-        self.copy_rest(seq)?;
         for group in &mut self.groups {
             if rows > 0 {
                 group.commit_copy(seq.slot())?;

@@ -99,6 +99,16 @@ impl<'a> Arena<'a> {
     /// as before.
     pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
+        match self.take(name, bytes)? {
+            // While measuring, too. An empty slice of bytes need not have the alignment of elements.
+            [] => Ok(&mut []),
+            taken => bytemuck::try_cast_slice_mut(taken).map_err(|_| MemoryError::TooLarge),
+        }
+    }
+
+    /// The next bytes; none while measuring.
+    #[inline(never)] // once for all types of elements
+    fn take(&mut self, name: &'static str, bytes: usize) -> Result<&'a mut [u8], MemoryError> {
         let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;
         let end = self.used.checked_add(padded).ok_or(MemoryError::TooLarge)?;
         if isize::try_from(end).is_err() {
@@ -108,13 +118,12 @@ impl<'a> Arena<'a> {
         if self.rest.as_ref().is_some_and(|rest| rest.len() < padded) {
             return Err(too_small);
         }
-        let slice = match self.rest.take() {
-            None => <&mut [T]>::default(),
+        let taken = match self.rest.take() {
+            None => &mut [],
             Some(rest) => {
                 let (taken, rest) = rest.split_at_mut_checked(padded).ok_or(too_small)?;
                 self.rest = Some(rest);
-                let taken = taken.get_mut(..bytes).ok_or(too_small)?;
-                bytemuck::try_cast_slice_mut(taken).map_err(|_| too_small)?
+                taken.get_mut(..bytes).ok_or(too_small)?
             }
         };
         if bytes > 0 {
@@ -122,7 +131,7 @@ impl<'a> Arena<'a> {
             let _ = self.sections.push(Section { name, offset: self.used, bytes });
         }
         self.used = end;
-        Ok(slice)
+        Ok(taken)
     }
 
     /// Returns the number of bytes handed out so far, with padding.

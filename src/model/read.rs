@@ -290,10 +290,11 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
         return Err(keys.bad(KV_HEADS));
     }
     let turned = |layer| (config.rope.place(layer).len(), config.layer(layer).kv.head_dim);
+    let odd_or_larger = |(dims, of_head): (usize, usize)| !dims.is_multiple_of(2) || dims > of_head;
     // Also of a set that no layer uses: its cosines are computed with the others.
-    let largest = config.kv_shapes.into_iter().map(|shape| shape.head_dim).max().unwrap_or(0);
-    let sets = config.rope.sets().map(|(_, dims, _)| (dims, largest));
-    if (0..config.layers).map(turned).chain(sets).any(|(dims, of_head)| !dims.is_multiple_of(2) || dims > of_head) {
+    let largest = config.kv_shapes[0].head_dim.max(config.kv_shapes[1].head_dim);
+    let sets = config.rope.dims.into_iter().any(|dims| odd_or_larger((dims, largest)));
+    if sets || (0..config.layers).map(turned).any(odd_or_larger) {
         return Err(keys.bad("rope.dimension_count"));
     }
     if config.head.scale == 1.0 && keys.factor("logit_scale", 1.0)? != 1.0 {

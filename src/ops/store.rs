@@ -53,13 +53,12 @@ impl Operation for Store {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
             // Its rows were reserved when they were queued: what the cache refuses is a defect.
-            let stored = |row: &Option<KvRow<'_>>| row.is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
+            let is_stored = |unit: usize| row(unit).is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
             // Rows that only the states need again are stored already. They come first of their sequence, so those of
             // the next sequence may follow rows that are not.
-            let kept = (start..next).map(row).take_while(stored).count();
-            let written = (start + kept..next).map(row).take_while(|row| !stored(row)).count();
-            let next = start + kept + written;
-            let rows = (start + kept..next).map(row);
+            let kept = (start..next).find(|&unit| !is_stored(unit)).unwrap_or(next);
+            let next = (kept..next).find(|&unit| is_stored(unit)).unwrap_or(next);
+            let rows = (kept..next).map(row);
             let writer = memory.cache.writer(layer, rows).map_err(|_| Fault::Internal(site!()))?;
             let (tiles, watch) = (core::slice::from_ref(&writer.tiles), Watch::new(&Budget::default()));
             for_each_tile(parallel, tiles, &scratch.by_worker()?, &watch, &|tile, _| writer.write(tile))?;

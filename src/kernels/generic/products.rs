@@ -21,7 +21,6 @@ pub struct Inputs<'a> {
     /// Words of a row.
     len: usize,
     /// See [`Inputs::then_rows_at`].
-    #[cfg_attr(not(any(target_arch = "x86_64", feature = "quant-float")), expect(dead_code))]
     next: usize,
     /// See [`Inputs::fetching`].
     order: FetchOrder,
@@ -56,7 +55,7 @@ impl<'a> Inputs<'a> {
     }
 
     /// See [`Inputs::then_rows_at`].
-    #[cfg(any(target_arch = "x86_64", feature = "quant-float"))]
+    #[allow(dead_code)] // Plain Rust without float weights fetches nothing ahead.
     pub(in crate::kernels) fn next(&self) -> usize {
         self.next
     }
