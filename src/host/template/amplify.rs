@@ -7,16 +7,17 @@ use minijinja::{Error, State, Value, filters, tests};
 
 use super::bounds::{MAX_ITEMS, MAX_TEXT, MAX_WEIGHT};
 use super::guard::{at_most, read, text_len, weigh};
-use super::{python, text};
+use super::{number, python, text};
 
 /// The largest width of a field in a format, and bytes of a format.
 const MAX_WIDTH: usize = 9999;
 const MAX_FORMAT: usize = 4096;
 
 /// Filters that take texts as a whole, and do not go through their characters one by one.
-const OF_TEXTS: [&str; 30] = [
+const OF_TEXTS: [&str; 41] = [
     "bool",
     "capitalize",
+    "center",
     "count",
     "d",
     "default",
@@ -27,12 +28,22 @@ const OF_TEXTS: [&str; 30] = [
     "float",
     "format",
     "indent",
+    "index",
     "int",
     "length",
+    "lines",
+    "ljust",
     "lower",
     "lstrip",
+    "partition",
+    "removeprefix",
+    "removesuffix",
     "replace",
     "rfind",
+    "rindex",
+    "rjust",
+    "rpartition",
+    "rsplit",
     "rstrip",
     "safe",
     "split",
@@ -44,35 +55,35 @@ const OF_TEXTS: [&str; 30] = [
     "tojson",
     "trim",
     "upper",
-    "lines",
+    "zfill",
 ];
 
 /// The filters, by name.
 pub(super) fn filters() -> Vec<(&'static str, Value)> {
     [
         ("safe", Value::from_function(filters::safe)),
-        ("escape", Value::from_function(filters::escape)),
+        ("escape", Value::from_function(text::escape)),
         ("lower", Value::from_function(filters::lower)),
         ("upper", Value::from_function(filters::upper)),
         ("title", Value::from_function(filters::title)),
         ("capitalize", Value::from_function(filters::capitalize)),
-        ("replace", Value::from_function(filters::replace)),
-        ("length", Value::from_function(filters::length)),
+        ("replace", Value::from_function(text::replace)),
+        ("length", Value::from_function(length)),
         ("dictsort", Value::from_function(filters::dictsort)),
         ("items", Value::from_function(filters::items)),
         ("reverse", Value::from_function(filters::reverse)),
-        ("trim", Value::from_function(filters::trim)),
-        ("join", Value::from_function(filters::join)),
+        ("trim", Value::from_function(text::trim)),
+        ("join", Value::from_function(text::join)),
         ("split", Value::from_function(filters::split)),
         ("lines", Value::from_function(filters::lines)),
         ("default", Value::from_function(filters::default)),
         ("round", Value::from_function(filters::round)),
         ("abs", Value::from_function(filters::abs)),
-        ("int", Value::from_function(filters::int)),
-        ("float", Value::from_function(filters::float)),
+        ("int", Value::from_function(number::int)),
+        ("float", Value::from_function(number::float)),
         ("attr", Value::from_function(filters::attr)),
-        ("first", Value::from_function(filters::first)),
-        ("last", Value::from_function(filters::last)),
+        ("first", Value::from_function(first)),
+        ("last", Value::from_function(last)),
         ("min", Value::from_function(filters::min)),
         ("max", Value::from_function(filters::max)),
         ("sort", Value::from_function(filters::sort)),
@@ -90,14 +101,27 @@ pub(super) fn filters() -> Vec<(&'static str, Value)> {
         ("groupby", Value::from_function(filters::groupby)),
         ("unique", Value::from_function(filters::unique)),
         ("format", Value::from_function(filters::format)),
-        ("e", Value::from_function(filters::escape)),
-        ("count", Value::from_function(filters::length)),
+        ("e", Value::from_function(text::escape)),
+        ("count", Value::from_function(length)),
         ("d", Value::from_function(filters::default)),
         ("string", Value::from_function(|value: Value| python::string(&value))),
         ("pprint", Value::from_function(|value: Value| python::string(&value))),
         ("tojson", Value::from_function(|value: Value, options: Kwargs| python::to_json(&value, options))),
     ]
     .into()
+}
+
+/// Nothing is in what is undefined.
+fn length(value: Value) -> Result<usize, Error> {
+    if value.is_undefined() { Ok(0) } else { filters::length(&value) }
+}
+
+fn first(value: Value) -> Result<Value, Error> {
+    if value.is_undefined() { Ok(value) } else { filters::first(&value) }
+}
+
+fn last(value: Value) -> Result<Value, Error> {
+    if value.is_undefined() { Ok(value) } else { filters::last(value) }
 }
 
 /// The tests that go through values, by name.
@@ -123,6 +147,7 @@ pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
         ("upper", Value::from_function(tests::is_upper)),
         ("startingwith", Value::from_function(tests::is_startingwith)),
         ("endingwith", Value::from_function(tests::is_endingwith)),
+        ("divisibleby", Value::from_function(number::is_divisible)),
     ]
     .into()
 }
@@ -153,7 +178,7 @@ pub(super) fn check(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Re
             at_most("an indented text", "bytes", lines.saturating_mul(largest(rest)), MAX_TEXT)
         }
         "batch" | "slice" => at_most("parts of a list", "items", largest(rest), MAX_ITEMS),
-        "split" | "lines" | "splitlines" => {
+        "split" | "rsplit" | "lines" | "splitlines" => {
             let pieces = match rest.first().and_then(Value::as_str) {
                 Some(separator) if !separator.is_empty() => text.matches(separator).count(),
                 _ => text.split_whitespace().count().max(text.lines().count()),
@@ -177,6 +202,12 @@ pub(super) fn check(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Re
         }
         _ => Ok(()),
     }
+}
+
+/// How often something is repeated: less than never is never.
+pub(super) fn natural(count: Value) -> Value {
+    let is_negative = count.is_integer() && i128::try_from(count.clone()).is_ok_and(|count| count < 0);
+    if is_negative { Value::from(0) } else { count }
 }
 
 /// Refuses `left * right` where that is a long text or list.

@@ -9,7 +9,7 @@ use minijinja::{Environment, Error, ErrorKind, State, Value, functions};
 
 use super::bounds::{MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_READ, MAX_TEXT, MAX_WEIGHT};
 use super::list::List;
-use super::{amplify, python, text};
+use super::{amplify, number, python, slice, text};
 
 /// What a value in a list takes, and its share of the list.
 const ITEM: usize = 64;
@@ -27,9 +27,12 @@ pub(super) const HELD: &str = "=held";
 pub(super) const LIST: &str = "=list";
 /// Of what is gone through once.
 pub(super) const READ: &str = "=read";
-/// Of a part of a slice, which is brought to what the length of a text can be: the engine's arithmetic overflows
-/// beyond.
-pub(super) const PLACE: &str = "=place";
+/// Of what a loop goes through: as [`READ`], and a text becomes a list of its characters, whose length a loop knows.
+pub(super) const LOOPED: &str = "=looped";
+/// `value[start:stop:step]`.
+pub(super) const SLICE: &str = "=slice";
+/// The method `cycle`, which cannot do without a value: the engine divides by their number.
+pub(super) const CYCLE: &str = "=cycle";
 /// Of what is gone through with all that is in it.
 pub(super) const WEIGHED: &str = "=weighed";
 /// `+`.
@@ -40,9 +43,6 @@ pub(super) const TIMES: &str = "=times";
 pub(super) const CONCAT: &str = "=concat";
 /// Statements that need another template.
 pub(super) const ALONE: &str = "=alone";
-
-/// More than the characters of any text and the items of any list.
-const MAX_PLACE: i128 = 1 << 32;
 
 /// Filters whose result, if it is a list, is no deeper than what they are given.
 const LEVEL: [&str; 19] = [
@@ -89,7 +89,8 @@ fn install_guards(environment: &mut Environment<'_>) {
         let value = nested(state, value)?;
         List::of(value)
     });
-    environment.add_filter(HELD, |value: Value| match is_internal(&value) {
+    // It takes the namespace only so that a macro around it knows that it uses it.
+    environment.add_filter(HELD, |value: Value, _namespace: Value| match is_internal(&value) {
         true => Err(internal()),
         false => Ok(value),
     });
@@ -97,9 +98,23 @@ fn install_guards(environment: &mut Environment<'_>) {
         read(state, amplify::shallow(&value)?)?;
         Ok::<Value, Error>(value)
     });
-    environment.add_filter(PLACE, |value: Value| match i128::try_from(value.clone()) {
-        Ok(place) if value.is_integer() => Value::from(place.clamp(-MAX_PLACE, MAX_PLACE) as i64),
-        _ => value,
+    environment.add_filter(LOOPED, |state: &mut State<'_, '_>, value: Value| {
+        read(state, amplify::shallow(&value)?)?;
+        let Some(text) = value.as_str() else { return Ok(value) };
+        at_most("a text gone through by characters", "bytes", text.len(), MAX_ITEMS)?;
+        let letters: Vec<char> = text.chars().collect();
+        Ok::<Value, Error>(Value::make_iterable(move || letters.clone().into_iter()))
+    });
+    environment.add_filter(SLICE, |state: &mut State<'_, '_>, value: Value, start: Value, stop: Value, step: Value| {
+        read(state, amplify::shallow(&value)?)?;
+        let part = slice::slice(&value, &start, &stop, &step)?;
+        kept(state, part)
+    });
+    environment.add_filter(CYCLE, |state: &mut State<'_, '_>, value: Value, args: Rest<ValueOrKwargs>| {
+        match args.into_values() {
+            args if args.is_empty() => Err(refused(String::from("cycle() takes at least one value"))),
+            args => value.call_method(state, "cycle", &args),
+        }
     });
     environment.add_filter(WEIGHED, |state: &mut State<'_, '_>, value: Value| {
         weigh(state, &value)?;
@@ -115,6 +130,7 @@ fn install_operators(environment: &mut Environment<'_>) {
         if let Some(product) = product(&left, &right) {
             return Ok(product);
         }
+        let [left, right] = [left, right].map(amplify::natural);
         amplify::times(&left, &right)?;
         let product = operator(state, "a * b", left, right)?;
         kept(state, product)
@@ -164,6 +180,7 @@ fn install_library(environment: &mut Environment<'_>) {
         }
         Value::from_function(functions::namespace).call(state, &args)
     });
+    environment.add_function("range", number::range);
     environment.remove_global("debug");
 }
 

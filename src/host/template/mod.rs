@@ -5,9 +5,15 @@ pub mod bounds;
 mod clock;
 mod guard;
 mod list;
+mod literals;
+mod methods;
 mod nesting;
+mod number;
 mod python;
 mod rewrite;
+mod slice;
+#[cfg(test)]
+mod tests;
 mod text;
 
 use std::borrow::ToOwned;
@@ -91,7 +97,8 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
             Err(Error::new(ErrorKind::InvalidOperation, python::string(&message)?))
         });
-        let source = without_generation(source);
+        let source = without_generation(&literals::with_line_feeds(source));
+        let source = literals::with_known_escapes(&source, environment.syntax().clone());
         nesting::check(&source, environment.syntax().clone())?;
         let template = Self { environment, source, bos: bos.to_owned(), eos: eos.to_owned() };
         template.compiled()?;
@@ -329,74 +336,3 @@ impl fmt::Display for TemplateError {
 }
 
 impl core::error::Error for TemplateError {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn render(source: &str) -> Result<String, TemplateError> {
-        ChatTemplate::new(source, "<s>", "").and_then(|template| template.render(&[], &RenderOptions::default()))
-    }
-
-    #[test]
-    fn errors_have_lines() {
-        let error = |source| render(source).unwrap_err().to_string();
-        assert_eq!(error("\n{% if %}"), "chat template, line 2: unexpected end of block");
-        assert_eq!(error("a\n\n{{ raise_exception('No.') }}"), "chat template, line 3: No.");
-        assert_eq!(error("\n{{ messages[0].content }}"), "chat template, line 2: undefined value");
-        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-        assert_eq!(error(endless), "chat template, line 1: more than 2000000 instructions");
-        let template = ChatTemplate::new("", "", "").unwrap();
-        let options = RenderOptions { variables: Some("[]"), ..RenderOptions::default() };
-        assert!(template.render(&[], &options).unwrap_err().to_string().contains("no JSON object"));
-    }
-
-    #[test]
-    fn values_are_what_they_are_in_python() {
-        let cases = [
-            ("{{ none is iterable }}{{ 'a' is iterable }}{{ x is iterable }}{{ 1 is iterable }}", "FalseTrueTrueFalse"),
-            (
-                "{{ 'a' is sequence }}{{ {} is sequence }}{{ [] is sequence }}{{ none is sequence }}",
-                "TrueTrueTrueFalse",
-            ),
-            ("{{ true is number }}{{ 1.5 is number }}{{ '1' is number }}", "TrueTrueFalse"),
-            (
-                "{{ 'a\n\nb\n'|indent(2) }}|{{ 'a\n'|indent(2, first=true) }}|{{ 'a\n\nb'|indent('> ', blank=true) }}",
-                "a\n\n  b\n|  a\n|a\n> \n> b",
-            ),
-            (
-                "{{ {'b': 'ü😀', 'a': 1}|tojson(ensure_ascii=true, sort_keys=true) }}",
-                r#"{"a": 1, "b": "\u00fc\ud83d\ude00"}"#,
-            ),
-            (
-                "{{ '<'|safe + '<' }}{{ '<' + '<' }}{{ '<'|safe ~ '<' }}{{ 1 + 2 }}{{ 1 + 0.5 }}{{ [1] + [2] }}",
-                "<&lt;<<<<31.5[1, 2]",
-            ),
-        ];
-        for (source, expected) in cases {
-            assert_eq!(render(source).as_deref(), Ok(expected), "{source}");
-        }
-        assert!(render("{{ 'a' + 1 }}").unwrap_err().to_string().contains("operator"));
-    }
-
-    #[test]
-    fn generation_blocks_are_blocks() {
-        let source = "a {%- generation -%} b {% endgeneration +%}\n{% if x %}{% generation";
-        let expected = "a {%- if true -%} b {% endif +%}\n{% if x %}{% generation";
-        assert_eq!(without_generation(source), expected);
-    }
-
-    #[test]
-    fn names_in_messages_are_marked() {
-        let names = |text: &str| text.find("<s>").map(|at| at..at + 3);
-        let template = ChatTemplate::new("{{ bos_token }}{{ messages[0].content[1:]|trim }}", "<s>", "").unwrap();
-        let frame = |text| {
-            let messages = [Message { role: Role::User, text }];
-            let (text, ranges) = template.render_marked(&messages, &RenderOptions::default(), names).unwrap();
-            (text, ranges.into_iter().map(|range| (range.start, range.end)).collect::<Vec<_>>())
-        };
-        assert_eq!(frame(" a<s>b<s>"), ("<s>a<s>b<s>".to_owned(), [(4, 7), (8, 11)].to_vec()));
-        assert_eq!(frame("\u{f8fe}\u{f8ff}.a\u{f8ff}").0, "<s>a");
-        assert_eq!(frame("\u{f8fe} <\u{f8fe}s>"), ("<s><s>".to_owned(), [(3, 6)].to_vec()));
-    }
-}

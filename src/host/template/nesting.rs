@@ -13,6 +13,9 @@ use super::bounds::MAX_NESTING;
 /// Tags that open a block, besides `set` without a value.
 const OPENERS: [&str; 8] = ["if", "for", "with", "filter", "block", "macro", "call", "autoescape"];
 
+/// Commas in one tag, at most: the engine counts the arguments of a call in 16 bits.
+const MAX_COMMAS: usize = 60_000;
+
 /// Refuses a source that nests more than [`MAX_NESTING`] deep. What is no Jinja is left to the parser.
 pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateError> {
     let mut nesting = Nesting::default();
@@ -20,6 +23,10 @@ pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateEr
         nesting.take(&token);
         if nesting.depth() > MAX_NESTING {
             let message = format!("blocks, brackets and operators are nested more than {MAX_NESTING} deep");
+            return Err(TemplateError { line: Some(usize::from(span.start_line)), message });
+        }
+        if nesting.commas > MAX_COMMAS {
+            let message = format!("more than {MAX_COMMAS} values in one tag");
             return Err(TemplateError { line: Some(usize::from(span.start_line)), message });
         }
     }
@@ -35,6 +42,8 @@ struct Nesting {
     operators: Vec<usize>,
     /// The tag's name, once it is read.
     tag: Option<Tag>,
+    /// Of the tag.
+    commas: usize,
 }
 
 enum Tag {
@@ -51,10 +60,12 @@ impl Nesting {
     }
 
     fn take(&mut self, token: &Token<'_>) {
+        self.commas += usize::from(matches!(token, Token::Comma));
         match token {
             Token::TemplateData(_) => {}
             Token::VariableStart | Token::BlockStart => {
                 self.operators = [0].into();
+                self.commas = 0;
                 self.tag = matches!(token, Token::BlockStart).then_some(Tag::Unnamed);
             }
             Token::VariableEnd | Token::BlockEnd => {

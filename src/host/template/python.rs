@@ -9,12 +9,11 @@ use minijinja::{Error, ErrorKind, Output, State, Value};
 
 use super::bounds::{MAX_DEPTH, MAX_TEXT};
 use super::guard::{self, at_most};
-use super::{list, text};
+use super::{list, methods, number};
 
 /// A method of Python's strings, lists and dictionaries.
 pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
-        Some(text) if name == "title" && args.is_empty() => Ok(Value::from(text::title(text))),
         None if value.kind() == ValueKind::Seq && list::METHODS.contains(&name) => {
             list::change(state, value, name, args)
         }
@@ -24,8 +23,9 @@ pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args:
                 ("join", Some((items, _))) => [items.clone(), value.clone()].into(),
                 _ => std::iter::once(value).chain(args).cloned().collect(),
             };
-            guard::guarded(state, name, &given, |state| {
-                minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
+            guard::guarded(state, name, &given, |state| match methods::call(state, value, name, args)? {
+                Some(result) => Ok(result),
+                None => minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args),
             })
         }
     }
@@ -96,7 +96,7 @@ impl Writer<'_> {
         at_most("lists and dictionaries in one another", "levels", depth, MAX_DEPTH)?;
         at_most("a text", "bytes", out.len(), MAX_TEXT)?;
         match value.kind() {
-            ValueKind::Undefined if self.scalars.none == REPR.none => {}
+            ValueKind::Undefined if !self.is_json() => {}
             ValueKind::Undefined => {
                 return Err(Error::new(ErrorKind::UndefinedError, "an undefined value cannot be written as JSON"));
             }
@@ -104,19 +104,45 @@ impl Writer<'_> {
             ValueKind::Bool => out.push_str(if value.is_true() { self.scalars.yes } else { self.scalars.no }),
             ValueKind::String => out.push_str(&(self.scalars.string)(value.as_str().unwrap_or_default())),
             ValueKind::Map => self.items(out, ['{', '}'], value, depth, |out, key| {
-                // Keys of JSON are strings.
-                let name = if key.as_str().is_some() { key.clone() } else { Value::from(self.text(&key)?) };
-                let key = if self.scalars.none == JSON.none { &name } else { &key };
-                self.write(out, key, depth + 1)?;
+                self.key(out, &key, depth + 1)?;
                 out.push_str(self.separators.1);
-                self.write(out, &value.get_item(&name)?, depth + 1)
+                self.write(out, &value.get_item(&key)?, depth + 1)
             })?,
             ValueKind::Seq | ValueKind::Iterable => {
                 self.items(out, ['[', ']'], value, depth, |out, item| self.write(out, &item, depth + 1))?;
             }
+            ValueKind::Number => out.push_str(&self.number(value)),
             _ => out.push_str(&value.to_string()),
         }
         Ok(())
+    }
+
+    fn number(&self, value: &Value) -> String {
+        let text = match f64::try_from(value.clone()) {
+            Ok(number) if !value.is_integer() => number::repr(number),
+            _ => return value.to_string(),
+        };
+        match text.as_str() {
+            "nan" if self.is_json() => String::from("NaN"),
+            "inf" if self.is_json() => String::from("Infinity"),
+            "-inf" if self.is_json() => String::from("-Infinity"),
+            _ => text,
+        }
+    }
+
+    /// Keys of JSON are strings.
+    fn key(&self, out: &mut String, key: &Value, depth: usize) -> Result<(), Error> {
+        use ValueKind::{Bool, None, Number, String};
+        match key.kind() {
+            _ if !self.is_json() => self.write(out, key, depth),
+            String => self.write(out, key, depth),
+            None | Bool | Number => self.write(out, &Value::from(self.text(key)?), depth),
+            kind => Err(guard::refused(format!("a key of type {kind} cannot be written as JSON"))),
+        }
+    }
+
+    fn is_json(&self) -> bool {
+        self.scalars.none == JSON.none
     }
 
     fn items(

@@ -9,7 +9,7 @@ use minijinja::Value;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt, UnaryOpKind};
 
-use super::guard::{ALONE, CONCAT, HELD, KEPT, LIST, NESTED, PLACE, PLUS, READ, TIMES, WEIGHED};
+use super::guard::{ALONE, CONCAT, CYCLE, HELD, KEPT, LIST, LOOPED, NESTED, PLUS, READ, SLICE, TIMES, WEIGHED};
 
 /// The same template, guarded.
 pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
@@ -28,7 +28,10 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
         }
         Stmt::Set(s) => {
             let value = owned(&s.expr);
-            let value = if matches!(s.target, Expr::GetAttr(_)) { filter(HELD, value, vec![]) } else { value };
+            let value = match &s.target {
+                Expr::GetAttr(of) => filter(HELD, value, vec![CallArg::Pos(target(&of.expr))]),
+                _ => value,
+            };
             Stmt::Set(node(s, ast::Set { target: target(&s.target), expr: value }))
         }
         Stmt::SetBlock(s) => {
@@ -54,7 +57,7 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
         }
         Stmt::Continue(s) => Stmt::Continue(node(s, ast::Continue)),
         Stmt::Break(s) => Stmt::Break(node(s, ast::Break)),
-        Stmt::Do(s) => Stmt::Do(node(s, ast::Do { call: call(&s.call) })),
+        Stmt::Do(s) => done(&s.call, s.span()),
     }
 }
 
@@ -75,15 +78,31 @@ fn alone<'a>(span: Span) -> Stmt<'a> {
 /// What is written. Calls of loops, blocks and `super` that stand alone write by themselves.
 fn emitted<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
-        Expr::Call(c) => Expr::Call(call(c)),
+        Expr::Call(c) => called(c),
         _ => expr(expression),
+    }
+}
+
+fn called<'a>(c: &Spanned<ast::Call<'a>>) -> Expr<'a> {
+    match &c.expr {
+        Expr::GetAttr(g) if g.name == "cycle" => filter(CYCLE, expr(&g.expr), arguments(&c.args)),
+        _ => Expr::Call(call(c)),
+    }
+}
+
+/// A call whose value nobody takes.
+fn done<'a>(c: &Spanned<ast::Call<'a>>, span: Span) -> Stmt<'a> {
+    match called(c) {
+        Expr::Call(call) => Stmt::Do(Spanned::new(ast::Do { call }, span)),
+        // Only a call can be done. Another value can be asked for, with nothing to follow from it.
+        expr => Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body: vec![], false_body: vec![] }, span)),
     }
 }
 
 fn for_loop<'a>(s: &ast::ForLoop<'a>) -> ast::ForLoop<'a> {
     ast::ForLoop {
         target: target(&s.target),
-        iter: filter(READ, expr(&s.iter), vec![]),
+        iter: filter(LOOPED, expr(&s.iter), vec![]),
         filter_expr: s.filter_expr.as_ref().map(expr),
         recursive: s.recursive,
         body: body(&s.body),
@@ -92,29 +111,52 @@ fn for_loop<'a>(s: &ast::ForLoop<'a>) -> ast::ForLoop<'a> {
 }
 
 fn macro_decl<'a>(s: &Spanned<ast::Macro<'a>>) -> Spanned<ast::Macro<'a>> {
-    let args = s.args.iter().map(target).collect();
-    let defaults = s.defaults.iter().map(expr).collect();
-    node(s, ast::Macro { name: s.name, args, defaults, body: body(&s.body) })
+    let args: Vec<Expr<'a>> = s.args.iter().map(target).collect();
+    if s.defaults.iter().all(|default| matches!(default, Expr::Const(_))) {
+        let defaults = s.defaults.iter().map(expr).collect();
+        return node(s, ast::Macro { name: s.name, args, defaults, body: body(&s.body) });
+    }
+    // A default may name the parameters before it. The engine sets these later, so the body sets the defaults.
+    let with_defaults = s.args.get(s.args.len().saturating_sub(s.defaults.len())..).unwrap_or_default();
+    let set = with_defaults.iter().zip(&s.defaults).map(|(to, default)| defaulted(to, default));
+    let body = set.chain(s.body.iter().map(guarded)).collect();
+    node(s, ast::Macro { name: s.name, args, defaults: vec![], body })
+}
+
+/// `{% set parameter = default if parameter is undefined else parameter %}`
+fn defaulted<'a>(parameter: &Expr<'a>, default: &Expr<'a>) -> Stmt<'a> {
+    let span = default.span();
+    let test = ast::Test { name: "undefined", expr: target(parameter), args: vec![] };
+    let value = ast::IfExpr {
+        test_expr: Expr::Test(Spanned::new(test, span)),
+        true_expr: expr(default),
+        false_expr: Some(target(parameter)),
+    };
+    let expr = Expr::IfExpr(Spanned::new(value, span));
+    Stmt::Set(Spanned::new(ast::Set { target: target(parameter), expr }, span))
 }
 
 fn call<'a>(c: &Spanned<ast::Call<'a>>) -> Spanned<ast::Call<'a>> {
     let args = arguments(&c.args).into_iter();
     let args = match &c.expr {
         // It compares with what it kept before.
-        Expr::GetAttr(g) if g.name == "changed" => args.map(weighed_argument).collect(),
+        Expr::GetAttr(g) if g.name == "changed" => args.map(|argument| wrapped(WEIGHED, argument)).collect(),
         Expr::Var(v) if v.id == "namespace" => c.args.iter().map(owned_argument).collect(),
+        // The rounds of a recursive loop.
+        Expr::Var(v) if v.id == "loop" => args.map(|argument| wrapped(LOOPED, argument)).collect(),
         _ => args.collect(),
     };
     node(c, ast::Call { expr: target(&c.expr), args })
 }
 
-fn weighed_argument(argument: CallArg<'_>) -> CallArg<'_> {
-    let weighed = |value| filter(WEIGHED, value, vec![]);
+/// An argument in a guard.
+fn wrapped<'a>(guard: &'static str, argument: CallArg<'a>) -> CallArg<'a> {
+    let wrap = |value| filter(guard, value, vec![]);
     match argument {
-        CallArg::Pos(value) => CallArg::Pos(weighed(value)),
-        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, weighed(value)),
-        CallArg::PosSplat(value) => CallArg::PosSplat(weighed(value)),
-        CallArg::KwargSplat(value) => CallArg::KwargSplat(weighed(value)),
+        CallArg::Pos(value) => CallArg::Pos(wrap(value)),
+        CallArg::Kwarg(name, value) => CallArg::Kwarg(name, wrap(value)),
+        CallArg::PosSplat(value) => CallArg::PosSplat(wrap(value)),
+        CallArg::KwargSplat(value) => CallArg::KwargSplat(wrap(value)),
     }
 }
 
@@ -158,10 +200,10 @@ fn expr<'a>(expression: &Expr<'a>) -> Expr<'a> {
         Expr::Var(_) | Expr::GetAttr(_) => target(expression),
         Expr::Const(e) => constant(e.value.clone(), e.span()),
         Expr::Slice(e) => {
-            let part = |part: &Option<Expr<'a>>| part.as_ref().map(|part| filter(PLACE, expr(part), vec![]));
-            let of = filter(READ, expr(&e.expr), vec![]);
-            let slice = ast::Slice { expr: of, start: part(&e.start), stop: part(&e.stop), step: part(&e.step) };
-            filter(KEPT, Expr::Slice(node(e, slice)), vec![])
+            let none = || constant(Value::from(()), e.span());
+            let parts = [&e.start, &e.stop, &e.step];
+            let parts = parts.map(|part| CallArg::Pos(part.as_ref().map_or_else(none, expr)));
+            filter(SLICE, expr(&e.expr), parts.into())
         }
         Expr::UnaryOp(e) => {
             let with = |op| Expr::UnaryOp(node(e, ast::UnaryOp { op, expr: expr(&e.expr) }));
@@ -186,7 +228,7 @@ fn expr<'a>(expression: &Expr<'a>) -> Expr<'a> {
         }
         Expr::Test(e) => Expr::Test(node(e, ast::Test { name: e.name, expr: expr(&e.expr), args: arguments(&e.args) })),
         Expr::GetItem(e) => get_item(e),
-        Expr::Call(e) => filter(KEPT, Expr::Call(call(e)), vec![]),
+        Expr::Call(e) => filter(KEPT, called(e), vec![]),
         Expr::List(e) => nested(Expr::List(node(e, ast::List { items: e.items.iter().map(expr).collect() }))),
         Expr::Tuple(e) => nested(Expr::Tuple(node(e, ast::Tuple { items: e.items.iter().map(expr).collect() }))),
         Expr::Map(e) => {
