@@ -10,7 +10,6 @@
 //! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives
 //! each line a number: how well the text after the tabulator answers the one before it.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,17 +81,17 @@ fn embed(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     let pooling = pooling_of(&model, args.pooling);
+    let json = file.output(args.json.as_deref(), args.text.as_slice())?;
     if !lines.is_empty() {
         ids.extend(encode(&file, &model, &lines, pooling)?);
     }
     let vectors = vectors(&model, &args.engine, &ids, pooling)?;
     let units: Vec<_> = vectors.iter().map(|vector| unit(vector)).collect();
     let names: Vec<&str> = args.ids.iter().map(String::as_str).chain(lines).collect();
-    if let Some(path) = &args.json {
-        let json = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some(json) = json {
         let written = if args.raw || pooling == Pooling::Rank { &vectors } else { &units };
         let texts = names.iter().zip(written).map(|(text, v)| serde_json::json!({"text": text, "vector": v}));
-        serde_json::to_writer(json, &texts.collect::<Vec<_>>())?;
+        json.write(&serde_json::to_vec(&texts.collect::<Vec<_>>())?)?;
     }
     if pooling == Pooling::Rank {
         print_numbers(&names, &vectors)?

@@ -37,7 +37,6 @@
 //!
 //! The same without flags, in 40 lines, is `hello.rs`.
 
-use std::fs::File;
 use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -52,7 +51,7 @@ use common::prompt::Begin;
 use common::reply::Asked;
 use common::run::{self, Steps};
 use common::story::{Output, Stop, Story};
-use common::trace::Watcher;
+use common::trace::{Trace, Watcher};
 use common::turns::Style;
 use common::{ModelFile, Result, figures, interrupt, limit, text};
 use gleed::host::{AlignedBytes, ThreadPool};
@@ -72,7 +71,9 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     };
     // Open the model, and make tokens of the prompt. Ids can be continued without a vocabulary.
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
+    let read = args.read();
+    let (json, trace) = (file.output(args.json.as_deref(), &read)?, args.trace.output(&file, &read)?);
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error));
     let tokenizer = match &begin {
@@ -105,14 +106,13 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let (plan, mut machine) = args.device.prepare(&model, &args.lora.limits(limits, &adapters))?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let watcher = Watcher::new(&pool);
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(args.trace.executor(&pool, &watcher));
     engine.set_clock(Some(figures::clock()));
-    let steps = Steps { plan: &plan, trace: args.trace.create(&watcher, &model, &plan)? };
+    let trace = trace.map(|output| Trace::create(output, &watcher, &model, &plan)).transpose()?;
+    let steps = Steps { plan: &plan, trace };
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;
-    let json = args.json.as_ref().map(File::create).transpose();
-    let json = json.map_err(|error| format!("{}: {error}", args.json.clone().unwrap_or_default().display()))?;
     interrupt::catch(|| {})?;
 
     // Tell the story in a sequence, and say how it went.
@@ -156,7 +156,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     }
     story.print_statistics(prompt.len())?;
     if let Some(json) = json {
-        serde_json::to_writer(json, &story.to_json(&prompt, &output.text))?;
+        json.write(story.to_json(&prompt, &output.text).to_string().as_bytes())?;
     }
     Ok(if story.stop == Stop::Interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

@@ -55,14 +55,15 @@ struct Args {
     tokens: u16,
 
     /// Pairs of passes, of which the median counts
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = limit::within::<usize>(1, 1000))]
     repeat: usize,
 
-    /// Only the tasks with this in their names
+    /// Only the tasks with this in their names: `rewriting, runs of 16`, `rewriting, runs of 40`, `without repetition`,
+    /// `under a schema`
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
-    /// Batches of 1, 2, 4, 8 and 16 rows instead
+    /// Batches of 1, 2, 3, 4, 6, 8, 12 and 16 rows instead
     #[arg(long)]
     rows: bool,
 }
@@ -87,10 +88,16 @@ fn measure(args: &Args) -> Result<ExitCode> {
     let schema =
         Task { name: "under a schema", prompt: text::encode_prompt(&tokenizer, FACTS)?, answer: spelled(&tokenizer)? };
     let context = (2 * count).max(schema.prompt.len() + schema.answer.len()) + 32;
+    let tasks = texts(count, model.config().vocab as u32).map(|task| (task, false)).into_iter().chain([(schema, true)]);
+    let only = args.only.as_deref().unwrap_or_default();
+    let tasks: Vec<_> = tasks.filter(|(task, _)| task.name.contains(only)).collect();
+    if tasks.is_empty() {
+        return Err(format!("--only {only:?}: no task has this in its name").into());
+    }
     let limits = Limits { logit_rows: guesses::MOST + 1, ..args.engine.limits(context) };
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     if args.rows {
@@ -105,8 +112,7 @@ fn measure(args: &Args) -> Result<ExitCode> {
     let grammar = compile(Source::Schema(SCHEMA.as_bytes()), &options, &mut compiled)?;
     let limits = MatcherLimits::default();
     let scratch = vec![0; Matcher::forced_scratch_len(&tokenizer)];
-    let tasks = texts(count).map(|task| (task, false)).into_iter().chain([(schema, true)]);
-    for (task, is_ruled) in tasks.filter(|(task, _)| args.only.as_ref().is_none_or(|only| task.name.contains(only))) {
+    for (task, is_ruled) in tasks {
         let mut memory = AlignedBytes::new(Matcher::plan(limits)?);
         let matcher = Matcher::new(&grammar, limits, memory.bytes())?;
         let rules = Rules {
@@ -122,10 +128,11 @@ fn measure(args: &Args) -> Result<ExitCode> {
 }
 
 /// A prompt of words and two rewritings of which 80 % are words of the prompt: runs of 8 to 24 stay and 2 to 6 between
-/// are new, or 30 to 50 and 8 to 12; and words of the text that follow each other, as they are.
-fn texts(count: usize) -> [Task; 3] {
+/// are new, or 30 to 50 and 8 to 12; and words of the text that follow each other, as they are. A small vocabulary has
+/// fewer tokens than there are words: numbers begin again at 0 there, and some words are the same token.
+fn texts(count: usize, vocab: u32) -> [Task; 3] {
     let words: Vec<&str> = TEXT.split_whitespace().collect();
-    let number = |word: &&str| words.iter().position(|other| other == word).unwrap_or(0) as u32;
+    let number = |word: &&str| words.iter().position(|other| other == word).unwrap_or(0) as u32 % vocab;
     let ids: Vec<u32> = words.iter().take(2 * count).map(number).collect();
     let (prompt, follows) = ids.split_at(count);
     let mut random = Random::new(1);
@@ -135,7 +142,7 @@ fn texts(count: usize) -> [Task; 3] {
         while at < count {
             let (kept, new) = (kept + below(kept_more as u64), new + below(new_more as u64));
             answer.extend(prompt.iter().skip(at).take(kept));
-            answer.extend((next..).take(new));
+            answer.extend((next..).take(new).map(|number| number % vocab));
             (at, next) = (at + kept + new, next + new as u32);
         }
         answer.truncate(count);
@@ -197,7 +204,7 @@ fn report(engine: &mut Engine<'_, '_>, task: &Task, rules: Option<Rules<'_>>, re
     let scratch = vec![0; scratch_len(engine.model().config().vocab)];
     let mut chooser = Chooser { sampler: Sampler::new(SamplerParams::default())?, scratch, rules };
     let mut pairs = Vec::new();
-    for _ in 0..repeat.max(1) {
+    for _ in 0..repeat {
         let plain = decode(engine, task, &mut chooser)?;
         let (guessed, counts) = guess(engine, task, &mut chooser)?;
         pairs.push((plain / guessed, plain, guessed, counts));
@@ -280,17 +287,35 @@ fn rows(engine: &mut Engine<'_, '_>) -> Result<ExitCode> {
     for rows in [1, 2, 3, 4, 6, 8, 12, 16] {
         let mut times: Vec<f64> = Vec::new();
         for _ in 0..7 {
-            let start = now();
-            engine.prefill_rows(seq, &vec![7; rows], |_, _| {})?;
-            times.push(now() - start);
-            engine.rewind(seq, 128)?;
+            times.push(seconds(|| {
+                engine.prefill_rows(seq, &vec![7; rows], |_, _| {})?;
+                Ok(engine.rewind(seq, 128)?)
+            })?);
         }
         times.sort_by(f64::total_cmp);
         let time = times[times.len() / 2];
         one = if rows == 1 { time } else { one };
-        writeln!(stdout(), "{rows:2} rows: {:6.1} ms, {:.2} times one row", 1e3 * time, time / one)?;
+        writeln!(stdout(), "{rows:2} rows: {:7.2} ms, {:.2} times one row", 1e3 * time, time / one)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Seconds of one piece of work, which is done until the clock can tell: that of the thread may move in steps of some
+/// milliseconds.
+fn seconds(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    const LEAST: f64 = 0.02;
+    let (start, begun, mut count) = (now(), Instant::now(), 0.0);
+    loop {
+        work()?;
+        count += 1.0;
+        let (computed, passed) = (now() - start, begun.elapsed().as_secs_f64());
+        if computed >= LEAST {
+            return Ok(computed / count);
+        } else if passed > 50.0 * LEAST {
+            // The system has the clock, and it stands still.
+            return Ok(passed / count);
+        }
+    }
 }
 
 /// Seconds that this thread has computed, or that have passed.

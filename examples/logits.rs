@@ -7,14 +7,14 @@
 //! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends on the model, the
 //! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads`, `--level` or `--device`.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::args::{EngineArgs, ModelArgs, parse_ids};
 use common::device::DeviceArgs;
+use common::output::{self, Output};
 use common::{ModelFile, Result, limit};
 use gleed::Limits;
 use gleed::host::{AlignedBytes, ThreadPool};
@@ -58,7 +58,8 @@ fn main() -> ExitCode {
 
 fn logits(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
+    let out = Output::at(&args.out, &file.paths())?;
     let (tokens, room) = (args.ids.len(), model.config().context);
     if tokens > room {
         return Err(format!("--ids has {tokens} tokens, the model's context is {room}").into());
@@ -70,12 +71,12 @@ fn logits(args: &Args) -> Result<ExitCode> {
     let limits = Limits { rows, logit_rows: rows, ..args.engine.limits(tokens) };
     let (plan, mut machine) = args.device.prepare(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 
-    let out_error = |error: io::Error| format!("{}: {error}", args.out.display());
-    let mut out = BufWriter::new(File::create(&args.out).map_err(out_error)?);
+    output::end_on_interrupt()?;
+    let mut out = BufWriter::new(out.begin()?);
     let mut hash = Xxh64::new();
     let sequence = engine.open()?;
     for chunk in args.ids.chunks(rows) {
@@ -87,9 +88,10 @@ fn logits(args: &Args) -> Result<ExitCode> {
                 written = out.write_all(&bytes);
             }
         })?;
-        written.map_err(out_error)?;
+        written.map_err(|error| out.get_ref().error(error))?;
     }
-    out.flush().map_err(out_error)?;
+    out.flush().map_err(|error| out.get_ref().error(error))?;
+    out.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     writeln!(io::stdout(), "{:016x}", hash.finish())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,13 +9,13 @@
 //! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary has as many tokens and merges
 //! as a real one, of nonsense words. The same flags give the same file.
 
-use std::fs::File;
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, IntoInnerError, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use common::made::{FileType, Made, Shape};
+use common::output::{self, Output};
 use common::{Result, limit};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -65,21 +65,9 @@ fn make_model(args: &Args) -> Result<ExitCode> {
         return list();
     };
     shape.layers = args.layers.map_or(shape.layers, |layers| layers as usize);
-    let mut tmp = path.clone().into_os_string();
-    tmp.push(".tmp");
-    let tmp = PathBuf::from(tmp);
-    // What is half written never has the name of a model.
-    let written = write(&tmp, shape, file_type, args.seed).and_then(|bytes| {
-        std::fs::rename(&tmp, path)?;
-        Ok(bytes)
-    });
-    match written {
-        Ok(bytes) => writeln!(stdout(), "{}: {bytes} bytes", path.display())?,
-        Err(error) => {
-            let _ = std::fs::remove_file(&tmp);
-            return Err(format!("{}: {error}", path.display()).into());
-        }
-    }
+    output::end_on_interrupt()?;
+    let bytes = write(path, shape, file_type, args.seed)?;
+    writeln!(stdout(), "{}: {bytes} bytes", path.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -98,14 +86,17 @@ fn list() -> Result<ExitCode> {
 /// Writes the file: the number of its bytes.
 fn write(path: &Path, shape: Shape, file_type: FileType, seed: u64) -> Result<u64> {
     let made = Made::new(shape, file_type, seed);
-    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    // What is half written never has the name of a model.
+    let file = Output::file(path, &[""; 0])?.begin()?;
+    let mut file = BufWriter::with_capacity(1 << 20, file);
     let bar = bar(made.bytes());
-    made.write(&mut file, |tensor, bytes| {
+    let written = made.write(&mut file, |tensor, bytes| {
         bar.set_message(tensor.to_owned());
         bar.inc(bytes as u64);
-    })?;
+    });
+    written.map_err(|error| format!("{}: {error}", path.display()))?;
     bar.finish_and_clear();
-    file.into_inner()?.sync_all()?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(made.bytes())
 }
 

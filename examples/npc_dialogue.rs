@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use common::args::ModelArgs;
 use common::compile::compile;
-use common::{ModelFile, Result, text};
+use common::{ModelFile, Result, limit, text};
 use gleed::grammar::{Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Whitespace};
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -81,9 +81,8 @@ fn main() -> ExitCode {
 }
 
 fn play(args: &Args) -> Result<ExitCode> {
-    if !(1..=NAMES.len()).contains(&args.characters) || !(0.0..1e6).contains(&args.ms) {
-        return Err("--characters is from 1 to 32, --ms from 0 to 1e6".into());
-    }
+    limit::check("--characters", args.characters, 1, NAMES.len())?;
+    limit::check_real("--ms", args.ms, 0.0, 1e6)?;
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
@@ -104,7 +103,7 @@ fn play(args: &Args) -> Result<ExitCode> {
     let limits = Limits { sequences, context, workers, logit_rows: sequences, ..Limits::default() };
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 

@@ -16,7 +16,7 @@
 //!
 //! Bits per byte count the bytes of the text that is scored, so models with different vocabularies can be compared.
 
-use std::fs::File;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -72,7 +72,8 @@ fn main() -> ExitCode {
 
 fn perplexity(args: &Args) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
+    let json = file.output(args.json.as_deref(), args.text.as_slice())?;
     let name = args.text.as_ref().map_or("the built-in story".into(), |path| path.display().to_string());
     let text = args.text.as_deref().map_or(Ok(STORY.into()), score::read_text)?;
     let (context, window) = (model.config().context, args.window.window()?);
@@ -84,15 +85,12 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     let encode = |text: &&str| text::encode(&tokenizer, text, EncodeOptions::default());
     let tokens = texts.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
     let count: usize = tokens.iter().map(Vec::len).sum();
-    let json =
-        args.json.as_ref().map(|path| File::create(path).map_err(|error| format!("{}: {error}", path.display())));
-    let json = json.transpose()?;
 
     const ROWS: usize = 64;
     let rows = ROWS.min(ctx);
     let plan = Plan::new(&model, &Limits { window, rows, logit_rows: rows, ..args.engine.limits(ctx.min(context)) })?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let bar = bar(count);
@@ -109,12 +107,14 @@ fn perplexity(args: &Args) -> Result<ExitCode> {
     if score.tokens == 0 {
         return Err(format!("{name}: there is nothing to score").into());
     }
-    println!("{}, {name}: {bytes} bytes, {count} tokens in chunks of {ctx}", file.name());
-    println!("visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type());
-    println!("{:.5} nats/token, perplexity {:.4}, {:.5} bits/byte", score.nats(), score.nats().exp(), score.bits());
-    println!("{:.0} tokens/s", count as f64 / seconds);
+    let (nats, bits, speed) = (score.nats(), score.bits(), count as f64 / seconds);
+    let mut out = stdout().lock();
+    writeln!(out, "{}, {name}: {bytes} bytes, {count} tokens in chunks of {ctx}", file.name())?;
+    writeln!(out, "visible: {}, keys and values {} in {}", describe(window), args.engine.kv, args.engine.kv_type())?;
+    writeln!(out, "{nats:.5} nats/token, perplexity {:.4}, {bits:.5} bits/byte", nats.exp())?;
+    writeln!(out, "{speed:.0} tokens/s")?;
     if let Some(json) = json {
-        serde_json::to_writer(json, &to_json(&score, &plan, ctx, count as f64 / seconds))?;
+        json.write(to_json(&score, &plan, ctx, speed).to_string().as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

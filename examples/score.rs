@@ -77,6 +77,9 @@ fn main() -> ExitCode {
 }
 
 fn score(args: &Args) -> Result<ExitCode> {
+    if args.file.is_none() && args.choice.len() < 2 {
+        return Err("there is one --choice, it must be at least two".into());
+    }
     let questions = match &args.file {
         None => vec![Question {
             prompt: args.prompt.clone().unwrap_or_default(),
@@ -86,7 +89,7 @@ fn score(args: &Args) -> Result<ExitCode> {
         Some(path) => read_questions(path)?,
     };
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     const ROWS: usize = 64;
@@ -94,7 +97,7 @@ fn score(args: &Args) -> Result<ExitCode> {
     let limits = args.engine.limits(context.min(4096));
     let plan = Plan::new(&model, &Limits { sequences: 2, rows: ROWS, logit_rows: ROWS, ..limits })?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
 
@@ -111,7 +114,8 @@ fn score(args: &Args) -> Result<ExitCode> {
     if asked > 0 {
         let percent = |right: usize| 100.0 * right as f64 / asked as f64;
         let [sum, byte] = right.map(percent);
-        println!("{asked} questions with an answer: {sum:.1} % right by sum, {byte:.1} % by byte");
+        let mut out = std::io::stdout();
+        writeln!(out, "{asked} questions with an answer: {sum:.1} % right by sum, {byte:.1} % by byte")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -193,7 +197,11 @@ fn read_questions(path: &Path) -> Result<Vec<Question>> {
         }
         Ok(Question { prompt, choices, answer })
     });
-    questions.collect()
+    let questions = questions.collect::<Result<Vec<_>>>()?;
+    if questions.is_empty() {
+        return Err(format!("{}: there is no question", path.display()).into());
+    }
+    Ok(questions)
 }
 
 fn strings(value: &Value) -> Option<Vec<String>> {

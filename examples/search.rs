@@ -126,7 +126,7 @@ fn search(args: &Args) -> Result<ExitCode> {
             let index = embed(&texts)?;
             eprintln!("{} lines became vectors in {:.1} s", index.len(), start.elapsed().as_secs_f64());
             if let Some(path) = &args.index {
-                write_index(path, key, &index)?;
+                write_index(path, key, &index, &file)?;
             }
             index
         }
@@ -191,8 +191,8 @@ fn read_index(path: &Path, key: u64, [lines, width]: [usize; 2]) -> Result<Optio
     Ok(is_whole.then(|| floats.chunks(width.max(1)).map(<[f32]>::to_vec).collect()))
 }
 
-fn write_index(path: &Path, key: u64, index: &[Vec<f32>]) -> Result<()> {
+fn write_index(path: &Path, key: u64, index: &[Vec<f32>], model: &ModelFile) -> Result<()> {
     let floats = index.iter().flatten().flat_map(|x| x.to_le_bytes());
     let bytes: Vec<u8> = MAGIC.iter().copied().chain(key.to_le_bytes()).chain(floats).collect();
-    std::fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()).into())
+    model.write(path, &[], &bytes)
 }

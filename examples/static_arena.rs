@@ -5,11 +5,11 @@
 //! cargo run --release --example static_arena
 //! ```
 //!
-//! On a microcontroller the model lies in flash and the arena in RAM, and `print!` writes to a serial port; the rest
+//! On a microcontroller the model lies in flash and the arena in RAM, and `write!` writes to a serial port; the rest
 //! stays as it is. It needs no feature of Gleed: `--no-default-features` will do.
 
-use std::error::Error;
-use std::io::Write;
+use std::io::{Write, stdout};
+use std::process::ExitCode;
 use std::sync::Mutex;
 
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -43,7 +43,11 @@ static TABLES: Mutex<Aligned<16_384>> = Mutex::new(Aligned([0; 16_384]));
 static SAMPLING: Mutex<[u64; scratch_len(1024)]> = Mutex::new([0; scratch_len(1024)]);
 static ENCODING: Mutex<[u32; 2000]> = Mutex::new([0; 2000]);
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    common::end(tell())
+}
+
+fn tell() -> common::Result<()> {
     common::arguments(HELP, 0);
     let mut engine_memory = ENGINE.lock()?;
     let mut tables = TABLES.lock()?;
@@ -54,8 +58,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = Model::open(MODEL)?;
     let limits = Limits { context: 256, rows: 16, ..Limits::default() };
     let plan = Plan::new(&model, &limits)?;
-    println!("engine: {} of {} bytes", plan.bytes(), engine_memory.0.len());
-    println!("tokenizer: {} of {} bytes\n", Tokenizer::plan(model.gguf())?, tables.0.len());
+    writeln!(stdout(), "engine: {} of {} bytes", plan.bytes(), engine_memory.0.len())?;
+    writeln!(stdout(), "tokenizer: {} of {} bytes\n", Tokenizer::plan(model.gguf())?, tables.0.len())?;
 
     // Both refuse memory that is too small, and say how much they need.
     let mut engine = Engine::new(&model, &plan, &mut engine_memory.0)?;
@@ -74,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut logits = engine.prefill(sequence, prompt)?;
 
     // Each token is chosen from the logits, written, and fed back.
-    print!("{text}");
+    write!(stdout(), "{text}")?;
     let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
     let mut bytes = [0; 64];
     loop {
@@ -82,14 +86,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         if tokenizer.is_end(token) {
             break;
         }
-        print!("{}", detokenizer.push(&tokenizer, token, &mut bytes)?);
-        std::io::stdout().flush()?;
+        write!(stdout(), "{}", detokenizer.push(&tokenizer, token, &mut bytes)?)?;
+        stdout().flush()?;
         // A full context is an ordinary answer, and the engine can go on with other sequences.
         if engine.can_extend(sequence, 1).is_err() {
             break;
         }
         logits = engine.decode_step(sequence, token)?;
     }
-    println!("{}", detokenizer.finish());
-    Ok(())
+    Ok(writeln!(stdout(), "{}", detokenizer.finish())?)
 }

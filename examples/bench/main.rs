@@ -25,9 +25,7 @@ mod start;
 mod survey;
 mod units;
 
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -191,6 +189,8 @@ fn bench(args: &Args) -> Result<ExitCode> {
         return Err("--prompt and --gen are both 0: nothing to measure".into());
     }
     limit::check("--sequences", args.sequences, 1, usize::MAX)?;
+    limit::check("--rows", args.rows.unwrap_or(1), 1, usize::MAX)?;
+    args.units.iter().try_for_each(|&rows| limit::check("--units", rows, 1, usize::MAX))?;
     args.threads.iter().try_for_each(|&threads| limit::check("--threads", threads, 1, usize::MAX))?;
     let threads = args.threads();
     if let Some(path) = &args.report {
@@ -203,11 +203,13 @@ fn bench(args: &Args) -> Result<ExitCode> {
     if !args.units.is_empty() {
         for &depth in &args.depth {
             let units = Units { model: &model, depth, repeat: args.repeat() as usize, seed: args.seed };
-            args.units.iter().try_for_each(|&rows| units.print(&args.limits(1, depth), rows.max(1)))?;
+            args.units.iter().try_for_each(|&rows| units.print(&args.limits(1, depth), rows))?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (json, plot) = (create(args.json.as_deref())?, create(args.plot.as_deref())?);
+    // What cannot be written is said before anything is measured.
+    let (json, plot) = (file.output(args.json.as_deref(), &[])?, file.output(args.plot.as_deref(), &[])?);
+    let trace = args.trace.output(&file, &[])?;
     let (setting, bar, start) = (Setting::begin(), bar(args), Start::measure(&file, &model)?);
     let mut measured = Vec::new();
     for (index, &depth) in args.depth.iter().enumerate() {
@@ -231,28 +233,22 @@ fn bench(args: &Args) -> Result<ExitCode> {
     bar.finish_and_clear();
     let last = args.limits(threads.last().copied().unwrap_or(1), args.depth.last().copied().unwrap_or(0));
     if let Some((bench, _)) = measured.first() {
-        bench.trace(&args.trace, &last)?;
+        bench.trace(trace, &last)?;
     }
     for (bench, runs) in &measured {
         report::table(bench, &file.name(), &start, runs)?;
     }
-    if let Some((path, json)) = json {
+    if let Some(json) = json {
         let mut values: Vec<_> =
             measured.iter().map(|(bench, runs)| report::json(bench, &file.name(), &start, runs)).collect();
         let value = if values.len() == 1 { values.remove(0) } else { values.into() };
-        serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
+        json.write(&serde_json::to_vec_pretty(&value)?)?;
     }
-    if let Some((path, mut plot)) = plot {
+    if let Some(plot) = plot {
         let text = curve::plot(&measured).draw(&setting.subtitle(&file, &model, &last, &threads));
-        plot.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+        plot.write(text.as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// A file for results, which is made before anything is measured.
-fn create(path: Option<&Path>) -> Result<Option<(&Path, File)>> {
-    let create = |path: &'_ Path| File::create(path).map_err(|error| format!("{}: {error}", path.display()));
-    path.map(|path| Ok((path, create(path)?))).transpose()
 }
 
 /// One mark per measurement.

@@ -11,12 +11,12 @@ use indicatif::ProgressBar;
 
 use crate::machine;
 use common::Result;
-use common::args::TraceArgs;
 use common::device::DeviceArgs;
 use common::figures;
+use common::output::{self, Output};
 use common::random::Random;
 use common::run::{self, Steps};
-use common::trace::Watcher;
+use common::trace::{Trace, Watcher};
 
 /// What a model has to do, in numbers.
 pub(crate) struct Work {
@@ -101,7 +101,7 @@ impl Bench<'_> {
         let (plan, mut machine) = self.device.prepare(self.model, limits)?;
         let (device, device_bytes) = (machine.name().to_owned(), machine.device_bytes());
         let pool = ThreadPool::new(limits.workers)?;
-        let mut memory = AlignedBytes::new(plan.bytes());
+        let mut memory = AlignedBytes::try_new(plan.bytes())?;
         machine::reset_peak_resident();
         let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&pool);
@@ -214,15 +214,14 @@ impl Bench<'_> {
     }
 
     /// Writes a trace of a prompt and a few tokens, if one is wanted. What it costs is not measured.
-    pub(crate) fn trace(&self, args: &TraceArgs, limits: &Limits) -> Result<()> {
-        if !args.is_wanted() {
-            return Ok(());
-        }
+    pub(crate) fn trace(&self, output: Option<Output>, limits: &Limits) -> Result<()> {
+        let Some(output) = output else { return Ok(()) };
+        output::end_on_interrupt()?;
         let (plan, mut machine) = self.device.prepare(self.model, limits)?;
         let pool = ThreadPool::new(limits.workers)?;
         let watcher = Watcher::new(&pool);
-        let Some(trace) = args.create(&watcher, self.model, &plan)? else { return Ok(()) };
-        let mut memory = AlignedBytes::new(plan.bytes());
+        let trace = Trace::create(output, &watcher, self.model, &plan)?;
+        let mut memory = AlignedBytes::try_new(plan.bytes())?;
         let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&watcher);
         let (steps, mut ids, vocab) =

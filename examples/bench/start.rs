@@ -60,7 +60,7 @@ impl fmt::Display for Start {
 
 fn empty_snapshot(model: &Model<'_>) -> Result<Duration> {
     let plan = Plan::new(model, &Limits { context: 16, rows: 1, ..Limits::default() })?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(model, &plan, memory.bytes())?;
     let sequence = engine.open()?;
     let mut snapshot = vec![0; engine.snapshot_len(sequence)?];

@@ -1,7 +1,6 @@
 //! `--report`: a fixed set of measurements, and one file with all of them. What it holds is about the machine and the
 //! figures; neither names of users and hosts nor paths.
 
-use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -19,6 +18,7 @@ use crate::products::products;
 use crate::{machine, report};
 use common::device::DeviceArgs;
 use common::made::{FileType, Made, Shape};
+use common::output::Output;
 use common::{ModelFile, Result};
 
 /// Raised where a field changes its meaning.
@@ -61,7 +61,8 @@ impl Survey<'_> {
     /// Measures everything and writes the file; says on standard output what has been measured.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         // Before the minutes that measuring takes.
-        let mut file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        self.files.iter().try_for_each(|path| ModelFile::open(Some(path))?.model().map(drop))?;
+        let file = Output::at(path, self.files)?;
         let start = Instant::now();
         say("This takes some minutes. Please let nothing else compute on the machine meanwhile.")?;
         say(&machine::processor())?;
@@ -86,8 +87,7 @@ impl Survey<'_> {
             "models": models,
             "seconds": start.elapsed().as_secs(),
         });
-        serde_json::to_writer_pretty(&mut file, &report).map_err(|error| format!("{}: {error}", path.display()))?;
-        writeln!(file)?;
+        file.write(format!("{report:#}\n").as_bytes())?;
         say(&format!("{} written, after {} s. Thank you.", path.display(), start.elapsed().as_secs()))
     }
 

@@ -72,7 +72,7 @@ impl Units<'_> {
 
     fn measure(&self, limits: &Limits, chunk: usize) -> Result<Vec<Unit>> {
         let plan = Plan::new(self.model, &self.limits(limits, chunk))?;
-        let mut memory = AlignedBytes::new(plan.bytes());
+        let mut memory = AlignedBytes::try_new(plan.bytes())?;
         let mut engine = Engine::new(self.model, &plan, memory.bytes())?;
         let (mut ids, vocab) = (Random::new(self.seed), self.model.config().vocab);
         let base = engine.open()?;

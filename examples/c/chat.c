@@ -373,7 +373,7 @@ static const char *options(struct chat *chat, gleed_config *config, int argc, ch
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(option, "--help") == 0) {
             fputs(USAGE "\n" COMMANDS, stdout);
-            exit(0);
+            exit(flushed(0));
         }
         if (option[0] != '-' && model == NULL) {
             model = option;
@@ -476,5 +476,5 @@ int main(int argc, char **argv)
     fprintf(stderr, "%s, context %lu, turn format: %s; /help lists the commands\n", path, (unsigned long)chat.context,
             format);
     converse(&chat);
-    return 0;
+    return flushed(0);
 }

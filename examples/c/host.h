@@ -29,6 +29,15 @@ static inline void check(gleed_status status, const char *what)
     exit(1);
 }
 
+/* The code that a program ends with: what was printed may still have to be written, and the disk may be full. */
+static inline int flushed(int result)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return result;
+    perror("standard output");
+    return 1;
+}
+
 struct block {
     struct block *next;
 };

@@ -137,15 +137,33 @@ static void generate(const gleed_model *model, const char *prompt, size_t tokens
     putchar('\n');
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: minimal MODEL.gguf [TEXT [TOKENS]], TOKENS from 1 to %d\n", CONTEXT);
+}
+
+/* What was printed may still have to be written, and the disk may be full. */
+static int flushed(int result)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return result;
+    perror("minimal: standard output");
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *prompt = argc > 2 ? argv[2] : "Once upon a time";
     char *end = "";
     unsigned long tokens = argc > 3 ? strtoul(argv[3], &end, 10) : 40;
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return flushed(0);
+    }
     if (argc < 2 || argc > 4 || argv[1][0] == '-' || *end != '\0' || tokens == 0 || tokens > CONTEXT) {
-        fprintf(stderr, "usage: minimal MODEL.gguf [TEXT [TOKENS]], TOKENS from 1 to %d\n", CONTEXT);
+        usage(stderr);
         return 2;
     }
     generate(open_model(argv[1]), prompt, tokens);
-    return 0;
+    return flushed(0);
 }

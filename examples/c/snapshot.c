@@ -6,6 +6,7 @@
  */
 #include "host.h"
 
+#define USAGE "usage: snapshot MODEL.gguf FILE\n"
 #define BEFORE 16
 #define AFTER 24
 
@@ -216,8 +217,12 @@ int main(int argc, char **argv)
     uint64_t bytes;
     int is_same, wrong;
 
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(USAGE, stdout);
+        return flushed(0);
+    }
     if (argc != 3 || argv[1][0] == '-') {
-        fprintf(stderr, "usage: snapshot MODEL.gguf FILE\n");
+        fputs(USAGE, stderr);
         return 2;
     }
     model = open_model(argv[1]);
@@ -237,5 +242,5 @@ int main(int argc, char **argv)
     print_text(&first, "goes on:     ", ids + BEFORE, AFTER);
     print_text(&second, "restored:    ", restored, AFTER);
     printf("%lu bytes; the text is %s\n", (unsigned long)bytes, is_same ? "the same" : "ANOTHER ONE");
-    return is_same && wrong == 0 ? 0 : 1;
+    return flushed(is_same && wrong == 0 ? 0 : 1);
 }

@@ -70,7 +70,7 @@ impl Chat<'_> {
             let mut bytes = vec![0; talk.saved_len(engine, &entries)?];
             talk.save(engine, &entries, &mut bytes).map(|_| bytes)
         })?;
-        fs::write(path, &bytes).map_err(|error| format!("{file}: {error}"))?;
+        self.file.write(path, &self.args.read(), &bytes)?;
         say(&format!("[{} tokens saved, {} bytes]", engine.seq_len(branch.talk.seq())?, bytes.len()))
     }
 

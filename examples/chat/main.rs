@@ -12,6 +12,7 @@ mod commands;
 mod writing;
 
 use std::io::{self, BufRead, IsTerminal, StdinLock, Write, stdin, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -25,9 +26,9 @@ use common::figures::{self, Heard};
 use common::reply::{Asked, Reply};
 use common::run::{self, Steps};
 use common::tool_args::ToolArgs;
-use common::trace::Watcher;
+use common::trace::{Trace, Watcher};
 use common::turns::{Said, Style};
-use common::{ModelFile, Result, interrupt, limit, random};
+use common::{ModelFile, Result, interrupt, limit, output, random};
 use gleed::conversation::ConversationLimits;
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::sample::{SamplerParams, scratch_len};
@@ -119,6 +120,14 @@ struct Args {
     n: usize,
 }
 
+impl Args {
+    /// The files that are read beside the model.
+    fn read(&self) -> Vec<PathBuf> {
+        let paths = [self.tools.path(), self.template.as_ref().map(Path::new)];
+        paths.into_iter().flatten().map(Path::to_owned).collect()
+    }
+}
+
 fn main() -> ExitCode {
     common::exit(chat(&Args::parse()))
 }
@@ -126,7 +135,8 @@ fn main() -> ExitCode {
 fn chat(args: &Args) -> Result<ExitCode> {
     limit::check("--branches", args.branches, 1, usize::MAX)?;
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
+    let trace = args.trace.output(&file, &args.read())?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).map_err(|error| file.error(error))?);
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
@@ -141,17 +151,19 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let (plan, mut machine) = args.device.prepare(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
     let watcher = Watcher::new(&pool);
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = machine.engine(&model, &plan, memory.bytes())?;
     engine.set_parallel(args.trace.executor(&pool, &watcher));
     engine.set_clock(Some(figures::clock()));
-    let steps = Steps { plan: &plan, trace: args.trace.create(&watcher, &model, &plan)? };
+    let trace = trace.map(|output| Trace::create(output, &watcher, &model, &plan)).transpose()?;
+    let steps = Steps { plan: &plan, trace };
 
     let params = args.sample.params(file.is_demo());
     let sizes = branch::limits(&engine, &plan);
     let first = Branch::new(engine.open()?, &sizes, params, args.system.as_deref())?;
     let mut chat = Chat {
         args,
+        file: &file,
         plan: &plan,
         steps,
         params,
@@ -165,17 +177,20 @@ fn chat(args: &Args) -> Result<ExitCode> {
         branches: vec![first],
         current: 0,
         forks: 0,
+        failed: false,
         heard: Heard::default(),
         random: random::Random::new(params.seed),
     };
     if let Some(message) = &args.message {
+        // A trace that is not whole does not stay.
+        output::end_on_interrupt()?;
         chat.say(message, &mut stdin().lock())?;
         chat.steps.finish()?;
         return Ok(ExitCode::SUCCESS);
     }
     if stdin().is_terminal() {
-        println!("{}, context {}, turn format: {}", file.name(), plan.limits().context, chat.style.name());
-        println!("/help lists the commands.");
+        say(&format!("{}, context {}, turn format: {}", file.name(), plan.limits().context, chat.style.name()))?;
+        say("/help lists the commands.")?;
     }
     interrupt::catch(|| {
         if !REPLYING.load(Ordering::Relaxed) && stdin().is_terminal() {
@@ -184,13 +199,15 @@ fn chat(args: &Args) -> Result<ExitCode> {
     })?;
     chat.run()?;
     chat.steps.finish()?;
-    Ok(ExitCode::SUCCESS)
+    // Nobody at a pipe sees what went wrong.
+    Ok(if chat.failed && !stdin().is_terminal() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 static REPLYING: AtomicBool = AtomicBool::new(false);
 
 struct Chat<'t> {
     args: &'t Args,
+    file: &'t ModelFile,
     plan: &'t Plan,
     steps: Steps<'t>,
     params: SamplerParams,
@@ -207,6 +224,8 @@ struct Chat<'t> {
     branches: Vec<Branch>,
     current: usize,
     forks: u64,
+    /// Whether a message got no answer.
+    failed: bool,
     /// By the turn in progress, or the last one.
     heard: Heard,
     /// For the dice.
@@ -220,13 +239,13 @@ impl Chat<'_> {
         let mut line = Vec::new();
         loop {
             if terminal {
-                print!("> ");
+                write!(stdout(), "> ")?;
                 stdout().flush()?;
             }
             line.clear();
             if input.read_until(b'\n', &mut line)? == 0 {
                 if terminal {
-                    println!();
+                    say("")?;
                 }
                 return Ok(());
             }
@@ -279,6 +298,7 @@ impl Chat<'_> {
         self.engine.reset_metrics();
         self.heard = Heard::default();
         let end = self.answer(input);
+        self.failed |= end.is_err();
         REPLYING.store(false, Ordering::Relaxed);
         if self.branch().messages.len() == count {
             self.branch().messages = before;

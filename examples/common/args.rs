@@ -1,6 +1,6 @@
 //! Flags that several examples have.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser};
 use gleed::conversation::Keep;
@@ -10,14 +10,15 @@ use gleed::model::Adapter;
 use gleed::par::Parallel;
 use gleed::sample::SamplerParams;
 use gleed::token::StopStrings;
-use gleed::{Engine, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
+use gleed::{Engine, KvKind, KvType, Limits, Model, SeqId, Window};
 
 use super::constraint::{ConstraintArgs, WhitespaceArgs};
 use super::device::DeviceArgs;
+use super::output::Output;
 use super::prompt::Prompt;
 use super::tool_args::ToolArgs;
-use super::trace::{Trace, Watcher};
-use super::{Result, limit};
+use super::trace::Watcher;
+use super::{ModelFile, Result, limit};
 
 #[derive(Args)]
 pub struct ModelArgs {
@@ -142,9 +143,9 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The trace, if it is wanted.
-    pub fn create<'w>(&self, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Option<Trace<'w>>> {
-        self.trace.as_deref().map(|path| Trace::create(path, watcher, model, plan)).transpose()
+    /// Where the trace is written, if it is wanted: neither over the model nor over the files that are `read`.
+    pub fn output(&self, file: &ModelFile, read: &[PathBuf]) -> Result<Option<Output>> {
+        file.output(self.trace.as_deref(), read)
     }
 
     pub fn is_wanted(&self) -> bool {
@@ -236,13 +237,17 @@ impl LoraArgs {
     /// The adapters with their scales. The files stay mapped for as long as the program runs.
     pub fn open<'m>(&self, model: &Model<'m>) -> Result<Vec<(Adapter<'m>, f32)>> {
         let open = |argument: &String| {
-            let scaled = argument.rsplit_once('=').and_then(|(path, scale)| Some((path, scale.parse().ok()?)));
-            let (path, scale) = scaled.unwrap_or((argument, 1.0));
+            let (path, scale) = scaled(argument)?;
             let file = MappedFile::open(path).map_err(|error| format!("{path}: {error}"))?;
             let file = Box::leak(Box::new(file));
             Ok((Adapter::open(file.bytes(), model).map_err(|error| format!("{path}: {error}"))?, scale))
         };
         self.lora.iter().map(open).collect()
+    }
+
+    /// Their files.
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.lora.iter().filter_map(|argument| Some(scaled(argument).ok()?.0.into()))
     }
 
     /// Limits with room for them.
@@ -258,6 +263,16 @@ impl LoraArgs {
             engine.set_adapter(seq, number, *scale)?;
         }
         Ok(())
+    }
+}
+
+/// A path, and the scale behind it. A file's name may have a `=`, too.
+fn scaled(argument: &str) -> Result<(&str, f32)> {
+    let Some((path, scale)) = argument.rsplit_once('=') else { return Ok((argument, 1.0)) };
+    match scale.parse() {
+        Ok(number) => Ok((path, number)),
+        Err(_) if Path::new(argument).exists() => Ok((argument, 1.0)),
+        Err(_) => Err(format!("--lora {argument}: the scale {scale:?} is no number").into()),
     }
 }
 
@@ -336,6 +351,13 @@ impl GenerateArgs {
     /// Whether a GPU can choose the tokens: nobody wants to know more of them, and no penalties look at those before.
     pub fn leaves_choices(&self) -> bool {
         !self.verbose && self.sample.has_no_penalties()
+    }
+
+    /// The files that are read beside the model.
+    pub fn read(&self) -> Vec<PathBuf> {
+        let others =
+            [self.prompt.path(), self.constraint.path(), self.tools.path(), self.template.as_ref().map(Path::new)];
+        others.into_iter().flatten().map(Path::to_owned).chain(self.lora.paths()).collect()
     }
 
     /// What ends the text. Without a vocabulary there is no text.

@@ -1,7 +1,7 @@
 //! Text that follows a JSON Schema, a grammar or a regular expression.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gleed::grammar::{GrammarError, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
@@ -52,6 +52,11 @@ impl ConstraintArgs {
     /// Whether the text has to follow something.
     pub fn is_some(&self) -> bool {
         self.json_schema.is_some() || self.grammar.is_some() || self.regex.is_some()
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> Option<&Path> {
+        self.json_schema.as_deref().or(self.grammar.as_deref())
     }
 
     /// Reads what is asked for: its kind, its text, and what errors call it.

@@ -40,7 +40,7 @@ pub fn vectors(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>], pooling
     let width = model.config().embedding_len(pooling).ok_or("the model has no classifier to rank texts with")?;
     let plan = Plan::new(model, &limits(model, args, texts))?;
     let pool = ThreadPool::new(args.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let mut out = vec![0.0; width * texts.len()];

@@ -34,7 +34,7 @@ impl<'m> Layer<'m> {
         };
         let limits = Limits { sequences: 1, logit_rows: 1, kv_blocks: 0, checkpoints: 0, adapters: 0, ..limits };
         let plan = Plan::new(&model, &limits)?;
-        let memory = AlignedBytes::new(plan.bytes());
+        let memory = AlignedBytes::try_new(plan.bytes())?;
         Ok(Some(Self { model, plan, memory }))
     }
 

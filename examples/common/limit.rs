@@ -11,6 +11,12 @@ pub fn check(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
     if (min..=max).contains(&given) { Ok(()) } else { Err(words(name, given, min, max).into()) }
 }
 
+/// Refuses a number that is not `min` to `max`, or none at all.
+pub fn check_real(name: &str, given: f64, min: f64, max: f64) -> Result<()> {
+    let words = || format!("{name} is {given}, it must be {min} to {max}").into();
+    if (min..=max).contains(&given) { Ok(()) } else { Err(words()) }
+}
+
 /// The parser of a flag that takes a number from `min` to `max`.
 pub fn within<T: TryFrom<u64>>(min: u64, max: u64) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
     move |text| {

@@ -15,6 +15,7 @@ pub mod interrupt;
 pub mod limit;
 pub mod machine;
 pub mod made;
+pub mod output;
 pub mod plot;
 pub mod prompt;
 pub mod random;
@@ -36,12 +37,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use gleed::Model;
 use gleed::host::MappedFile;
+use gleed::{EngineError, Model};
+use output::Output;
 pub use version::{arguments, version};
 
 /// The model that the examples carry: `examples/assets/README.md`.
 const DEMO_MODEL: &[u8] = include_bytes!("../assets/gleed-tales-q8_0.gguf");
+
+/// The same as a file.
+pub const DEMO_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/gleed-tales-q8_0.gguf");
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -58,6 +63,11 @@ pub fn exit(result: Result<ExitCode>) -> ExitCode {
             }
         },
     }
+}
+
+/// The same of a program that has only one good end.
+pub fn end(result: Result<()>) -> ExitCode {
+    exit(result.map(|()| ExitCode::SUCCESS))
 }
 
 /// The bytes of a model.
@@ -94,11 +104,35 @@ impl ModelFile {
         model.map_err(|error| self.error(error))
     }
 
+    /// The same where tokens are to follow a text.
+    pub fn generative(&self) -> Result<Model<'_>> {
+        let model = self.model()?;
+        if model.has_logits() { Ok(model) } else { Err(self.error(EngineError::NoLogits)) }
+    }
+
     /// The file, or the first part.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped { parts, .. } => parts[0],
             Self::Demo => DEMO_MODEL,
+        }
+    }
+
+    /// A file that the program is to write: not over this model, nor over the files that are `read` beside it.
+    pub fn output(&self, path: Option<&Path>, read: &[PathBuf]) -> Result<Option<Output>> {
+        path.map(|path| Output::at(path, &[&self.paths(), read].concat())).transpose()
+    }
+
+    /// Writes such a file.
+    pub fn write(&self, path: &Path, read: &[PathBuf], bytes: &[u8]) -> Result<()> {
+        Output::at(path, &[&self.paths(), read].concat())?.write(bytes)
+    }
+
+    /// The files that the model is in.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Mapped { path, .. } => part_paths(path),
+            Self::Demo => Vec::new(),
         }
     }
 

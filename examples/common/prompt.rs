@@ -36,6 +36,11 @@ pub enum Begin {
 }
 
 impl Prompt {
+    /// The file that is read.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
     /// Reads what is continued; `None`: nothing was said, and standard input is a terminal.
     pub fn read(&self) -> Result<Option<Begin>> {
         let begin = match self {

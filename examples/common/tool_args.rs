@@ -1,5 +1,7 @@
 //! Flags about tools and thoughts.
 
+use std::path::Path;
+
 use clap::Args;
 use gleed::token::Tokenizer;
 
@@ -33,6 +35,11 @@ impl ToolArgs {
     /// Whether there is a list of tools, also if none of it is offered.
     pub fn is_some(&self) -> bool {
         self.tools.is_some()
+    }
+
+    /// The file that is read.
+    pub fn path(&self) -> Option<&Path> {
+        self.tools.as_ref().filter(|tools| *tools != "builtin").map(Path::new)
     }
 
     /// Whether something is asked for that only a turn format has, but for a list.

@@ -1,5 +1,6 @@
 //! What `--version` and `--help` say, also in programs without flags.
 
+use std::io::{ErrorKind, Write, stdout};
 use std::process::exit;
 use std::sync::LazyLock;
 
@@ -20,10 +21,11 @@ pub fn version() -> &'static str {
 pub fn arguments(help: &str, most: usize) -> Vec<String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = help.split_whitespace().next().unwrap_or_default();
-    match arguments.first().map(String::as_str) {
-        Some("-h" | "--help") => println!("{}", help.trim_end()),
-        Some("-V") => println!("{name} {}", env!("CARGO_PKG_VERSION")),
-        Some("--version") => println!("{name} {}", version()),
+    let mut out = stdout().lock();
+    let answered = match arguments.first().map(String::as_str) {
+        Some("-h" | "--help") => writeln!(out, "{}", help.trim_end()),
+        Some("-V") => writeln!(out, "{name} {}", env!("CARGO_PKG_VERSION")),
+        Some("--version") => writeln!(out, "{name} {}", version()),
         Some(flag) if flag.len() > 1 && flag.starts_with('-') => {
             eprintln!("error: {flag} is not known; --help says what is");
             exit(2);
@@ -33,6 +35,13 @@ pub fn arguments(help: &str, most: usize) -> Vec<String> {
             exit(2);
         }
         _ => return arguments,
+    };
+    match answered {
+        // A reader that went away has read enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("error: {error}");
+            exit(1)
+        }
+        _ => exit(0),
     }
-    exit(0)
 }

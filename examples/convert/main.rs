@@ -16,7 +16,6 @@ mod hf;
 mod imatrix;
 mod llama2c;
 mod output;
-mod place;
 mod quantize;
 mod requantize;
 mod types;
@@ -30,6 +29,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::gguf::Value;
+use common::output::{self as place, Output as Place};
 use common::{Result, limit};
 use gleed::host::MappedFile;
 use imatrix::Imatrix;
@@ -86,17 +86,21 @@ fn main() -> ExitCode {
 
 fn convert(args: &Args) -> Result<ExitCode> {
     let named = |error: Box<dyn Error>| format!("{}: {error}", args.input.display());
-    place::check(&args.out, &args.read())?;
+    place::end_on_interrupt()?;
+    Place::file(&args.out, &args.read())?;
     if args.input.is_dir() {
+        has_vocabulary(args)?;
         let folder = hf::Folder::open(&args.input)?;
         let output = folder.output().map_err(named)?;
         return written(args, output);
     }
     let file = open(&args.input)?;
     if file.bytes().starts_with(b"GGUF") {
+        has_vocabulary(args)?;
         return written(args, requantize::read(file.bytes(), args.file_type.is_some()).map_err(named)?);
     }
     if file.bytes().trim_ascii_start().starts_with(b"{") {
+        has_vocabulary(args)?;
         let model = hf::MinGpt::read(&args.input, file.bytes()).map_err(named)?;
         return written(args, model.output().map_err(named)?);
     }
@@ -108,6 +112,17 @@ fn convert(args: &Args) -> Result<ExitCode> {
     written(args, model.output(vocab).map_err(named)?)
 }
 
+/// Refuses a vocabulary that would not be looked at.
+fn has_vocabulary(args: &Args) -> Result<()> {
+    match &args.tokenizer {
+        Some(path) => {
+            let input = args.input.display();
+            Err(format!("--tokenizer {} is for a llama2.c model, and {input} is none", path.display()).into())
+        }
+        None => Ok(()),
+    }
+}
+
 fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     let threads =
         args.threads.map(|n| n as usize).or_else(|| std::thread::available_parallelism().ok().map(usize::from));
@@ -116,7 +131,7 @@ fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     let imatrix = imatrix.transpose()?;
     let (threads, input) = (threads.unwrap_or(1), args.input.as_path());
     let how = How { input, file_type: args.file_type, imatrix, threads };
-    let bytes = write::write(output, &how, &args.out)?;
+    let bytes = write::write(output, &how, Place::file(&args.out, &args.read())?)?;
     writeln!(stdout(), "{}: {bytes} bytes", args.out.display())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
 
 use gleed::Model;
@@ -13,11 +13,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::imatrix::Imatrix;
 use crate::output::{Output, Tensor};
-use crate::place::Unfinished;
 use crate::quantize::{needs_importance, quantize};
 use crate::types::{self, FileType};
 use common::Result;
 use common::gguf;
+use common::output::{Output as Place, Unfinished};
 
 /// Elements that a thread has in memory at a time.
 const CHUNK: usize = 1 << 18;
@@ -44,8 +44,8 @@ fn of<E: Display>(path: &Path) -> impl Fn(E) -> Box<dyn Error> {
     move |error| format!("{}: {error}", path.display()).into()
 }
 
-/// Writes `output` to `path`: the bytes of the file.
-pub(crate) fn write(output: Output<'_>, how: &How<'_>, path: &Path) -> Result<u64> {
+/// Writes `output` to its place: the bytes of the file.
+pub(crate) fn write(output: Output<'_>, how: &How<'_>, place: Place) -> Result<u64> {
     let Output { mut header, tensors, .. } = output;
     let model = types::Model::of(&tensors);
     let with_type = |tensor| (types::of(&tensor, how.file_type, model), tensor);
@@ -57,20 +57,21 @@ pub(crate) fn write(output: Output<'_>, how: &How<'_>, path: &Path) -> Result<u6
     }
     let (header, total) = header.finish();
 
-    let (unfinished, mut file) = Unfinished::create(path).map_err(of(path))?;
-    file.write_all(&header).map_err(of(path))?;
+    let mut file = place.begin()?;
+    file.write_all(&header).map_err(|error| file.error(error))?;
+    let (begun, path) = file.file();
     // The zeros take no room yet.
-    file.set_len(total).map_err(of(path))?;
-    check(unfinished.path()).map_err(of(how.input))?;
+    begun.set_len(total).map_err(|error| file.error(error))?;
+    check(path).map_err(of(how.input))?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
     let bar = bar(total - header.len() as u64);
     for (dtype, tensor) in &tensors {
         bar.set_message(tensor.name.clone());
-        write_tensor((&mut file, path), tensor, *dtype, how, &bar)?;
+        write_tensor(&mut file, tensor, *dtype, how, &bar)?;
     }
     bar.finish_and_clear();
-    let written = file.into_inner().map_err(|error| error.into_error()).and_then(|file| file.sync_all());
-    written.and_then(|()| unfinished.finish(path)).map_err(of(path))?;
+    file.flush().map_err(|error| file.get_ref().error(error))?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(total)
 }
 
@@ -126,7 +127,7 @@ fn check(path: &Path) -> Result<()> {
 
 /// A tensor and the bytes up to the next one.
 fn write_tensor(
-    (file, path): (&mut impl Write, &Path),
+    file: &mut BufWriter<Unfinished>,
     tensor: &Tensor<'_>,
     dtype: Dtype,
     how: &How<'_>,
@@ -150,10 +151,10 @@ fn write_tensor(
             workers.into_iter().map(|worker| worker.join().unwrap_or(Err("a thread panicked".into()))).collect()
         });
         results.into_iter().collect::<std::result::Result<(), String>>().map_err(|error| wrong(&error))?;
-        file.write_all(bytes).map_err(of(path))?;
+        file.write_all(bytes).map_err(|error| file.get_ref().error(error))?;
         bar.inc(bytes.len() as u64);
     }
-    file.write_all(&vec![0; gguf::padding(row_bytes * rows)]).map_err(of(path))
+    file.write_all(&vec![0; gguf::padding(row_bytes * rows)]).map_err(|error| file.get_ref().error(error))
 }
 
 /// Makes rows from `first` on, as many as `out` has place for.

@@ -12,7 +12,6 @@
 
 mod overshoot;
 
-use std::fs::File;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,12 +83,11 @@ fn main() -> ExitCode {
 fn play(args: &Args) -> Result<ExitCode> {
     limit::check("--tokens", args.tokens, 1, usize::MAX)?;
     limit::check("--units", args.units, 1, usize::MAX)?;
-    if !(args.fps > 0.0 && (0.0..1e6).contains(&args.ms)) {
-        return Err("--fps must be above 0, --ms from 0 to 1e6".into());
-    }
+    limit::check_real("--fps", args.fps, 1e-3, 1e6)?;
+    limit::check_real("--ms", args.ms, 0.0, 1e6)?;
     let setting = Setting::begin();
     let file = ModelFile::open(args.model.model.as_deref())?;
-    let model = file.model()?;
+    let model = file.generative()?;
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes()).map_err(|error| file.error(error))?;
     let prompt = text::encode_prompt(&tokenizer, &args.prompt)?;
@@ -100,15 +98,11 @@ fn play(args: &Args) -> Result<ExitCode> {
         );
     }
     limit::check("--tokens", args.tokens, 1, room.saturating_sub(prompt.len()))?;
-    let svg = args
-        .svg
-        .as_ref()
-        .map(|path| File::create(path).map(|svg| (path, svg)).map_err(|error| format!("{}: {error}", path.display())));
-    let svg = svg.transpose()?;
+    let svg = file.output(args.svg.as_deref(), &[])?;
 
     let plan = Plan::new(&model, &Limits { context: needed, workers: args.threads, ..Limits::default() })?;
     let pool = ThreadPool::new(args.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let seq = engine.open()?;
@@ -125,9 +119,9 @@ fn play(args: &Args) -> Result<ExitCode> {
     let (ids, overshoot) = run_frames(args, &mut engine, story, &mut stream)?;
     writeln!(stdout(), "{}\n", stream.finish())?;
     overshoot.print(&mut stdout().lock())?;
-    if let Some((path, mut svg)) = svg {
+    if let Some(svg) = svg {
         let picture = overshoot.draw(&setting.subtitle(&file, &model, plan.limits(), &[args.threads]));
-        svg.write_all(picture.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+        svg.write(picture.as_bytes())?;
     }
     if ids != expected {
         return Err("the text is not the one that the engine gives without a budget".into());

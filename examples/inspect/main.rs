@@ -87,7 +87,7 @@ fn inspect(args: &Args) -> Result<ExitCode> {
         let model = file.model()?;
         let text = header_text(&file.name(), &model, &args.plan(&model)?);
         match header {
-            Some(path) => std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?,
+            Some(path) => file.write(path, &[], text.as_bytes())?,
             None => write!(out, "{text}")?,
         }
         return Ok(ExitCode::SUCCESS);

@@ -72,7 +72,7 @@ impl<'m> Lab<'m> {
     ) -> Result<R> {
         let (plan, mut machine) = self.args.device.prepare(self.model, limits)?;
         let pool = ThreadPool::new(limits.workers)?;
-        let mut memory = AlignedBytes::new(plan.bytes());
+        let mut memory = AlignedBytes::try_new(plan.bytes())?;
         let mut engine = machine.engine(self.model, &plan, memory.bytes())?;
         engine.set_parallel(&pool);
         work(&mut engine)

@@ -18,6 +18,7 @@ mod report;
 mod share;
 mod window;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -79,6 +80,14 @@ impl Command {
         }
     }
 
+    /// The files that are read beside the model.
+    fn read(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Window(args) => args.text.iter().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn run(&self, lab: &Lab<'_>) -> Result<Report> {
         match self {
             Self::Curve(args) => curve::run(lab, args),
@@ -100,7 +109,7 @@ fn kvlab(command: &Command) -> Result<ExitCode> {
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
     // What cannot be written is said before anything is measured.
-    let mut outputs = report::Outputs::open(&args.out, args.json.as_deref())?;
+    let outputs = report::Outputs::open(&args.out, args.json.as_deref(), &file, command.read())?;
     let (lab, setting) = (Lab { model: &model, file: &file, args }, Setting::begin());
     let report = command.run(&lab)?;
     outputs.write(&report, &lab, &setting)?;

@@ -1,15 +1,15 @@
 //! What an experiment has to say: tables for people, plots, and all of it as JSON.
 
-use std::fs::File;
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use crate::lab::Lab;
-use common::Result;
+use common::output::Output;
 use common::plot::Plot;
 use common::setting::Setting;
+use common::{ModelFile, Result};
 
 #[derive(Default)]
 pub(crate) struct Report {
@@ -90,18 +90,18 @@ impl std::fmt::Display for Cell {
 /// Where a report goes.
 pub(crate) struct Outputs {
     folder: PathBuf,
-    json: Option<(PathBuf, File)>,
+    /// What is read, the model aside.
+    read: Vec<PathBuf>,
+    json: Option<Output>,
 }
 
 impl Outputs {
-    pub(crate) fn open(folder: &Path, json: Option<&Path>) -> Result<Self> {
-        let named = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-        std::fs::create_dir_all(folder).map_err(|error| named(folder, error))?;
-        let open = |path: &Path| File::create(path).map(|file| (path.into(), file)).map_err(|error| named(path, error));
-        Ok(Self { folder: folder.into(), json: json.map(open).transpose()? })
+    pub(crate) fn open(folder: &Path, json: Option<&Path>, file: &ModelFile, read: Vec<PathBuf>) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(Self { folder: folder.into(), json: file.output(json, &read)?, read })
     }
 
-    pub(crate) fn write(&mut self, report: &Report, lab: &Lab<'_>, setting: &Setting) -> Result<()> {
+    pub(crate) fn write(self, report: &Report, lab: &Lab<'_>, setting: &Setting) -> Result<()> {
         let mut out = stdout().lock();
         let (file, config) = (lab.file.name(), lab.model.config());
         let subtitle = setting.subtitle(lab.file, lab.model, &lab.limits(1), &[lab.args.threads]);
@@ -124,14 +124,14 @@ impl Outputs {
         let pictures = report.pictures.iter().map(|(file, text)| (*file, text.clone()));
         for (name, text) in plots.chain(pictures) {
             let path = self.folder.join(name);
-            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            lab.file.write(&path, &self.read, text.as_bytes())?;
             writeln!(out, "plot: {}", path.display())?;
         }
-        if let Some((path, json)) = &mut self.json {
+        if let Some(json) = self.json {
             let tables: Vec<_> = report.tables.iter().map(Table::to_json).collect();
             let plots: Vec<_> = report.plots.iter().map(Plot::to_json).collect();
             let value = json!({ "file": file, "setting": subtitle, "tables": tables, "plots": plots });
-            serde_json::to_writer_pretty(json, &value).map_err(|error| format!("{}: {error}", path.display()))?;
+            json.write(&serde_json::to_vec_pretty(&value)?)?;
         }
         Ok(())
     }

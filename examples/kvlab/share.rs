@@ -17,17 +17,17 @@ pub(crate) struct ShareArgs {
     #[command(flatten)]
     pub(crate) lab: LabArgs,
 
-    /// The largest number of characters
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = limit::within::<u16>(1, 4096))]
-    characters: u16,
+    /// The largest number of characters [default: 128, with --quick 4]
+    #[arg(long, value_name = "N", value_parser = limit::within::<u16>(1, 4096))]
+    characters: Option<u16>,
 
     /// Tokens of the system prompt that all share [default: 512, with --quick 64, or what the context leaves]
     #[arg(long, value_name = "N")]
     system: Option<usize>,
 
-    /// Tokens that each character adds
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = limit::within::<u16>(1, u16::MAX.into()))]
-    own: u16,
+    /// Tokens that each character adds [default: 64, with --quick 4]
+    #[arg(long, value_name = "N", value_parser = limit::within::<u16>(1, u16::MAX.into()))]
+    own: Option<u16>,
 }
 
 /// The sizes of an experiment.
@@ -60,10 +60,8 @@ pub(crate) fn run(lab: &Lab<'_>, args: &ShareArgs) -> Result<Report> {
 
 impl Cast {
     fn new(lab: &Lab<'_>, args: &ShareArgs) -> Result<Self> {
-        let (own, most) = match lab.args.quick {
-            true => (args.own.min(4).into(), args.characters.min(4).into()),
-            false => (args.own.into(), usize::from(args.characters)),
-        };
+        let (own, most) = if lab.args.quick { (4, 4) } else { (64, 128) };
+        let (own, most) = (args.own.map_or(own, usize::from), args.characters.map_or(most, usize::from));
         let room = lab.model.config().context.saturating_sub(own);
         let system = args.system.unwrap_or(room.min(if lab.args.quick { 64 } else { 512 }));
         limit::check("--system", system, 1, room)?;

@@ -23,7 +23,7 @@ pub(crate) struct WindowArgs {
 
     /// File with the texts, in UTF-8 [default: short stories that are part of this program]
     #[arg(long, value_name = "FILE")]
-    text: Option<PathBuf>,
+    pub(crate) text: Option<PathBuf>,
 
     /// Cut the file at each TEXT: what is between is a sequence of its own, because what came before says nothing about
     /// it. Neither TEXT nor white space around it is scored. An empty TEXT makes no cuts

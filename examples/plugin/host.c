@@ -189,16 +189,39 @@ static int perform(const struct plugin_api *api, const char *model, unsigned lon
     return 0;
 }
 
+#define USAGE "usage: host PLUGIN MODEL.gguf [CALLS] [--allocate], CALLS from 1 to 1000000000\n"
+#define MOST_CALLS 1000000000ul
+
+/* A whole number: strtoul alone would take "-1" for the largest one. */
+static int parse_calls(const char *text, unsigned long *calls)
+{
+    char *end = "";
+    *calls = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    return *end == '\0' && *calls > 0 && *calls <= MOST_CALLS;
+}
+
+/* What was printed may still have to be written, and the disk may be full. */
+static int flushed(int result)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return result;
+    perror("host: standard output");
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     int allocates = argc > 2 && strcmp(argv[argc - 1], "--allocate") == 0, result;
     int count = argc - allocates;
-    char *end = "";
-    unsigned long calls = count > 3 ? strtoul(argv[3], &end, 10) : 200;
+    unsigned long calls = 200;
     const struct plugin_api *api;
     void *library;
-    if (count < 3 || count > 4 || argv[1][0] == '-' || *end != '\0' || calls == 0) {
-        fprintf(stderr, "usage: host PLUGIN MODEL.gguf [CALLS] [--allocate]\n");
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        fputs(USAGE, stdout);
+        return flushed(0);
+    }
+    if (count < 3 || count > 4 || argv[1][0] == '-' || (count > 3 && !parse_calls(argv[3], &calls))) {
+        fputs(USAGE, stderr);
         return 2;
     }
     library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
@@ -213,5 +236,5 @@ int main(int argc, char **argv)
     }
     result = perform(api, argv[2], calls, allocates);
     dlclose(library);
-    return result;
+    return flushed(result);
 }

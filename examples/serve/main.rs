@@ -109,7 +109,7 @@ fn serve(args: &Args) -> Result<ExitCode> {
     let limits = Limits { logit_rows: sequences.min(limits.rows), ..limits };
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;
-    let mut memory = AlignedBytes::new(plan.bytes());
+    let mut memory = AlignedBytes::try_new(plan.bytes())?;
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     engine.set_parallel(&pool);
     let template = model.gguf().get("tokenizer.chat_template").and_then(|value| value.as_str());

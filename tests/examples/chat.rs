@@ -89,6 +89,7 @@ fn chat_with_a_full_context() {
     let keep = |flags: &[&str]| run_with_input("chat", &[&["--temp", "0", "--context", "40"], flags].concat(), input);
     let full = keep(&["--keep-last", "2"]);
     assert!(full.err.contains(" tokens or more, the context has 40 (/reset starts over)"), "{}", full.err);
+    assert_eq!(full.code, Some(1));
     assert_eq!(keep(&["--keep-first", "1"]).err.lines().count(), 2);
 
     // A window goes on.

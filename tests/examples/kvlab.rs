@@ -70,7 +70,8 @@ fn kvlab_pool() {
 
 #[test]
 fn kvlab_share() {
-    let report = kvlab("share", &["share-memory.svg", "share-time.svg"], &["--system", "50", "--own", "14"]);
+    let plots = ["share-memory.svg", "share-time.svg"];
+    let report = kvlab("share", &plots, &["--system", "50", "--own", "14"]);
     assert_eq!(column(&report, 0, "characters"), [Some(1.0), Some(2.0), Some(4.0)]);
     // 50 tokens are 3 full blocks and a partial one, of which each character has a copy.
     assert_eq!(column(&report, 0, "shared blocks"), [Some(3.0); 3]);
@@ -78,6 +79,9 @@ fn kvlab_share() {
     let block = 4.0 * 2.0 * 128.0 * 2.0 * 16.0;
     assert_eq!(column(&report, 0, "pool bytes"), [5.0, 6.0, 8.0].map(|blocks| Some(blocks * block)));
     assert_eq!(column(&report, 1, "others"), [Some(1.0), Some(4.0)]);
+    // What is asked for is measured, also in short.
+    let report = kvlab_in("share", "share-more", &plots, &["--characters", "6", "--own", "2"]);
+    assert_eq!(column(&report, 0, "characters").last(), Some(&Some(6.0)));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod inspect;
 mod kvlab;
 mod measure;
 mod mistakes;
+mod outputs;
 #[cfg(feature = "grammar")]
 mod serve;
 mod tokenize;
@@ -40,21 +41,21 @@ impl Run {
     }
 }
 
-fn start(example: &str, args: &[&str]) -> Child {
+fn command(example: &str, args: &[&str]) -> Command {
     // This test is `target/PROFILE/deps/examples-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
+    assert!(program.exists(), "{}: `cargo build --examples` makes it", program.display());
+    let mut command = Command::new(program);
+    // What they keep about a GPU belongs to the tests.
+    command.args(args).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+    command
+}
+
+fn start(example: &str, args: &[&str]) -> Child {
     let pipes = [Stdio::piped(), Stdio::piped(), Stdio::piped()];
     let [stdin, stdout, stderr] = pipes;
-    Command::new(&program)
-        .args(args)
-        // What they keep about a GPU belongs to the tests.
-        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
-        .stdin(stdin)
-        .stdout(stdout)
-        .stderr(stderr)
-        .spawn()
-        .unwrap_or_else(|error| panic!("{}: {error}; `cargo build --examples` makes it", program.display()))
+    command(example, args).stdin(stdin).stdout(stdout).stderr(stderr).spawn().unwrap()
 }
 
 fn run_with_input(example: &str, args: &[&str], input: &[u8]) -> Run {

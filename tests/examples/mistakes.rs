@@ -74,6 +74,70 @@ fn bad_requests() {
     refused("inspect", &["--context", "9999999999"], "context is 9999999999");
 }
 
+/// Values that mean nothing are not taken for others.
+#[test]
+fn silent_values() {
+    refused("bench", &["--rows", "0"], "--rows is 0, it must be at least 1");
+    refused("bench", &["--units", "0"], "--units is 0, it must be at least 1");
+    refused("frame_budget", &["--fps", "0"], "--fps is 0, it must be ");
+    refused("frame_budget", &["--fps", "inf"], "--fps is inf, it must be ");
+    refused("frame_budget", &["--ms", "NaN"], "--ms is NaN, it must be ");
+    refused("npc_dialogue", &["--characters", "0"], "--characters is 0, it must be 1 to 32");
+    refused("score", &["--prompt", "Once", "--choice", " upon"], "at least two");
+    refused("score", &["--file", &scratch_with("no-questions.jsonl", b"\n")], "there is no question");
+    let (demo, out) = (scratch_with("vocabulary.gguf", DEMO), scratch("vocabulary-out.gguf"));
+    refused("convert", &[&demo, out.to_str().unwrap(), "--tokenizer", "nothere"], "is for a llama2.c model");
+    refused("generate", &["--lora", "f=abc", "Once"], "the scale \"abc\" is no number");
+    refused("generate", &["--lora", "/nowhere=2", "Once"], "/nowhere: ");
+    refused("guess", &["--only", "zzz"], "--only \"zzz\": no task");
+    let encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/encoders/xlm-roberta.gguf");
+    refused("generate", &["--model", encoder, "Once"], "the model is an encoder");
+    refused("chat", &["--model", encoder], "the model is an encoder");
+    refused("hello", &["nothere.gguf"], "nothere.gguf: No such file");
+}
+
+/// Its first example, and batches that the clock can tell.
+#[test]
+fn guesses_of_the_demo_model() {
+    let out = run("guess", &["--repeat", "1"]).ok();
+    assert!(out.lines().count() == 4 && out.contains("under a schema"), "{out}");
+    let out = run("guess", &["--rows"]).ok();
+    assert!(out.lines().count() == 8 && !out.contains("NaN") && !out.contains(" 0.00 ms"), "{out}");
+}
+
+/// A reader that goes away is no failure, and a full disk is one: neither is a panic.
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_reads() {
+    use std::process::Stdio;
+    let gone = |example, args: &[&str]| {
+        let mut child = crate::start(example, args);
+        drop((child.stdin.take(), child.stdout.take()));
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(0) && !err.contains("panicked"), "{example} {args:?}: {err}");
+    };
+    let full = |example: &str, args: &[&str]| {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = crate::command(example, args).stdin(Stdio::null()).stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && err.starts_with("error: "), "{example} {args:?}: {err}");
+    };
+    let questions = scratch_with("asked.jsonl", br#"{"prompt":"Once upon a","choices":[" time"," dog"],"answer":0}"#);
+    let runs: [(&str, &[&str]); 6] = [
+        ("hello", &[]),
+        ("hello", &["--help"]),
+        ("static_arena", &[]),
+        ("static_arena", &["--version"]),
+        ("score", &["--file", &questions]),
+        ("perplexity", &["--ctx", "16"]),
+    ];
+    for (example, args) in runs {
+        gone(example, args);
+        full(example, args);
+    }
+}
+
 /// Every program of `examples/Cargo.toml`.
 #[test]
 fn all_examples_are_tried() {
@@ -129,6 +193,7 @@ fn usage() {
     usage("generate", &["--threads", "many", "Once"], "neither a number nor `parallel`");
     usage("kvlab", &["memory", "--budget", "64XB"], "\"64XB\" is no size");
     usage("kvlab", &["share", "--characters", "0"], "--characters");
+    usage("guess", &["--repeat", "0"], "--repeat");
     for example in ALL {
         let help = run(example, &["--help"]).ok();
         assert!(help.contains("Usage: ") && help.contains("\nExamples:\n  "), "{example}: {help}");

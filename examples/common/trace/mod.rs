@@ -8,15 +8,14 @@
 mod watcher;
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::{BufWriter, IntoInnerError, Write};
 
 use gleed::program::Part;
 use gleed::{Budget, Deadline, Engine, Metrics, Model, Plan, Step};
 use serde_json::{Value, json};
 
 use super::Result;
+use super::output::{Output, Unfinished};
 pub use watcher::Watcher;
 
 /// The timeline of passes, layers and operations; those of the workers are 1, 2 and so on.
@@ -31,7 +30,7 @@ pub struct Trace<'w> {
 }
 
 struct Writer {
-    file: BufWriter<File>,
+    file: BufWriter<Unfinished>,
     is_empty: bool,
     /// When the pass in progress began.
     pass: Option<u64>,
@@ -41,14 +40,13 @@ struct Writer {
 
 impl<'w> Trace<'w> {
     /// Begins a trace. The engine of this plan computes with `watcher`.
-    pub fn create(path: &Path, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Self> {
+    pub fn create(output: Output, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Self> {
         if plan.is_for_device() {
             return Err("--trace needs --device cpu".into());
         }
         let mut first = "";
         plan.for_each_step(model, &mut |step| first = if first.is_empty() { step.operation } else { first })?;
-        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut writer = Writer { file: BufWriter::new(file), is_empty: true, pass: None, layer: None };
+        let mut writer = Writer { file: BufWriter::new(output.begin()?), is_empty: true, pass: None, layer: None };
         for thread in 0..=watcher.workers() {
             let name = if thread == ENGINE { "engine".to_owned() } else { format!("worker {}", thread - 1) };
             writer
@@ -74,7 +72,7 @@ impl<'w> Trace<'w> {
     pub fn finish(self) -> Result<()> {
         let mut writer = self.writer.into_inner();
         writer.file.write_all(b"\n]\n")?;
-        Ok(writer.file.flush()?)
+        writer.file.into_inner().map_err(IntoInnerError::into_error)?.finish()
     }
 
     /// Works on the next operation. Returns its units.
