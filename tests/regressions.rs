@@ -375,6 +375,7 @@ fn a_state_that_is_to_be_computed_again_is_no_checkpoint() {
 }
 
 /// Its tokens have no logits, so the step that was to compute them never ended.
+#[cfg(feature = "device")]
 #[test]
 fn an_encoder_is_not_replayed() {
     let file = common::encoder::encoder("nomic-bert", 16, true).finish();
