@@ -6,7 +6,7 @@ use gleed::grammar::{
 use gleed::tools::{CallFormat, Part, Reader, ThoughtMarks, Tools};
 
 use super::Compiled;
-use super::generated::without_signs;
+use super::generated::as_validated;
 use super::masks::mask_of;
 use common::Memory;
 use common::random::Rng;
@@ -247,7 +247,7 @@ pub(super) fn read(text: &str, calls: &Calls<'_>) -> usize {
             Err(error) if error.to_string().starts_with("number out of range") => continue,
             Err(error) => panic!("{shown:?}: {text:?}: {json}: {error}"),
         };
-        without_signs(&mut value);
+        as_validated(&mut value);
         if let ToolChoice::Named(name) = calls.choice {
             assert_eq!(call.name, name);
         }
