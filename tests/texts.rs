@@ -68,7 +68,7 @@ fn score_finds_the_more_probable() {
         let error = refused("score", &["--file", text(&file)], "");
         assert!(error.contains(words), "{error}");
     }
-    assert!(refused("score", &["--prompt", "Once", "--choice", ""], "").contains("a choice is empty"));
+    assert!(refused("score", &["--prompt", "Once", "--choice", "", "--choice", "b"], "").contains("a choice is empty"));
 }
 
 #[test]

@@ -226,7 +226,7 @@ fn errors_say_their_numbers() {
     let texts = [
         (SnapshotError::Truncated { needed: 96, given: 3 }, "snapshot cut off: 96 bytes needed, 3 given"),
         (SnapshotError::Trailing { total: 99 }, "bytes follow the snapshot, which ends after 99"),
-        (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads versions 1 and 2"),
+        (SnapshotError::Version { found: 0 }, "snapshot of version 0; this library reads versions 1 to 3"),
         (
             SnapshotError::BlockChecksum { block: 3, stored: 1, computed: 2 },
             "block 3 of the snapshot damaged: checksum 0x0000000000000002 instead of 0x0000000000000001",
