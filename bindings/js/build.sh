@@ -6,7 +6,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 dist=$here/dist
-# The goal. The one with threads has 295.9 KB, the one with SIMD 295.0.
+# The goal. The one with threads has 286.6 KB, the one with SIMD 285.9.
 most=$((300 * 1024))
 usual="llama smollm3 granite qwen2 qwen3 gemma gemma2 gemma3 phi3 gpt2 bloom mpt gptneox stablelm olmo2 starcoder2 ernie4_5 arcee mistral3
     hunyuan-dense glm4 exaone4 seed_oss"
