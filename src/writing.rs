@@ -191,12 +191,13 @@ impl<'g, 'm> Writing<'g, 'm> {
         vocabulary: &dyn Vocabulary,
         keep: usize,
     ) -> Result<(), WritingError> {
-        let before = engine.seq_len(self.seq)?;
+        let len = self.len;
         self.go_to(engine, vocabulary, keep)?;
         match engine.rewind(self.seq, keep) {
             Ok(()) => Ok(()),
             Err(error) => {
-                self.go_to(engine, vocabulary, before)?;
+                // Back to where it was, as far as the sequence has the tokens.
+                let _ = self.go_to(engine, vocabulary, len);
                 Err(error.into())
             }
         }
