@@ -327,7 +327,9 @@ fn many_texts_leave_nothing_behind() {
         let wrong = EngineError::OutputLength { needed: 27 * 150, given: 27 };
         assert_eq!(engine.embed_all(all(), Pooling::Cls, &mut out[..27]), Err(wrong));
         let bad: Vec<&[u32]> = all().take(149).chain([&[1, 99][..]]).collect();
-        let wrong = EngineError::Token { index: 1, token: 99, vocab: VOCAB };
+        // Counted from the first token of all texts.
+        let index = all().take(149).map(<[u32]>::len).sum::<usize>() + 1;
+        let wrong = EngineError::Token { index, token: 99, vocab: VOCAB };
         assert_eq!(engine.embed_all(bad, Pooling::Cls, &mut out), Err(wrong));
         let bad: Vec<&[u32]> = all().take(149).chain([&[][..]]).collect();
         assert_eq!(engine.embed_all(bad, Pooling::Cls, &mut out), Err(EngineError::Empty));

@@ -111,18 +111,9 @@ pub unsafe extern "C" fn gleed_embed_texts(
                 Err(Failure::new(status::E_VALUE, text).numbers(sum, count))
             }
         })?;
-        check_ids(tokens, engine.model().config().vocab)?;
         engine.embed_all(Texts { tokens, lengths: lengths.iter() }, pooling, values)?;
         Ok(status::OK)
     })
-}
-
-/// Whether these are tokens of a vocabulary, counted from the first one of all texts.
-fn check_ids(tokens: &[u32], vocab: usize) -> Result<(), EngineError> {
-    match tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
-        Some((index, &token)) => Err(EngineError::Token { index, token, vocab }),
-        None => Ok(()),
-    }
 }
 
 /// Texts that lie one after the other.

@@ -168,16 +168,13 @@ pub unsafe extern "C" fn gleed_checkpoint(engine: *mut gleed_engine, seq: gleed_
             return Ok(status::OK);
         }
         let len = engine.seq_len(seq)?;
-        match engine.computed_at(seq, len)? {
-            computed if computed < len => {
-                let text = format_args!("the state of {computed} of the {len} tokens is there");
-                Err(Failure::new(status::FULL, text).numbers(len, computed))
-            }
-            _ => {
-                let text = format_args!("no checkpoint is free: the config has too few");
-                Err(Failure::new(status::FULL, text).numbers(1_u32, 0_u32))
-            }
+        let computed = engine.computed_at(seq, len)?;
+        if computed < len {
+            let text = format_args!("the state of {computed} of the {len} tokens is there");
+            return Err(Failure::new(status::FULL, text).numbers(len, computed));
         }
+        let text = format_args!("no checkpoint is free: the config has too few");
+        Err(Failure::new(status::FULL, text).numbers(1_u32, 0_u32))
     })
 }
 

@@ -47,7 +47,8 @@ impl Engine<'_, '_> {
     /// After an error no sequence is left, and `out` is unspecified.
     ///
     /// # Errors
-    /// As [`Engine::embed`]; [`EngineError::Cache`] where no sequence is free.
+    /// As [`Engine::embed`], where tokens are counted from the first one of all texts; [`EngineError::Cache`] where no
+    /// sequence is free.
     pub fn embed_all<'t, I>(&mut self, texts: I, pooling: Pooling, out: &mut [f32]) -> Result<(), EngineError>
     where
         I: IntoIterator<Item = &'t [u32]>,
@@ -56,7 +57,7 @@ impl Engine<'_, '_> {
         let mut texts = texts.into_iter();
         let width = self.check_pooled(pooling, texts.len(), out.len())?;
         self.check_idle()?;
-        texts.clone().try_for_each(|text| self.check_tokens(text))?;
+        texts.clone().try_fold(0, |first, text| self.check_tokens_from(first, text))?;
         let mut left = out;
         while texts.len() > 0 {
             let mut seqs = heapless::Vec::<SeqId, TOGETHER>::new();

@@ -269,13 +269,18 @@ impl<'m, 'a> Engine<'m, 'a> {
 
     /// Whether these are tokens of the model.
     pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
+        self.check_tokens_from(0, tokens).map(|_| ())
+    }
+
+    /// The same for a part of some tokens, which begins with the one of index `first`. Returns the index behind it.
+    pub(super) fn check_tokens_from(&self, first: usize, tokens: &[u32]) -> Result<usize, EngineError> {
         let vocab = self.model.config().vocab;
         if tokens.is_empty() {
             return Err(EngineError::Empty);
         }
         match tokens.iter().enumerate().find(|&(_, &token)| token as usize >= vocab) {
-            Some((index, &token)) => Err(EngineError::Token { index, token, vocab }),
-            None => Ok(()),
+            Some((index, &token)) => Err(EngineError::Token { index: first.saturating_add(index), token, vocab }),
+            None => Ok(first.saturating_add(tokens.len())),
         }
     }
 

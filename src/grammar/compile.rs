@@ -4,7 +4,7 @@ use super::calls::{Calls, ToolChoice};
 use super::compiled::Compiled;
 use super::error::{ErrorKind, GrammarError};
 use super::making::GrammarBuild;
-use super::scratch::Result;
+use super::scratch::{MOST_SCRATCH, Result};
 use crate::num::Xxh64;
 
 /// The text of a grammar, and what it is.
@@ -106,7 +106,7 @@ pub struct Grammar<'m> {
 
 impl<'m> Grammar<'m> {
     /// The most 32-bit words of scratch that a compilation uses.
-    pub const MOST_SCRATCH: usize = 1 << 28;
+    pub const MOST_SCRATCH: usize = MOST_SCRATCH;
 
     /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says
     /// with how much to begin.
@@ -162,9 +162,6 @@ pub enum Planned {
     /// The grammar takes so many bytes of memory, and this scratch is enough.
     Memory(usize),
 }
-
-/// The most 32-bit words of scratch that records can be numbered in.
-const MOST_SCRATCH: usize = Grammar::MOST_SCRATCH;
 
 fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize> {
     let mut build = GrammarBuild::new(source, *options, scratch);

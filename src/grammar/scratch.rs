@@ -7,6 +7,9 @@ pub(super) type Result<T> = core::result::Result<T, GrammarError>;
 /// The work of a unit: records that are made, and those that are looked at in loops over many.
 pub(super) const UNIT: u64 = 4096;
 
+/// The most words in which records can be numbered.
+pub(super) const MOST_SCRATCH: usize = 1 << 28;
+
 /// Records in the caller's scratch. Number 0 is no record. It counts the work of the compilation, so that each piece of
 /// it ends at the same place however many follow at once.
 pub(super) struct Scratch<'s> {
@@ -58,7 +61,7 @@ impl<'s> Scratch<'s> {
     pub(super) fn zeroed(&mut self, count: usize) -> Result<u32> {
         let error = GrammarError { kind: ErrorKind::ScratchTooSmall { given: self.words.len() }, at: 0 };
         let end =
-            self.used.checked_add(count).filter(|end| *end <= self.words.len() && *end < (1 << 28)).ok_or(error)?;
+            self.used.checked_add(count).filter(|end| *end <= self.words.len() && *end < MOST_SCRATCH).ok_or(error)?;
         let at = self.used;
         self.words.get_mut(at..end).ok_or(error)?.fill(0);
         self.spend(1 + count / 16);

@@ -80,10 +80,12 @@ impl MappedFile {
 /// A file of which the length is known: a pipe has none, and opening it can wait for ever.
 fn open(path: &Path) -> io::Result<File> {
     let kind = std::fs::metadata(path)?.file_type();
-    match (kind.is_file(), kind.is_dir()) {
-        (true, _) => File::open(path),
-        (false, true) => Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, not a file")),
-        (false, false) => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    if kind.is_file() {
+        File::open(path)
+    } else if kind.is_dir() {
+        Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder, not a file"))
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
     }
 }
 

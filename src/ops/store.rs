@@ -48,12 +48,14 @@ impl Operation for Store {
         };
         let layer = context.config.kv_layer(work.layer).ok_or(Fault::Internal(site!()))?;
         let Range { mut start, end } = work.take.clone();
+        let has_states = memory.cache.has_states();
         let together = work.watch.is_unlimited() && end - start >= SHARED_ROWS;
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
             // Its rows were reserved when they were queued: what the cache refuses is a defect.
-            let is_stored = |unit: usize| row(unit).is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
+            let is_stored =
+                |unit: usize| has_states && row(unit).is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
             // Rows that only the states need again are stored already. They come first of their sequence, so those of
             // the next sequence may follow rows that are not.
             let kept = (start..next).find(|&unit| !is_stored(unit)).unwrap_or(next);

@@ -753,6 +753,14 @@ static void many_texts(gleed_engine *engine, const float *mean, const float *las
     DO(gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_MODEL, values, 512, &error));
     CHECK(memcmp(values, mean, 256 * sizeof values[0]) == 0);
     DO(gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+    {
+        /* A wrong id in the second text is counted from the first one of all. */
+        const uint32_t right = ids[29];
+        ids[29] = UINT32_MAX;
+        EXPECT(GLEED_E_TOKEN, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
+        CHECK(error.at == 29);
+        ids[29] = right;
+    }
     CHECK(memcmp(values, last, 256 * sizeof values[0]) == 0);
     EXPECT(GLEED_E_SHAPE, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 511, &error));
     CHECK(error.needed == 512 && error.given == 511);
