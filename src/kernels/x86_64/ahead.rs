@@ -173,10 +173,26 @@ impl NextRows {
         core::array::from_fn(|row| self.first.wrapping_add(row * self.apart))
     }
 
-    /// Fetches `lines` lines to the first-level cache while block `block` of a row is multiplied: from the row's place
-    /// on.
+    /// What is fetched with a block of the first row. Kernels with too few registers for the places of all rows begin
+    /// here, and go from row to row.
     #[inline(always)]
-    pub(super) fn fetch(&self, place: *const u8, block: usize, lines: usize) {
+    pub(super) fn place(&self, block: usize) -> *const u8 {
+        self.first.wrapping_add(block * self.step)
+    }
+
+    /// Fetches `lines` lines to the first-level cache from `place` on, and moves it to what is fetched with the next row.
+    #[inline(always)]
+    pub(super) fn fetch(&self, place: &mut *const u8, lines: usize) {
+        for line in 0..lines {
+            // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(LINE * line).cast()) };
+        }
+        *place = place.wrapping_add(self.apart);
+    }
+
+    /// The same while block `block` of a row is multiplied, for a kernel that keeps the [`NextRows::places`] of all rows.
+    #[inline(always)]
+    pub(super) fn fetch_at(&self, place: *const u8, block: usize, lines: usize) {
         let from = place.wrapping_add(block * self.step);
         for line in 0..lines {
             // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.

@@ -55,17 +55,17 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         unsafe { _mm256_cvtph_ps(bits) }
     }
 
-    /// Where part `index` of a row is: the block that it belongs to, and as many bytes on as its codes are behind those
-    /// of the first part.
+    /// Bytes from the beginning of a row to part `index`: to the block that it belongs to, and as many more as its codes
+    /// are behind those of the first part.
     #[inline(always)]
-    fn part(row: *const u8, index: usize) -> *const u8 {
-        row.wrapping_add(index / Self::PARTS * Self::BYTES + index % Self::PARTS * Self::PART_BYTES)
+    fn part(index: usize) -> usize {
+        index / Self::PARTS * Self::BYTES + index % Self::PARTS * Self::PART_BYTES
     }
 
-    /// The block of part `index` of a row, or where the scales of the part are.
+    /// Bytes to the block of part `index`, or to the scales of the part.
     #[inline(always)]
-    fn block(row: *const u8, index: usize) -> *const u8 {
-        row.wrapping_add(index / Self::PARTS * Self::BYTES)
+    fn block(index: usize) -> usize {
+        index / Self::PARTS * Self::BYTES
     }
 }
 
@@ -97,7 +97,7 @@ impl Blocks32 for Q4_0 {
     const BYTES: usize = 18;
     const BITS: u32 = 4;
     const OFFSET: i16 = 8;
-    const FEW: usize = 3;
+    const FEW: usize = 4;
 
     #[inline(always)]
     unsafe fn codes(block: *const u8) -> __m256i {
@@ -263,8 +263,8 @@ impl Blocks32 for Nvfp4 {
 
     /// A block begins with the scales of both parts, two bytes each.
     #[inline(always)]
-    fn block(row: *const u8, index: usize) -> *const u8 {
-        row.wrapping_add(index / Self::PARTS * Self::BYTES + index % Self::PARTS * 2)
+    fn block(index: usize) -> usize {
+        index / Self::PARTS * Self::BYTES + index % Self::PARTS * 2
     }
 }
 

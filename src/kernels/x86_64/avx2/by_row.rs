@@ -41,7 +41,7 @@ impl Eight {
         Self([const { Plain { codes: [[0; 32]; 8], sub_scales: [0; 16], scale: 0.0 } }; 8])
     }
 
-    /// Unpacks it, and returns where it is; `fetch` is called before each row with its number.
+    /// Unpacks it, and returns where it is; `fetch` is called before each row.
     ///
     /// # Safety
     /// As for [`ByRow::unpack`], in all rows.
@@ -50,10 +50,10 @@ impl Eight {
         &mut self,
         unpack: Unpack,
         block: [*const u8; 8],
-        fetch: impl Fn(usize),
+        mut fetch: impl FnMut(),
     ) -> [*const u8; 8] {
-        for (r, (block, plain)) in block.into_iter().zip(&mut self.0).enumerate() {
-            fetch(r);
+        for (block, plain) in block.into_iter().zip(&mut self.0) {
+            fetch();
             // SAFETY: the caller promises the block of each row, and the instructions.
             unsafe { unpack(block, plain) };
         }

@@ -8,7 +8,7 @@ use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
 use super::matvec::{eight_32, eight_256, eight_by_row};
 use super::panel::{BLOCK_256, CHUNK, GROUP, pack_32, pack_256};
-use super::row::Row;
+use super::row::{EightRows, Row};
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::kernels::x86_64::ahead::{Ahead, Coming, NextRows};
@@ -149,7 +149,7 @@ trait Kernels {
     unsafe fn eight<const N: usize>(
         how: Self::How,
         isa: Self::Isa,
-        rows: [*const u8; 8],
+        rows: EightRows,
         next: NextRows,
         blocks: usize,
         x: [Row; N],
@@ -185,7 +185,7 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     unsafe fn eight<const N: usize>(
         (): (),
         isa: Self::Isa,
-        rows: [*const u8; 8],
+        rows: EightRows,
         next: NextRows,
         blocks: usize,
         x: [Row; N],
@@ -224,7 +224,7 @@ impl<F: Blocks256> Kernels for Of256<F> {
     unsafe fn eight<const N: usize>(
         (): (),
         isa: Self::Isa,
-        rows: [*const u8; 8],
+        rows: EightRows,
         next: NextRows,
         blocks: usize,
         x: [Row; N],
@@ -267,7 +267,7 @@ impl Kernels for OfRows {
     unsafe fn eight<const N: usize>(
         how: Self::How,
         isa: Self::Isa,
-        rows: [*const u8; 8],
+        rows: EightRows,
         next: NextRows,
         blocks: usize,
         x: [Row; N],
@@ -292,7 +292,7 @@ impl Kernels for OfRows {
             // SAFETY: the caller promises so many blocks of the rows and of the panel; what was unpacked is one of
             // eight rows.
             unsafe {
-                let block = plain.unpack(unpack, block, |_| ());
+                let block = plain.unpack(unpack, block, || ());
                 pack_256::<Plain>(isa, block, ahead.skip(Ahead::UNITS * b), 1, panel.add(b * BLOCK_256));
             }
         }
@@ -345,6 +345,7 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     // SAFETY: as this function; the number is that of the rows.
     unsafe {
         match job.inputs.rows() {
+            _ if job.rows < 8 => (),
             1 => return few::<K, 1>(how, isa, job),
             2 if const { K::FEW >= 2 } => return few::<K, 2>(how, isa, job),
             3 if const { K::FEW >= 3 } => return few::<K, 3>(how, isa, job),
@@ -383,10 +384,13 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
 #[inline(always)]
 unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     for first in (0..job.rows).step_by(8) {
+        // The last eight rows may have begun with those before.
+        let first = first.min(job.rows - 8);
         let (x, out) = job.tile::<N>(0, first)?;
+        let rows = EightRows { first: job.weights.wrapping_add(first * job.row_bytes), row_bytes: job.row_bytes };
         // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
         // caller's format, and so has each of x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
-        unsafe { K::eight::<N>(how, isa, job.eight(first), job.next_rows::<K>(how, first), job.cols / K::LEN, x, out) };
+        unsafe { K::eight::<N>(how, isa, rows, job.next_rows::<K>(how, first), job.cols / K::LEN, x, out) };
         #[cfg(test)]
         if N > 1 {
             crate::kernels::x86_64::counted::unpacked(8 * job.cols / K::LEN);

@@ -10,23 +10,14 @@
 //! 32,512 < 2^15 (-(-127) fits to a byte, and an activation is never -128).
 
 use core::arch::x86_64::*;
-use core::mem::MaybeUninit;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
-use super::lanes::{halves, sums, sums_of_halves};
-use super::row::Row;
+use super::lanes::{halves, sums, sums_of_halves, words};
+use super::row::{EightRows, Row};
 use crate::kernels::x86_64::ahead::NextRows;
-
-/// Blocks whose scales are copied at a time.
-const COPIED: usize = 32;
-
-/// The first two bytes of eight rows' blocks, their f16 scales as a rule, then their minima. They are copied well
-/// before they are loaded as registers, because inserting them one by one would compete with the other shuffles.
-type BlockScales = [[u16; 8]; 2];
-type Scales = [BlockScales; COPIED];
 
 /// Eight outputs for each of `N` rows of activations: `rows` are eight rows of `blocks` blocks of 32.
 ///
@@ -35,7 +26,7 @@ type Scales = [BlockScales; COPIED];
 #[inline(always)]
 pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
     isa: I,
-    rows: [*const u8; 8],
+    rows: EightRows,
     next: NextRows,
     blocks: usize,
     x: [Row; N],
@@ -43,55 +34,51 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
 ) {
     const { assert!(F::SCALES == 1 || F::SCALES == 2 && !I::VNNI && !F::TWO && !F::MIN && F::OFFSET == 0) };
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b
-    // is below that; `scales` has COPIED places, of which b - first is one that `copy_scales` has just filled. r is the
-    // number of one of eight rows.
+    // is below that. r is the number of one of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
-        let places = next.places::<8>();
-        let mut scales = MaybeUninit::<Scales>::uninit();
-        let scales = scales.as_mut_ptr().cast::<BlockScales>();
-        for first in (0..blocks).step_by(COPIED) {
-            let end = blocks.min(first + COPIED);
-            copy_scales::<F>(&rows, first, end, scales);
-            let mut b = first;
-            while F::TWO && b + 2 <= end {
-                let halves = x.map(|x| halves_of_two(x.codes.add(b * 32)));
-                let mut dots = [[_mm256_setzero_si256(); 8]; N];
-                for (r, (row, place)) in rows.into_iter().zip(places).enumerate() {
-                    if b.is_multiple_of(F::PARTS) {
-                        next.fetch(place, b, 1);
-                    }
-                    let codes = F::two(F::part(row, b));
-                    for (dots, halves) in dots.iter_mut().zip(halves) {
-                        *dots.get_unchecked_mut(r) = dot_two::<I, F>(isa, codes, halves);
-                    }
+        let mut b = 0;
+        while F::TWO && b + 2 <= blocks {
+            let halves = x.map(|x| halves_of_two(x.codes.add(b * 32)));
+            let mut dots = [[_mm256_setzero_si256(); 8]; N];
+            let mut place = next.place(b);
+            for (r, part) in rows.at(F::part(b)).into_iter().enumerate() {
+                if b.is_multiple_of(F::PARTS) {
+                    next.fetch(&mut place, 1);
                 }
-                for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
-                    let [isum_0, isum_1] = sums_of_halves(dots);
-                    *acc = add_32::<I, F>(isa, *acc, isum_0, x, b, scales.add(b - first));
-                    *acc = add_32::<I, F>(isa, *acc, isum_1, x, b + 1, scales.add(b + 1 - first));
+                let codes = F::two(part);
+                for (dots, halves) in dots.iter_mut().zip(halves) {
+                    *dots.get_unchecked_mut(r) = dot_two::<I, F>(isa, codes, halves);
                 }
-                b += 2;
             }
-            while b < end {
-                let mut dots = [[_mm256_setzero_si256(); 8]; N];
-                for (r, (row, place)) in rows.into_iter().zip(places).enumerate() {
-                    next.fetch(place, b, 1);
-                    let codes = F::codes(F::part(row, b));
-                    for (dots, x) in dots.iter_mut().zip(x) {
-                        let x = load(x.codes.add(b * 32));
-                        *dots.get_unchecked_mut(r) = dot_codes::<I, F>(isa, _mm256_setzero_si256(), codes, x);
-                    }
-                }
-                for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
-                    if F::SCALES == 2 {
-                        *acc = add_halves::<F>(*acc, sums_of_halves(dots), x, b, scales.add(b - first));
-                    } else {
-                        *acc = add_32::<I, F>(isa, *acc, sums(dots), x, b, scales.add(b - first));
-                    }
-                }
-                b += 1;
+            let headers = [headers::<F>(&rows.at(F::block(b))), headers::<F>(&rows.at(F::block(b + 1)))];
+            for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
+                let [isum_0, isum_1] = sums_of_halves(dots);
+                *acc = add_32::<I, F>(isa, *acc, isum_0, x, b, headers[0]);
+                *acc = add_32::<I, F>(isa, *acc, isum_1, x, b + 1, headers[1]);
             }
+            b += 2;
+        }
+        while b < blocks {
+            let mut dots = [[_mm256_setzero_si256(); 8]; N];
+            let mut place = next.place(b);
+            for (r, part) in rows.at(F::part(b)).into_iter().enumerate() {
+                next.fetch(&mut place, 1);
+                let codes = F::codes(part);
+                for (dots, x) in dots.iter_mut().zip(x) {
+                    let x = load(x.codes.add(b * 32));
+                    *dots.get_unchecked_mut(r) = dot_codes::<I, F>(isa, _mm256_setzero_si256(), codes, x);
+                }
+            }
+            let headers = headers::<F>(&rows.at(F::block(b)));
+            for ((acc, dots), x) in accs.iter_mut().zip(&dots).zip(x) {
+                if F::SCALES == 2 {
+                    *acc = add_halves::<F>(*acc, sums_of_halves(dots), x, b, headers[0]);
+                } else {
+                    *acc = add_32::<I, F>(isa, *acc, sums(dots), x, b, headers);
+                }
+            }
+            b += 1;
         }
         for (out, acc) in out.into_iter().zip(accs) {
             _mm256_storeu_ps(out, acc);
@@ -112,31 +99,20 @@ unsafe fn halves_of_two(x: *const i8) -> [__m256i; 2] {
     }
 }
 
-/// Copies the scales of blocks `first` to `end`.
+/// The first two bytes of eight blocks, their f16 scales as a rule, and the next two, their minima if there are some.
 ///
 /// # Safety
-/// The rows have these blocks; at `scales` there is room for the scales of `end - first` blocks.
+/// The processor has AVX2; each of `blocks` points to a block.
 #[inline(always)]
-unsafe fn copy_scales<F: Blocks32>(rows: &[*const u8; 8], first: usize, end: usize, scales: *mut BlockScales) {
-    for b in first..end {
-        for (r, row) in rows.iter().enumerate() {
-            // SAFETY: the caller promises these blocks, which begin with these numbers, and room for the scales of so
-            // many of them; r < 8.
-            unsafe {
-                let (block, scales) = (F::block(*row, b).cast::<u16>(), scales.add(b - first).cast::<u16>());
-                scales.add(r).write(block.read_unaligned());
-                if F::MIN {
-                    scales.add(8 + r).write(block.add(1).read_unaligned());
-                }
-            }
-        }
-    }
+unsafe fn headers<F: Blocks32>(blocks: &[*const u8; 8]) -> [__m128i; 2] {
+    // SAFETY: the caller promises AVX2 and the blocks, which begin with these numbers.
+    unsafe { [words(blocks, 0), if F::MIN { words(blocks, 2) } else { _mm_setzero_si128() }] }
 }
 
 /// Continues the chains of eight outputs by block `b`, whose codes' products are `isum`.
 ///
 /// # Safety
-/// `x` has block `b`; `scales` can be read, the minima only where the format has some.
+/// `x` has block `b`.
 #[inline(always)]
 unsafe fn add_32<I: Isa, F: Blocks32>(
     isa: I,
@@ -144,22 +120,21 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
     isum: __m256i,
     x: Row,
     b: usize,
-    scales: *const [[u16; 8]; 2],
+    [scales, mins]: [__m128i; 2],
 ) -> __m256 {
-    // SAFETY: `isa` proves the instructions; the caller promises block b of x, which has a scale and two sums, and the
-    // scales of eight rows, with their minima where the format has some.
+    // SAFETY: `isa` proves the instructions; the caller promises block b of x, which has a scale and two sums.
     unsafe {
         let pair = _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned());
         let dx = _mm256_set1_ps(*x.scales.add(b));
         let offset = offset_32::<I, F>();
         let isum = if offset == 0 { isum } else { isa.dot_i16(isum, pair, _mm256_set1_epi16(-offset)) };
-        let scale = _mm256_mul_ps(F::scales(_mm_loadu_si128(scales.cast())), dx);
+        let scale = _mm256_mul_ps(F::scales(scales), dx);
         let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
         if !F::MIN {
             return acc;
         }
         let msum = _mm256_madd_epi16(pair, _mm256_set1_epi16(1));
-        let min = _mm256_mul_ps(_mm256_cvtph_ps(_mm_loadu_si128(scales.cast::<__m128i>().add(1))), dx);
+        let min = _mm256_mul_ps(_mm256_cvtph_ps(mins), dx);
         _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min))
     }
 }
@@ -168,21 +143,15 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
 /// halves.
 ///
 /// # Safety
-/// The processor has AVX2 and F16C; `x` has block `b`; `scales` can be read.
+/// The processor has AVX2 and F16C; `x` has block `b`.
 #[inline(always)]
-unsafe fn add_halves<F: Blocks32>(
-    acc: __m256,
-    isums: [__m256i; 2],
-    x: Row,
-    b: usize,
-    scales: *const BlockScales,
-) -> __m256 {
-    // SAFETY: the caller promises the instructions, block b of x, which has a scale, and the scales of eight rows.
+unsafe fn add_halves<F: Blocks32>(acc: __m256, isums: [__m256i; 2], x: Row, b: usize, scales: __m128i) -> __m256 {
+    // SAFETY: the caller promises the instructions, and block b of x, which has a scale.
     unsafe {
-        let (dx, bits) = (_mm256_set1_ps(*x.scales.add(b)), _mm_loadu_si128(scales.cast()));
+        let dx = _mm256_set1_ps(*x.scales.add(b));
         let mut acc = acc;
-        for (isum, bits) in isums.into_iter().zip([bits, _mm_srli_epi16::<8>(bits)]) {
-            let scale = _mm256_mul_ps(F::scales(bits), dx);
+        for (isum, scales) in isums.into_iter().zip([scales, _mm_srli_epi16::<8>(scales)]) {
+            let scale = _mm256_mul_ps(F::scales(scales), dx);
             acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
         }
         acc
@@ -236,7 +205,7 @@ fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m25
 #[inline(always)]
 pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     isa: Avx2,
-    rows: [*const u8; 8],
+    rows: EightRows,
     next: NextRows,
     blocks: usize,
     x: [Row; N],
@@ -246,12 +215,10 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     // and b is below that; each of `out` has eight elements.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
-        let places = next.places::<8>();
         for b in 0..blocks {
-            let block = rows.map(|row| row.add(b * F::BYTES));
-            let mut places = places.into_iter();
-            let fetch = || places.next().map_or((), |place| next.fetch(place, b, F::BYTES.div_ceil(64)));
-            add_256::<F, N>(isa, block, x, b, &mut accs, fetch);
+            let mut place = next.place(b);
+            let fetch = || next.fetch(&mut place, F::BYTES.div_ceil(64));
+            add_256::<F, N>(isa, rows.at(b * F::BYTES), x, b, &mut accs, fetch);
         }
         for (out, acc) in out.into_iter().zip(accs) {
             _mm256_storeu_ps(out, acc);
@@ -267,7 +234,7 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
 pub(super) unsafe fn eight_by_row<const N: usize>(
     isa: Avx2,
     (unpack, bytes): (Unpack, usize),
-    rows: [*const u8; 8],
+    rows: EightRows,
     next: NextRows,
     blocks: usize,
     x: [Row; N],
@@ -276,10 +243,10 @@ pub(super) unsafe fn eight_by_row<const N: usize>(
     // SAFETY: as in `eight_256`; what was unpacked are super-blocks of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
-        let (places, mut plain) = (next.places::<8>(), Eight::new());
+        let mut plain = Eight::new();
         for b in 0..blocks {
-            let block = rows.map(|row| row.add(b * bytes));
-            let block = plain.unpack(unpack, block, |r| next.fetch(*places.get_unchecked(r), b, 2));
+            let mut place = next.place(b);
+            let block = plain.unpack(unpack, rows.at(b * bytes), || next.fetch(&mut place, 2));
             add_256::<Plain, N>(isa, block, x, b, &mut accs, || ());
         }
         for (out, acc) in out.into_iter().zip(accs) {
@@ -312,13 +279,15 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
             fetch();
             (*dots, *mins) = dot_256::<F, N>(isa, block, codes, x_sums);
         }
+        let scales = F::scales(&block);
+        let min_scales = F::MIN.map(|min| halves(&block, min));
         for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
             let dx = _mm256_set1_ps(*x.scales.add(b));
-            let scale = _mm256_mul_ps(F::scales(&block), dx);
+            let scale = _mm256_mul_ps(scales, dx);
             let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
             *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-            if let Some(min) = F::MIN {
-                let min = _mm256_mul_ps(halves(&block, min), dx);
+            if let Some(min_scales) = min_scales {
+                let min = _mm256_mul_ps(min_scales, dx);
                 let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
                 *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
             }
@@ -341,19 +310,45 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
     // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
         let subs = F::subs(block);
+        let together = const { together(F::BITS, N) };
         let mut dots = [_mm256_setzero_si256(); N];
-        for j in 0..8 {
-            let codes = F::codes(block, j);
-            // Lane j of each half, to all lanes of the half.
-            let scale = _mm256_shuffle_epi8(subs.scales, _mm256_set1_epi16(j as i16 * 0x202 + 0x100));
-            for (dot, x) in dots.iter_mut().zip(x) {
-                let x = _mm256_loadu_si256(x.add(32 * j).cast());
-                let pairs = if F::BITS < 8 {
-                    _mm256_maddubs_epi16(codes, x)
-                } else {
-                    _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
-                };
-                *dot = isa.dot_i16(*dot, pairs, scale);
+        // Words of two sub-blocks in turns, of four, of eight.
+        let mut fours = [[_mm256_setzero_si256(); N]; 2];
+        for (four, fours) in fours.iter_mut().enumerate() {
+            let mut twos = [[_mm256_setzero_si256(); N]; 2];
+            for (two, twos) in twos.iter_mut().enumerate() {
+                let j = 4 * four + 2 * two;
+                if together == 1 {
+                    for j in [j, j + 1] {
+                        let (codes, scale) = (F::codes(block, j), scales_of(subs.scales, j, 1));
+                        for (dot, x) in dots.iter_mut().zip(x) {
+                            *dot = isa.dot_i16(*dot, pairs::<F>(codes, x.add(32 * j)), scale);
+                        }
+                    }
+                    continue;
+                }
+                let codes = [F::codes(block, j), F::codes(block, j + 1)];
+                for ((dot, sums), x) in dots.iter_mut().zip(twos).zip(x) {
+                    let [a, b] = [pairs::<F>(codes[0], x.add(32 * j)), pairs::<F>(codes[1], x.add(32 * j + 32))];
+                    *sums = _mm256_add_epi16(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
+                    if together == 2 {
+                        *dot = isa.dot_i16(*dot, *sums, scales_of(subs.scales, j, 2));
+                    }
+                }
+            }
+            let [a, b] = twos;
+            for (((dot, sums), a), b) in dots.iter_mut().zip(fours).zip(a).zip(b) {
+                *sums = _mm256_add_epi16(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+                if together == 4 {
+                    *dot = isa.dot_i16(*dot, *sums, scales_of(subs.scales, 4 * four, 4));
+                }
+            }
+        }
+        if together == 8 {
+            let [a, b] = fours;
+            for ((dot, a), b) in dots.iter_mut().zip(a).zip(b) {
+                let sums = _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+                *dot = _mm256_madd_epi16(sums, subs.scales);
             }
         }
         if F::OFFSET > 0 {
@@ -364,6 +359,51 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
         }
         (dots, x_sums.map(|x_sums| _mm256_madd_epi16(subs.mins, x_sums)))
     }
+}
+
+/// For how many registers of codes sums in 16 bits are put into one, before they are multiplied by their sub-scales. Two
+/// products are at most 2 * 15 * 127 = 3,810 for codes of 4 bits, 7,874 for 5 bits and 16,002 for 6 bits, of which 8, 4
+/// and 2 can be added. This takes fewer shuffles than a register with each sub-scale in all lanes. Three rows of
+/// activations can share such registers.
+const fn together(bits: u32, rows: usize) -> usize {
+    match bits {
+        _ if rows > 2 => 1,
+        0..=4 => 8,
+        5 => 4,
+        6 => 2,
+        _ => 1,
+    }
+}
+
+/// Sums of two products of codes and activations, in 16 bits.
+///
+/// # Safety
+/// The processor has AVX2; 32 activations can be read.
+#[inline(always)]
+unsafe fn pairs<F: Blocks256>(codes: __m256i, x: *const i8) -> __m256i {
+    // SAFETY: the caller promises AVX2 and 32 activations.
+    unsafe {
+        let x = load(x);
+        if F::BITS < 8 {
+            _mm256_maddubs_epi16(codes, x)
+        } else {
+            _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes))
+        }
+    }
+}
+
+/// Lanes `first` to `first + count - 1` of each half, again and again. `count` is 1, 2 or 4.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn scales_of(scales: __m256i, first: usize, count: usize) -> __m256i {
+    let mut order = [0; 16];
+    for (byte, order) in order.iter_mut().enumerate() {
+        *order = (2 * first + byte % (2 * count)) as i8;
+    }
+    // SAFETY: the caller promises AVX2, and these only compute on registers; 16 bytes can be read from the array.
+    unsafe { _mm256_shuffle_epi8(scales, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
 }
 
 /// Sixteen sums, the even ones in the lower half and the odd ones in the upper half.

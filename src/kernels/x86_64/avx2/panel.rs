@@ -45,12 +45,12 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
     // panel, and b is below that; a block of the panel has 8 registers of codes, then 8 scales and 8 minima.
     unsafe {
         for b in 0..blocks {
-            let block = rows.map(|row| F::block(row, b));
+            let block = rows.map(|row| row.add(F::block(b)));
             let panel = panel.add(b * BLOCK_32);
             ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             let mut codes = [_mm256_setzero_si256(); 8];
             for (codes, &row) in codes.iter_mut().zip(&rows) {
-                *codes = F::codes(F::part(row, b));
+                *codes = F::codes(row.add(F::part(b)));
                 if F::BITS == 8 && I::VNNI {
                     *codes = _mm256_xor_si256(*codes, _mm256_set1_epi8(-128));
                 }

@@ -95,7 +95,7 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         // the weights, which are borrowed for 'a.
         unsafe {
             if FETCH {
-                self.next.fetch(*self.places.get_unchecked(r), b, Self::LINES);
+                self.next.fetch_at(*self.places.get_unchecked(r), b, Self::LINES);
             }
             &*self.first.add(*self.offsets.get_unchecked(r) + b * BYTES).cast()
         }
