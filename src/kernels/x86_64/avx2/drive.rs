@@ -345,6 +345,7 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     // SAFETY: as this function; the number is that of the rows.
     unsafe {
         match job.inputs.rows() {
+            // Eight rows of weights are read at once.
             _ if job.rows < 8 => (),
             1 => return few::<K, 1>(how, isa, job),
             2 if const { K::FEW >= 2 } => return few::<K, 2>(how, isa, job),
@@ -380,7 +381,7 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
 /// Products with `N` rows of activations, straight on the blocks of the file.
 ///
 /// # Safety
-/// As [`products`]; there are `N` rows of activations.
+/// As [`products`]; there are `N` rows of activations, and eight rows of weights or more.
 #[inline(always)]
 unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     for first in (0..job.rows).step_by(8) {
@@ -389,7 +390,7 @@ unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_
         let (x, out) = job.tile::<N>(0, first)?;
         let rows = EightRows { first: job.weights.wrapping_add(first * job.row_bytes), row_bytes: job.row_bytes };
         // SAFETY: `Job::new` compared the rows with the bytes of the weights: they have cols / LEN blocks of the
-        // caller's format, and so has each of x. first is a multiple of 8 below rows <= OUTPUTS, so 8 outputs follow.
+        // caller's format, and so has each of x. first is at most rows - 8, and rows <= OUTPUTS, so 8 outputs follow.
         unsafe { K::eight::<N>(how, isa, rows, job.next_rows::<K>(how, first), job.cols / K::LEN, x, out) };
         #[cfg(test)]
         if N > 1 {
