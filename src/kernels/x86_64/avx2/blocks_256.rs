@@ -2,9 +2,10 @@
 //! layouts are described in `src/quant`.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use super::codes::{nibbles, values};
-use super::lanes::halves;
+use super::lanes::{four, fours, halves};
 
 /// A format with super-blocks of 256.
 pub(in crate::kernels::x86_64) trait Blocks256 {
@@ -20,37 +21,129 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     const SCALE: usize;
     /// Where the f16 scale of the minima is, if there are minima.
     const MIN: Option<usize> = None;
+    /// Whether a block begins with its two scales, and goes on with sub-scales and sub-minima of 6 bits, as in Q4_K.
+    const SIX_BITS: bool = false;
     /// See [`Blocks32::FEW`](super::blocks_32::Blocks32::FEW).
     const FEW: usize = 1;
+    /// Parts that the codes are made of, at most 8.
+    const PARTS: usize;
+    /// Where the first part is. As a rule a part has 32 bytes, and the next one follows it.
+    const FIRST: usize;
+
+    /// Part `k`, below [`Blocks256::PARTS`].
+    ///
+    /// # Safety
+    /// The processor has AVX2; `block` points to [`Blocks256::BYTES`] bytes.
+    #[inline(always)]
+    unsafe fn part(block: *const u8, k: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2 and the super-block, which has the parts one after the other; no alignment
+        // is needed.
+        unsafe { _mm256_loadu_si256(block.add(Self::FIRST + 32 * k).cast()) }
+    }
+
+    /// Codes 32 j to 32 j + 31 from the parts; j is below 8. Byte i of the codes comes from byte i of the parts.
+    ///
+    /// # Safety
+    /// The processor has AVX2; [`Parts::part`] may be called for all parts of the format.
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i;
 
     /// Codes 32 j to 32 j + 31; j is below 8.
     ///
     /// # Safety
-    /// The processor has AVX2; `block` points to [`Blocks256::BYTES`] bytes.
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i;
+    /// As [`Blocks256::part`].
+    #[inline(always)]
+    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2 and the super-block.
+        unsafe { Self::codes_of(InBlock::<Self>(block, PhantomData), j) }
+    }
 
-    /// The sub-scales.
+    /// The sub-scales of a row. Not called if [`Blocks256::SIX_BITS`].
     ///
     /// # Safety
-    /// As [`Blocks256::codes`].
-    unsafe fn subs(block: *const u8) -> Subs;
+    /// As [`Blocks256::part`].
+    #[inline(always)]
+    unsafe fn subs(_block: *const u8) -> Subs {
+        // SAFETY: the caller promises AVX2, and this only makes a register.
+        Subs::new(unsafe { _mm_setzero_si128() })
+    }
 
-    /// The scales of eight rows.
+    /// The scales of eight rows, and those of their minima if there are some.
     ///
     /// # Safety
     /// The processor has AVX2 and F16C; each points to a super-block.
     #[inline(always)]
-    unsafe fn scales(block: &[*const u8; 8]) -> __m256 {
-        // SAFETY: the caller promises F16C and the super-blocks, which have a scale at `SCALE`.
-        unsafe { halves(block, Self::SCALE) }
+    unsafe fn scales(block: &[*const u8; 8]) -> [__m256; 2] {
+        // SAFETY: the caller promises the instructions and the super-blocks, which have scales at these places.
+        unsafe {
+            if Self::SIX_BITS {
+                return both_halves(block);
+            }
+            [halves(block, Self::SCALE), Self::MIN.map_or(_mm256_setzero_ps(), |min| halves(block, min))]
+        }
     }
 }
 
-/// What belongs to 16 elements each, as i16: those of elements 32 j to 32 j + 15 in lane j of the lower half,
-/// those of elements 32 j + 16 to 32 j + 31 in lane j of the upper half.
+/// The parts that codes are made of.
+pub(in crate::kernels::x86_64) trait Parts {
+    /// # Safety
+    /// The processor has AVX2, and there is a part `k`.
+    unsafe fn part(&self, k: usize) -> __m256i;
+}
+
+/// Those of a super-block in memory.
+struct InBlock<F: ?Sized>(*const u8, PhantomData<F>);
+
+impl<F: Blocks256 + ?Sized> Parts for InBlock<F> {
+    #[inline(always)]
+    unsafe fn part(&self, k: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2 and the part; `codes` made this of a super-block that there is.
+        unsafe { F::part(self.0, k) }
+    }
+}
+
+/// The sub-scales of eight rows.
+pub(super) struct SubsOfRows<F> {
+    /// Those of 6 bits.
+    six: [__m128i; 8],
+    format: PhantomData<F>,
+}
+
+impl<F: Blocks256> SubsOfRows<F> {
+    /// # Safety
+    /// The processor has AVX2; each points to a super-block.
+    #[inline(always)]
+    pub(super) unsafe fn new(block: &[*const u8; 8]) -> Self {
+        // SAFETY: the caller promises AVX2 and the super-blocks.
+        let six = unsafe { if F::SIX_BITS { six_bits(block) } else { [_mm_setzero_si128(); 8] } };
+        Self { six, format: PhantomData }
+    }
+
+    /// Those of row `r`, below 8, whose super-block this is.
+    ///
+    /// # Safety
+    /// As [`SubsOfRows::new`].
+    #[inline(always)]
+    pub(super) unsafe fn row(&self, r: usize, block: *const u8) -> Subs {
+        // SAFETY: the caller promises AVX2, the super-block and r < 8.
+        unsafe { if F::SIX_BITS { Subs::new(*self.six.get_unchecked(r)) } else { F::subs(block) } }
+    }
+}
+
+/// What belongs to 16 or 32 elements each, as i8, in the order of the elements.
 pub(in crate::kernels::x86_64) struct Subs {
-    pub(super) scales: __m256i,
-    pub(super) mins: __m256i,
+    /// With sub-blocks of 32, the eight sub-scales are followed by the eight sub-minima.
+    pub(super) scales: __m128i,
+    /// The sub-minima of sub-blocks of 16.
+    pub(super) mins: __m128i,
+}
+
+impl Subs {
+    /// Without sub-minima of sub-blocks of 16.
+    #[inline(always)]
+    pub(super) fn new(scales: __m128i) -> Self {
+        // SAFETY: every x86-64 has SSE2, and this only makes a register.
+        Self { scales, mins: unsafe { _mm_setzero_si128() } }
+    }
 }
 
 pub(in crate::kernels::x86_64) struct Q2K;
@@ -67,11 +160,13 @@ impl Blocks256 for Q2K {
     const SUB: usize = 16;
     const SCALE: usize = 80;
     const MIN: Option<usize> = Some(82);
+    const PARTS: usize = 2;
+    const FIRST: usize = 16;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..80 are read.
-        unsafe { bits(block.add(16 + j / 4 * 32), 2 * (j % 4) as i32, 3) }
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        unsafe { bits(parts.part(j / 4), 2 * (j % 4) as i32, 3) }
     }
 
     #[inline(always)]
@@ -80,7 +175,7 @@ impl Blocks256 for Q2K {
         unsafe {
             let (bytes, low) = (_mm_loadu_si128(block.cast()), _mm_set1_epi8(15));
             let mins = _mm_and_si128(_mm_srli_epi16::<4>(bytes), low);
-            Subs { scales: sixteen(_mm_and_si128(bytes, low)), mins: sixteen(mins) }
+            Subs { scales: _mm_and_si128(bytes, low), mins }
         }
     }
 }
@@ -91,13 +186,15 @@ impl Blocks256 for Q3K {
     const SUB: usize = 16;
     const OFFSET: u32 = 4;
     const SCALE: usize = 108;
+    const PARTS: usize = 3;
+    const FIRST: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..32 and 32..96 are read.
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
         unsafe {
-            let low = bits(block.add(32 + j / 4 * 32), 2 * (j % 4) as i32, 3);
-            _mm256_or_si256(low, bits(block, j as i32 - 2, 4))
+            let low = bits(parts.part(1 + j / 4), 2 * (j % 4) as i32, 3);
+            _mm256_or_si256(low, bits(parts.part(0), j as i32 - 2, 4))
         }
     }
 
@@ -110,7 +207,7 @@ impl Blocks256 for Q3K {
             let high = _mm_set1_epi32(block.add(104).cast::<i32>().read_unaligned());
             let high = _mm_and_si128(_mm_srlv_epi32(high, _mm_setr_epi32(0, 2, 4, 6)), _mm_set1_epi8(3));
             let scales = _mm_or_si128(low, _mm_slli_epi16::<4>(high));
-            Subs { scales: sixteen(_mm_sub_epi8(scales, _mm_set1_epi8(32))), mins: _mm256_setzero_si256() }
+            Subs::new(_mm_sub_epi8(scales, _mm_set1_epi8(32)))
         }
     }
 }
@@ -121,18 +218,14 @@ impl Blocks256 for Q4K {
     const SUB: usize = 32;
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
-    const FEW: usize = 2;
+    const SIX_BITS: bool = true;
+    const PARTS: usize = 4;
+    const FIRST: usize = 16;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..144 are read.
-        unsafe { bits(block.add(16 + j / 2 * 32), 4 * (j % 2) as i32, 15) }
-    }
-
-    #[inline(always)]
-    unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2 and the super-block; its bytes 4..16 are read.
-        unsafe { six_bits(block.add(4)) }
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        unsafe { bits(parts.part(j / 2), 4 * (j % 2) as i32, 15) }
     }
 }
 
@@ -142,21 +235,17 @@ impl Blocks256 for Q5K {
     const SUB: usize = 32;
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
-    const FEW: usize = 2;
+    const SIX_BITS: bool = true;
+    const PARTS: usize = 5;
+    const FIRST: usize = 16;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 16..48 and 48..176 are read.
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
         unsafe {
-            let low = bits(block.add(48 + j / 2 * 32), 4 * (j % 2) as i32, 15);
-            _mm256_or_si256(low, bits(block.add(16), j as i32 - 4, 16))
+            let low = bits(parts.part(1 + j / 2), 4 * (j % 2) as i32, 15);
+            _mm256_or_si256(low, bits(parts.part(0), j as i32 - 4, 16))
         }
-    }
-
-    #[inline(always)]
-    unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2 and the super-block; its bytes 4..16 are read.
-        unsafe { six_bits(block.add(4)) }
     }
 }
 
@@ -167,21 +256,23 @@ impl Blocks256 for Q6K {
     const OFFSET: u32 = 32;
     const SCALE: usize = 208;
     const FEW: usize = 3;
+    const PARTS: usize = 6;
+    const FIRST: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..128 and 128..192 are read.
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
         unsafe {
             let (half, i) = (j / 4, j % 4);
-            let low = bits(block.add(half * 64 + i % 2 * 32), 4 * (i / 2) as i32, 15);
-            _mm256_or_si256(low, bits(block.add(128 + half * 32), 2 * i as i32 - 4, 0x30))
+            let low = bits(parts.part(2 * half + i % 2), 4 * (i / 2) as i32, 15);
+            _mm256_or_si256(low, bits(parts.part(4 + half), 2 * i as i32 - 4, 0x30))
         }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
         // SAFETY: the caller promises AVX2 and the super-block; its bytes 192..208 are read.
-        unsafe { Subs { scales: sixteen(_mm_loadu_si128(block.add(192).cast())), mins: _mm256_setzero_si256() } }
+        unsafe { Subs::new(_mm_loadu_si128(block.add(192).cast())) }
     }
 }
 
@@ -190,26 +281,34 @@ impl Blocks256 for Iq4Xs {
     const BITS: u32 = 8;
     const SUB: usize = 32;
     const SCALE: usize = 0;
+    const PARTS: usize = 8;
+    const FIRST: usize = 8;
+
+    /// The codes: a part has 16 bytes in the file.
+    #[inline(always)]
+    unsafe fn part(block: *const u8, k: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, the super-block and k < 8; bytes 8..136 are read.
+        unsafe { values(nibbles(block.add(Self::FIRST + k * 16))) }
+    }
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 8..136 are read.
-        unsafe { values(nibbles(block.add(8 + j * 16))) }
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises j < 8 and the parts, of which there are eight.
+        unsafe { parts.part(j) }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
         // SAFETY: the caller promises AVX2 and the super-block; its bytes 2..8 are read.
         unsafe {
-            let low = _mm256_set1_epi32(block.add(4).cast::<i32>().read_unaligned());
-            let low = _mm256_srlv_epi32(low, _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
-            let high = _mm256_set1_epi32(i32::from(block.add(2).cast::<u16>().read_unaligned()) << 4);
-            let high = _mm256_srlv_epi32(high, _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
-            let low = _mm256_and_si256(low, _mm256_set1_epi32(0x0f));
-            let scales = _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi32(0x30)));
-            let scales = _mm256_sub_epi32(scales, _mm256_set1_epi32(32));
-            let eight = _mm_packs_epi32(_mm256_castsi256_si128(scales), _mm256_extracti128_si256::<1>(scales));
-            Subs { scales: _mm256_broadcastsi128_si256(eight), mins: _mm256_setzero_si256() }
+            let low = _mm_cvtsi32_si128(block.add(4).cast::<i32>().read_unaligned());
+            let low = _mm_and_si128(_mm_unpacklo_epi8(low, _mm_srli_epi16::<4>(low)), _mm_set1_epi8(15));
+            // Bits 2 j and 2 j + 1 become the highest of lane j.
+            let high = _mm_set1_epi16(block.add(2).cast::<i16>().read_unaligned());
+            let powers = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1);
+            let high = _mm_srli_epi16::<10>(_mm_mullo_epi16(high, powers));
+            let high = _mm_and_si128(_mm_packus_epi16(high, high), _mm_set1_epi8(0x30));
+            Subs::new(_mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32)))
         }
     }
 }
@@ -220,29 +319,30 @@ impl Blocks256 for Tq2_0 {
     const SUB: usize = 32;
     const OFFSET: u32 = 1;
     const SCALE: usize = 64;
+    const PARTS: usize = 2;
+    const FIRST: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; bytes 0..64 are read.
-        unsafe { bits(block.add(j / 4 * 32), 2 * (j % 4) as i32, 3) }
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        unsafe { bits(parts.part(j / 4), 2 * (j % 4) as i32, 3) }
     }
 
     #[inline(always)]
     unsafe fn subs(_: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2, and these only make registers.
-        unsafe { Subs { scales: _mm256_set1_epi16(1), mins: _mm256_setzero_si256() } }
+        // SAFETY: every x86-64 has SSE2, and this only makes a register.
+        Subs::new(unsafe { _mm_set1_epi8(1) })
     }
 }
 
 /// Those bits of `mask` of 32 bytes that are there after a shift to the right, or for negative numbers to the left.
 ///
 /// # Safety
-/// The processor has AVX2; 32 bytes can be read.
+/// The processor has AVX2.
 #[inline(always)]
-unsafe fn bits(bytes: *const u8, right: i32, mask: i8) -> __m256i {
-    // SAFETY: the caller promises AVX2 and 32 bytes to read; no alignment is needed.
+unsafe fn bits(bytes: __m256i, right: i32, mask: i8) -> __m256i {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        let bytes = _mm256_loadu_si256(bytes.cast());
         // The shift is a constant where this is used, and the instruction then one with an immediate.
         let shifted = if right < 0 {
             _mm256_sll_epi16(bytes, _mm_cvtsi32_si128(-right))
@@ -253,34 +353,38 @@ unsafe fn bits(bytes: *const u8, right: i32, mask: i8) -> __m256i {
     }
 }
 
-/// Sixteen i8 in the order of [`Subs`]: even ones, then odd ones.
+/// The sub-scales and sub-minima of Q4_K and Q5_K, eight each. Those of eight rows are made together.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The processor has AVX2; 16 bytes can be read at each place.
 #[inline(always)]
-unsafe fn sixteen(bytes: __m128i) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
+unsafe fn six_bits(block: &[*const u8; 8]) -> [__m128i; 8] {
+    // SAFETY: the caller promises AVX2 and 16 bytes of each row.
     unsafe {
-        let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(bytes, order))
+        let [_, scales, mins, low] = fours(&block.map(|block| _mm_loadu_si128(block.cast())));
+        let lower = |lanes| _mm256_and_si256(lanes, _mm256_set1_epi8(0x0f));
+        let upper = |lanes| _mm256_and_si256(_mm256_srli_epi16::<2>(lanes), _mm256_set1_epi8(0x30));
+        let first = |lanes| _mm256_and_si256(lanes, _mm256_set1_epi8(0x3f));
+        let second = |lanes, low| _mm256_or_si256(lower(low), upper(lanes));
+        let mins = [first(mins), second(mins, _mm256_srli_epi16::<4>(low))];
+        let [a, b, c, d] = four(first(scales), second(scales, low), mins[0], mins[1]);
+        let (first, last) = (|rows| _mm256_castsi256_si128(rows), |rows| _mm256_extracti128_si256::<1>(rows));
+        [first(a), first(b), first(c), first(d), last(a), last(b), last(c), last(d)]
     }
 }
 
-/// The sub-scales and sub-minima of Q4_K and Q5_K: eight each, the same for both halves of a sub-block.
+/// The first two f16 numbers of eight rows.
 ///
 /// # Safety
-/// The processor has AVX2; 12 bytes can be read.
+/// The processor has AVX2 and F16C; 16 bytes can be read at each place.
 #[inline(always)]
-unsafe fn six_bits(bytes: *const u8) -> Subs {
-    // SAFETY: the caller promises AVX2 and 12 bytes, three words of any alignment.
+unsafe fn both_halves(block: &[*const u8; 8]) -> [__m256; 2] {
+    // SAFETY: the caller promises the instructions and 16 bytes of each row.
     unsafe {
-        let word = |i: usize| bytes.cast::<u32>().add(i).read_unaligned();
-        let (scales, mins, low) = (word(0), word(1), word(2));
-        let eight = |first: u32, low: u32| {
-            let second = low & 0x0f0f_0f0f | first >> 2 & 0x3030_3030;
-            let bytes = u64::from(first & 0x3f3f_3f3f) | u64::from(second) << 32;
-            _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(_mm_cvtsi64_si128(bytes as i64)))
-        };
-        Subs { scales: eight(scales, low), mins: eight(mins, low >> 4) }
+        let [pairs, ..] = fours(&block.map(|block| _mm_loadu_si128(block.cast())));
+        let first = _mm256_and_si256(pairs, _mm256_set1_epi32(0xffff));
+        let sorted = _mm256_packus_epi32(first, _mm256_srli_epi32::<16>(pairs));
+        let sorted = _mm256_permute4x64_epi64::<0b11_01_10_00>(sorted);
+        [_mm256_cvtph_ps(_mm256_castsi256_si128(sorted)), _mm256_cvtph_ps(_mm256_extracti128_si256::<1>(sorted))]
     }
 }

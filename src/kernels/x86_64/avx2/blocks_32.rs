@@ -28,21 +28,42 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
     /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the
     /// codes are unpacked to memory. One for formats that few files have: each further number takes 4 KB of code.
     const FEW: usize = 1;
+    /// Where the 16 bytes are that the codes are made of: the first ones of the low nibbles, then the others of the high
+    /// ones. `None` if they are made of anything else, and for blocks of several parts.
+    const NIBBLES: Option<usize> = None;
+
+    /// The codes of nibbles, where they are made of nibbles alone.
+    ///
+    /// # Safety
+    /// The processor has AVX2.
+    #[inline(always)]
+    unsafe fn of_nibbles(nibbles: __m256i) -> __m256i {
+        nibbles
+    }
 
     /// The codes of a part.
     ///
     /// # Safety
     /// The processor has AVX2; `part` is what [`Blocks32::part`] gives for a part that there is.
-    unsafe fn codes(part: *const u8) -> __m256i;
+    #[inline(always)]
+    unsafe fn codes(part: *const u8) -> __m256i {
+        let at = const { Self::NIBBLES.expect("other formats say what their codes are") };
+        // SAFETY: the caller promises AVX2 and the part, whose 16 bytes at `NIBBLES` are read.
+        unsafe { Self::of_nibbles(nibbles(part.add(at))) }
+    }
 
     /// Codes 0 to 15 of this part and of the one behind it, then codes 16 to 31 of both.
     ///
     /// # Safety
     /// As [`Blocks32::codes`], for two parts, of which the first has an even number.
     #[inline(always)]
-    unsafe fn two(_part: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2, and this only makes a register.
-        unsafe { [_mm256_setzero_si256(); 2] }
+    unsafe fn two(part: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller promises AVX2 and two blocks, whose 16 bytes at `NIBBLES` are read.
+        unsafe {
+            let Some(at) = Self::NIBBLES else { return [_mm256_setzero_si256(); 2] };
+            let [low, high] = nibbles_of_two(part.add(at), Self::BYTES);
+            [Self::of_nibbles(low), Self::of_nibbles(high)]
+        }
     }
 
     /// The scales whose first two bytes these are; of two the first one.
@@ -98,36 +119,14 @@ impl Blocks32 for Q4_0 {
     const BITS: u32 = 4;
     const OFFSET: i16 = 8;
     const FEW: usize = 4;
-
-    #[inline(always)]
-    unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: the caller promises AVX2 and the block; its bytes 2..18 are read.
-        unsafe { nibbles(block.add(2)) }
-    }
-
-    #[inline(always)]
-    unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..18 of both are read.
-        unsafe { nibbles_of_two(block.add(2), Self::BYTES) }
-    }
+    const NIBBLES: Option<usize> = Some(2);
 }
 
 impl Blocks32 for Q4_1 {
     const BYTES: usize = 20;
     const BITS: u32 = 4;
     const MIN: bool = true;
-
-    #[inline(always)]
-    unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: the caller promises AVX2 and the block; its bytes 4..20 are read.
-        unsafe { nibbles(block.add(4)) }
-    }
-
-    #[inline(always)]
-    unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two blocks; bytes 4..20 of both are read.
-        unsafe { nibbles_of_two(block.add(4), Self::BYTES) }
-    }
+    const NIBBLES: Option<usize> = Some(4);
 }
 
 impl Blocks32 for Q5_0 {
@@ -177,40 +176,24 @@ impl Blocks32 for Q5_1 {
 impl Blocks32 for Iq4Nl {
     const BYTES: usize = 18;
     const BITS: u32 = 8;
+    const NIBBLES: Option<usize> = Some(2);
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: the caller promises AVX2 and the block; its bytes 2..18 are read.
-        unsafe { values(nibbles(block.add(2))) }
-    }
-
-    #[inline(always)]
-    unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two blocks; bytes 2..18 of both are read.
-        unsafe {
-            let [low, high] = nibbles_of_two(block.add(2), Self::BYTES);
-            [values(low), values(high)]
-        }
+    unsafe fn of_nibbles(nibbles: __m256i) -> __m256i {
+        // SAFETY: the caller promises AVX2, and this only computes on registers.
+        unsafe { values(nibbles) }
     }
 }
 
 impl Blocks32 for Mxfp4 {
     const BYTES: usize = 17;
     const BITS: u32 = 8;
+    const NIBBLES: Option<usize> = Some(1);
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8) -> __m256i {
-        // SAFETY: the caller promises AVX2 and the block; its bytes 1..17 are read.
-        unsafe { fp4_values(nibbles(block.add(1))) }
-    }
-
-    #[inline(always)]
-    unsafe fn two(block: *const u8) -> [__m256i; 2] {
-        // SAFETY: the caller promises AVX2 and two blocks; bytes 1..17 of both are read.
-        unsafe {
-            let [low, high] = nibbles_of_two(block.add(1), Self::BYTES);
-            [fp4_values(low), fp4_values(high)]
-        }
+    unsafe fn of_nibbles(nibbles: __m256i) -> __m256i {
+        // SAFETY: the caller promises AVX2, and this only computes on registers.
+        unsafe { fp4_values(nibbles) }
     }
 
     /// 2^(e - 128) of the lower byte e of each, 0 for e below [`LEAST_EXPONENT`].

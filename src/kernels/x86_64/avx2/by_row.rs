@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::blocks_256::{Blocks256, Subs};
+use super::blocks_256::{Blocks256, Parts, Subs};
 use super::codes::is_set_of;
 use crate::quant::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, eight_even_signs, sevens};
 
@@ -27,8 +27,7 @@ pub(super) type Unpack = unsafe fn(*const u8, &mut Plain);
 pub(in crate::kernels::x86_64) struct Plain {
     /// With their signs.
     codes: [[i8; 32]; 8],
-    /// In the order of [`Subs`].
-    sub_scales: [i16; 16],
+    sub_scales: [i8; 16],
     scale: f32,
 }
 
@@ -67,25 +66,27 @@ impl Blocks256 for Plain {
     const SUB: usize = 16;
     const SCALE: usize = 0;
     const FEW: usize = 2;
+    const PARTS: usize = 8;
+    const FIRST: usize = 0;
 
     #[inline(always)]
-    unsafe fn codes(block: *const u8, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, the super-block and j < 8; its first 256 bytes are read.
-        unsafe { _mm256_loadu_si256(block.add(32 * j).cast()) }
+    unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
+        // SAFETY: the caller promises j < 8 and the parts, of which there are eight.
+        unsafe { parts.part(j) }
     }
 
     #[inline(always)]
     unsafe fn subs(block: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2 and the super-block, which has 32 bytes of sub-scales behind its codes.
-        unsafe { Subs { scales: _mm256_loadu_si256(block.add(256).cast()), mins: _mm256_setzero_si256() } }
+        // SAFETY: the caller promises the super-block, which has 16 bytes of sub-scales behind its codes.
+        unsafe { Subs::new(_mm_loadu_si128(block.add(256).cast())) }
     }
 
     #[inline(always)]
-    unsafe fn scales(block: &[*const u8; 8]) -> __m256 {
+    unsafe fn scales(block: &[*const u8; 8]) -> [__m256; 2] {
         // SAFETY: the caller promises AVX2 and the super-blocks, which have a scale behind their sub-scales.
         unsafe {
-            let scales = block.map(|block| block.add(288).cast::<f32>().read());
-            _mm256_loadu_ps(scales.as_ptr())
+            let scales = block.map(|block| block.add(272).cast::<f32>().read());
+            [_mm256_loadu_ps(scales.as_ptr()), _mm256_setzero_ps()]
         }
     }
 }
@@ -144,7 +145,7 @@ impl ByRow for Iq2Xs {
                     put_signed(codes, eights(&IQ2_XS, indices, IQ2), signs as u32);
                 }
             }
-            plain.put_nibbles(block.add(66));
+            plain.put_subs(odd_from_nibbles(_mm_loadl_epi64(block.add(66).cast())));
         }
     }
 }
@@ -165,7 +166,7 @@ impl ByRow for Iq2S {
                 let signs = block.add(34 + 4 * j).cast::<u32>().read_unaligned();
                 put_signed(codes, eights(&IQ2_S, indices, IQ2), signs);
             }
-            plain.put_nibbles(block.add(74));
+            plain.put_subs(odd_from_nibbles(_mm_loadl_epi64(block.add(74).cast())));
         }
     }
 }
@@ -200,7 +201,6 @@ impl ByRow for Iq3S {
         // sub-scales.
         unsafe {
             plain.scale = half(block);
-            let subs = u64::from(block.add(106).cast::<u32>().read_unaligned());
             for (j, codes) in plain.codes.iter_mut().enumerate() {
                 let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(block.add(2 + 8 * j).cast()));
                 // Bit i of the byte becomes bit 8 of lane i.
@@ -211,8 +211,10 @@ impl ByRow for Iq3S {
                 _mm256_storeu_si256(indices.as_mut_ptr().cast(), lanes);
                 let signs = block.add(74 + 4 * j).cast::<u32>().read_unaligned();
                 put_signed(codes, fours(&IQ3_S, indices), signs);
-                put_odd(&mut plain.sub_scales, j, subs >> (4 * j) & 15);
             }
+            // Each for 32 codes.
+            let subs = odd_from_nibbles(_mm_cvtsi32_si128(block.add(106).cast::<i32>().read_unaligned()));
+            plain.put_subs(_mm_unpacklo_epi8(subs, subs));
         }
     }
 }
@@ -261,7 +263,7 @@ impl ByRow for Iq1M {
                 // Three bits each, four of them in a word.
                 let two = subs >> (16 * (j / 2) + 6 * (j % 2));
                 for (half, shift) in [0, 3].into_iter().enumerate() {
-                    *plain.sub_scales.get_unchecked_mut(8 * half + j) = 2 * (two >> shift & 7) as i16 + 1;
+                    *plain.sub_scales.get_unchecked_mut(2 * j + half) = 2 * (two >> shift & 7) as i8 + 1;
                 }
             }
         }
@@ -294,22 +296,21 @@ impl ByRow for Tq1_0 {
 }
 
 impl Plain {
-    /// Odd sub-scales from 8 bytes of nibbles, the low one first.
-    ///
-    /// # Safety
-    /// 8 bytes are readable there, and the processor has AVX2.
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn put_nibbles(&mut self, nibbles: *const u8) {
-        // SAFETY: the caller promises 8 bytes; the array has the 32 bytes that are written.
-        unsafe {
-            let bytes = _mm_loadl_epi64(nibbles.cast());
-            let both = _mm_unpacklo_epi64(bytes, _mm_srli_epi16::<4>(bytes));
-            let nibbles = _mm256_cvtepu8_epi16(_mm_and_si128(both, _mm_set1_epi8(15)));
-            let odd = _mm256_add_epi16(_mm256_add_epi16(nibbles, nibbles), _mm256_set1_epi16(1));
-            _mm256_storeu_si256(self.sub_scales.as_mut_ptr().cast(), odd);
-        }
+    fn put_subs(&mut self, subs: __m128i) {
+        // SAFETY: the array has the 16 bytes that are written.
+        unsafe { _mm_storeu_si128(self.sub_scales.as_mut_ptr().cast(), subs) };
     }
+}
+
+/// Odd sub-scales from the nibbles of 8 bytes, the low one first.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn odd_from_nibbles(bytes: __m128i) -> __m128i {
+    let both = _mm_unpacklo_epi8(bytes, _mm_srli_epi16::<4>(bytes));
+    let nibbles = _mm_and_si128(both, _mm_set1_epi8(15));
+    _mm_add_epi8(_mm_add_epi8(nibbles, nibbles), _mm_set1_epi8(1))
 }
 
 /// The f16 number at a place, as f32.
@@ -324,13 +325,11 @@ unsafe fn half(from: *const u8) -> f32 {
     _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())))
 }
 
-/// Sub-scale `j` of 8, from the number that it is twice of, less 1.
+/// Sub-scales `2 j` and `2 j + 1`, both from the number that they are twice of, less 1.
 #[inline(always)]
-fn put_odd(sub_scales: &mut [i16; 16], j: usize, number: u64) {
-    for half in sub_scales.as_chunks_mut::<8>().0 {
-        if let Some(place) = half.get_mut(j) {
-            *place = 2 * number as i16 + 1;
-        }
+fn put_odd(sub_scales: &mut [i8; 16], j: usize, number: u64) {
+    if let Some(both) = sub_scales.as_chunks_mut::<2>().0.get_mut(j) {
+        *both = [2 * number as i8 + 1; 2];
     }
 }
 

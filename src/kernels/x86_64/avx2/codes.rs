@@ -71,8 +71,18 @@ pub(super) unsafe fn both(bytes: *const u8, distance: usize) -> __m256i {
 #[inline(always)]
 pub(super) unsafe fn nibbles_of_two(bytes: *const u8, distance: usize) -> [__m256i; 2] {
     // SAFETY: the caller promises AVX2 and 16 bytes at both places.
+    unsafe { low_and_high(both(bytes, distance)) }
+}
+
+/// The low nibbles, then the high ones.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn low_and_high(bytes: __m256i) -> [__m256i; 2] {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        let (bytes, mask) = (both(bytes, distance), _mm256_set1_epi8(15));
+        let mask = _mm256_set1_epi8(15);
         [_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask)]
     }
 }

@@ -6,6 +6,7 @@ use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
 use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
+use super::lanes::clear_registers;
 use super::matvec::{eight_32, eight_256, eight_by_row};
 use super::panel::{BLOCK_256, CHUNK, GROUP, pack_32, pack_256};
 use super::row::{EightRows, Row};
@@ -160,7 +161,14 @@ trait Kernels {
     unsafe fn pack(how: Self::How, isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
     /// # Safety
     /// `panel` has two groups of `blocks` blocks, and the rows have so many; the outputs are 16 elements each.
-    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]);
+    unsafe fn sweep<const T: usize>(
+        isa: Self::Isa,
+        panel: *const u8,
+        ahead: Ahead,
+        blocks: usize,
+        x: [Row; T],
+        out: [*mut f32; T],
+    );
 }
 
 /// The kernels of a level and a format with blocks of 32.
@@ -202,9 +210,16 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+    unsafe fn sweep<const T: usize>(
+        isa: Self::Isa,
+        panel: *const u8,
+        ahead: Ahead,
+        blocks: usize,
+        x: [Row; T],
+        out: [*mut f32; T],
+    ) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_32::<I, F, T>(isa, panel, blocks, x, out) }
+        unsafe { sweep_32::<I, F, T>(isa, panel, ahead, blocks, x, out) }
     }
 }
 
@@ -241,9 +256,16 @@ impl<F: Blocks256> Kernels for Of256<F> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+    unsafe fn sweep<const T: usize>(
+        isa: Self::Isa,
+        panel: *const u8,
+        ahead: Ahead,
+        blocks: usize,
+        x: [Row; T],
+        out: [*mut f32; T],
+    ) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_256::<F, T>(isa, panel, blocks, x, out) }
+        unsafe { sweep_256::<F, T>(isa, panel, ahead, blocks, x, out) }
     }
 }
 
@@ -299,9 +321,16 @@ impl Kernels for OfRows {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, blocks: usize, x: [Row; T], out: [*mut f32; T]) {
+    unsafe fn sweep<const T: usize>(
+        isa: Self::Isa,
+        panel: *const u8,
+        ahead: Ahead,
+        blocks: usize,
+        x: [Row; T],
+        out: [*mut f32; T],
+    ) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_256::<Plain, T>(isa, panel, blocks, x, out) }
+        unsafe { sweep_256::<Plain, T>(isa, panel, ahead, blocks, x, out) }
     }
 }
 
@@ -358,21 +387,26 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     for first in (0..job.rows).step_by(16) {
         for col in (0..job.cols).step_by(CHUNK) {
             let blocks = (job.cols - col).min(CHUNK) / K::LEN;
+            // As much of the next rows: half of it while these are unpacked, and half while they are multiplied.
+            let from = job.coming(first, 16).first.wrapping_add(16 * K::bytes(how, col / K::LEN));
+            let bytes = 16 * K::bytes(how, blocks);
             for g in 0..2 {
                 #[cfg(test)]
                 crate::kernels::x86_64::counted::unpacked(8 * blocks);
                 let rows = job.eight((first + g * 8).min(job.rows - 1));
                 let rows = rows.map(|row| row.wrapping_add(K::bytes(how, col / K::LEN)));
-                // As much of the next rows.
-                let from = job.coming(first, 16).first.wrapping_add(16 * K::bytes(how, col / K::LEN));
-                let ahead = Ahead::part(from, 16 * K::bytes(how, blocks), g, 2, Ahead::UNITS * blocks);
+                let ahead = Ahead::part(from, bytes / 2, g, 2, Ahead::UNITS * blocks);
                 // SAFETY: the rows have these blocks from `col` on, and a group of the panel holds CHUNK columns of
                 // eight rows.
                 unsafe { K::pack(how, isa, rows, ahead, blocks, job.panel.add(g * GROUP)) };
             }
+            // SAFETY: `isa` proves AVX2, which is all that the function asks for.
+            unsafe { clear_registers() };
             // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
             // OUTPUTS.
-            unsafe { sweep_all::<K>(isa, job, first, col, blocks)? };
+            unsafe {
+                sweep_all::<K>(isa, job, first, col, blocks, Ahead::part(from, bytes, 1, 2, blocks * K::LEN / 32))?
+            };
         }
     }
     Some(())
@@ -401,12 +435,20 @@ unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_
     Some(())
 }
 
-/// Sweeps all rows of activations over the panel of columns `col` on, for outputs `first` to `first + 15`.
+/// Sweeps all rows of activations over the panel of columns `col` on, for outputs `first` to `first + 15`. What is
+/// fetched ahead is fetched with the first rows.
 ///
 /// # Safety
 /// As [`products`]; the panel has `blocks` blocks, which the rows have from `col` on; `first + 16 <= OUTPUTS`.
 #[inline(always)]
-unsafe fn sweep_all<K: Kernels>(isa: K::Isa, job: &Job<'_>, first: usize, col: usize, blocks: usize) -> Option<()> {
+unsafe fn sweep_all<K: Kernels>(
+    isa: K::Isa,
+    job: &Job<'_>,
+    first: usize,
+    col: usize,
+    blocks: usize,
+    mut ahead: Ahead,
+) -> Option<()> {
     let mut row = 0;
     while row < job.inputs.rows() {
         #[cfg(test)]
@@ -415,17 +457,18 @@ unsafe fn sweep_all<K: Kernels>(isa: K::Isa, job: &Job<'_>, first: usize, col: u
         // there are.
         unsafe {
             if let Some((x, out)) = job.tile::<4>(row, first) {
-                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 4;
             } else if let Some((x, out)) = job.tile::<2>(row, first) {
-                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 2;
             } else {
                 let (x, out) = job.tile::<1>(row, first)?;
-                K::sweep(isa, job.panel, blocks, x.map(|x| x.skip(col, K::LEN)), out);
+                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
                 row += 1;
             }
         }
+        ahead = Ahead::none();
         #[cfg(test)]
         crate::kernels::x86_64::counted::multiplied((row - before) * 16 * blocks);
     }

@@ -78,7 +78,7 @@ pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
+pub(super) unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
     // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
         let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
@@ -90,6 +90,17 @@ unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__m256i; 4] {
             _mm256_unpackhi_epi64(ab_high, cd_high),
         ]
     }
+}
+
+/// Bytes 4 i to 4 i + 3 of eight rows, in element i.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn fours(rows: &[__m128i; 8]) -> [__m256i; 4] {
+    let [a, b, c, d, e, f, g, h] = *rows;
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
+    unsafe { four(_mm256_set_m128i(e, a), _mm256_set_m128i(f, b), _mm256_set_m128i(g, c), _mm256_set_m128i(h, d)) }
 }
 
 /// The f16 numbers `offset` bytes after each of the pointers, as f32.
@@ -131,4 +142,19 @@ pub(super) fn hidden(mut register: __m256i) -> __m256i {
     // SAFETY: the text has no instruction, so it neither reads nor writes anything. This function has AVX2.
     unsafe { core::arch::asm!("/* {} */", inout(ymm_reg) register, options(pure, nomem, nostack, preserves_flags)) };
     register
+}
+
+/// Between two loops: what the first one keeps in registers leaves them. Without this the compiler keeps constants of
+/// the first loop, which comes again, and moves sums of the second one to memory.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn clear_registers() {
+    // SAFETY: the text has no instruction, so it neither reads nor writes anything. This function has AVX2.
+    unsafe {
+        core::arch::asm!(
+            "", out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+            out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _, options(nomem, nostack, preserves_flags)
+        );
+    }
 }

@@ -12,10 +12,10 @@
 use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
-use super::blocks_256::Blocks256;
+use super::blocks_256::{Blocks256, Subs, SubsOfRows};
 use super::by_row::{Eight, Plain, Unpack};
 use super::isa::{Avx2, Isa};
-use super::lanes::{halves, sums, sums_of_halves, words};
+use super::lanes::{sums, sums_of_halves, words};
 use super::row::{EightRows, Row};
 use crate::kernels::x86_64::ahead::NextRows;
 
@@ -275,18 +275,18 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
         let codes = x.map(|x| x.codes.add(b * 256));
         let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
         let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
-        for ((dots, mins), &block) in dots.iter_mut().zip(&mut mins).zip(&block) {
+        let subs = SubsOfRows::<F>::new(&block);
+        for (r, ((dots, mins), &block)) in dots.iter_mut().zip(&mut mins).zip(&block).enumerate() {
             fetch();
-            (*dots, *mins) = dot_256::<F, N>(isa, block, codes, x_sums);
+            (*dots, *mins) = dot_256::<F, N>(isa, block, by_halves::<F>(subs.row(r, block)), codes, x_sums);
         }
-        let scales = F::scales(&block);
-        let min_scales = F::MIN.map(|min| halves(&block, min));
+        let [scales, min_scales] = F::scales(&block);
         for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
             let dx = _mm256_set1_ps(*x.scales.add(b));
             let scale = _mm256_mul_ps(scales, dx);
             let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
             *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-            if let Some(min_scales) = min_scales {
+            if F::MIN.is_some() {
                 let min = _mm256_mul_ps(min_scales, dx);
                 let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
                 *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
@@ -304,12 +304,12 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
 unsafe fn dot_256<F: Blocks256, const N: usize>(
     isa: Avx2,
     block: *const u8,
+    [sub_scales, sub_mins]: [__m256i; 2],
     x: [*const i8; N],
     x_sums: [__m256i; N],
 ) -> ([__m256i; N], [__m256i; N]) {
     // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
-        let subs = F::subs(block);
         let together = const { together(F::BITS, N) };
         let mut dots = [_mm256_setzero_si256(); N];
         // Words of two sub-blocks in turns, of four, of eight.
@@ -320,7 +320,7 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
                 let j = 4 * four + 2 * two;
                 if together == 1 {
                     for j in [j, j + 1] {
-                        let (codes, scale) = (F::codes(block, j), scales_of(subs.scales, j, 1));
+                        let (codes, scale) = (F::codes(block, j), scales_of(sub_scales, j, 1));
                         for (dot, x) in dots.iter_mut().zip(x) {
                             *dot = isa.dot_i16(*dot, pairs::<F>(codes, x.add(32 * j)), scale);
                         }
@@ -332,7 +332,7 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
                     let [a, b] = [pairs::<F>(codes[0], x.add(32 * j)), pairs::<F>(codes[1], x.add(32 * j + 32))];
                     *sums = _mm256_add_epi16(_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b));
                     if together == 2 {
-                        *dot = isa.dot_i16(*dot, *sums, scales_of(subs.scales, j, 2));
+                        *dot = isa.dot_i16(*dot, *sums, scales_of(sub_scales, j, 2));
                     }
                 }
             }
@@ -340,7 +340,7 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
             for (((dot, sums), a), b) in dots.iter_mut().zip(fours).zip(a).zip(b) {
                 *sums = _mm256_add_epi16(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
                 if together == 4 {
-                    *dot = isa.dot_i16(*dot, *sums, scales_of(subs.scales, 4 * four, 4));
+                    *dot = isa.dot_i16(*dot, *sums, scales_of(sub_scales, 4 * four, 4));
                 }
             }
         }
@@ -348,16 +348,16 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
             let [a, b] = fours;
             for ((dot, a), b) in dots.iter_mut().zip(a).zip(b) {
                 let sums = _mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-                *dot = _mm256_madd_epi16(sums, subs.scales);
+                *dot = _mm256_madd_epi16(sums, sub_scales);
             }
         }
         if F::OFFSET > 0 {
             let shift = _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32);
             for (dot, x_sums) in dots.iter_mut().zip(x_sums) {
-                *dot = _mm256_sub_epi32(*dot, _mm256_sll_epi32(_mm256_madd_epi16(subs.scales, x_sums), shift));
+                *dot = _mm256_sub_epi32(*dot, _mm256_sll_epi32(_mm256_madd_epi16(sub_scales, x_sums), shift));
             }
         }
-        (dots, x_sums.map(|x_sums| _mm256_madd_epi16(subs.mins, x_sums)))
+        (dots, x_sums.map(|x_sums| _mm256_madd_epi16(sub_mins, x_sums)))
     }
 }
 
@@ -404,6 +404,24 @@ unsafe fn scales_of(scales: __m256i, first: usize, count: usize) -> __m256i {
     }
     // SAFETY: the caller promises AVX2, and these only compute on registers; 16 bytes can be read from the array.
     unsafe { _mm256_shuffle_epi8(scales, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
+}
+
+/// The sub-scales and the sub-minima of a row, as i16 in the order of [`in_halves`].
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn by_halves<F: Blocks256>(Subs { scales, mins }: Subs) -> [__m256i; 2] {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
+    unsafe {
+        if F::SUB == 32 {
+            let both = _mm256_broadcastsi128_si256(scales);
+            let signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), both);
+            return [_mm256_unpacklo_epi8(both, signs), _mm256_unpackhi_epi8(both, signs)];
+        }
+        let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+        [scales, mins].map(|subs| _mm256_cvtepi8_epi16(_mm_shuffle_epi8(subs, order)))
+    }
 }
 
 /// Sixteen sums, the even ones in the lower half and the odd ones in the upper half.

@@ -2,16 +2,17 @@
 //!
 //! A group is eight rows, up to [`CHUNK`] columns of them. Per block of 32 it holds: the codes, 4 columns of eight rows
 //! to a register; the scales of eight rows, f32; the minima where there are some, or the second scales. Per
-//! super-block: the codes; per sub-block its sub-scale twice, as i16; per 32 columns the two numbers that the two sums
-//! of 16 activations are multiplied with (sub-minima, or sub-scales times the offset of the codes); the scale; the
+//! super-block: the codes; per sub-block its sub-scale twice, as i16; per two sub-blocks the two numbers that the sums
+//! of their activations are multiplied with (sub-minima, or sub-scales times the offset of the codes); the scale; the
 //! scale of the minima.
 
 use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
-use super::blocks_256::Blocks256;
+use super::blocks_256::{Blocks256, Parts, SubsOfRows};
+use super::codes::{both, low_and_high};
 use super::isa::{Avx2, Isa};
-use super::lanes::{halves, transpose, words};
+use super::lanes::{fours, halves, transpose, words};
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Columns that are unpacked at a time: two groups stay in the first-level cache.
@@ -42,28 +43,84 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
     panel: *mut u8,
 ) {
     // SAFETY: the first argument proves the instructions. The caller promises `blocks` blocks of each row and of the
-    // panel, and b is below that; a block of the panel has 8 registers of codes, then 8 scales and 8 minima.
+    // panel, and b is below that.
     unsafe {
-        for b in 0..blocks {
+        let mut b = 0;
+        while let Some(at) = F::NIBBLES.filter(|_| b + 2 <= blocks) {
             let block = rows.map(|row| row.add(F::block(b)));
+            let panel = panel.add(b * BLOCK_32);
+            ahead.fetch(Ahead::UNITS * b, 2 * Ahead::UNITS);
+            pack_two::<I, F>(&block, at, panel);
+            pack_scales::<F>(&block, panel);
+            pack_scales::<F>(&rows.map(|row| row.add(F::block(b + 1))), panel.add(BLOCK_32));
+            b += 2;
+        }
+        while b < blocks {
             let panel = panel.add(b * BLOCK_32);
             ahead.fetch(Ahead::UNITS * b, Ahead::UNITS);
             let mut codes = [_mm256_setzero_si256(); 8];
             for (codes, &row) in codes.iter_mut().zip(&rows) {
-                *codes = F::codes(row.add(F::part(b)));
-                if F::BITS == 8 && I::VNNI {
-                    *codes = _mm256_xor_si256(*codes, _mm256_set1_epi8(-128));
-                }
+                *codes = for_level::<I, F>(F::codes(row.add(F::part(b))));
             }
             store(panel, &transpose(&codes));
-            let bits = words(&block, 0);
-            _mm256_storeu_ps(panel.add(256).cast(), F::scales(bits));
-            if F::SCALES == 2 {
-                _mm256_storeu_ps(panel.add(288).cast(), F::scales(_mm_srli_epi16::<8>(bits)));
-            }
-            if F::MIN {
-                _mm256_storeu_ps(panel.add(288).cast(), halves(&block, 2));
-            }
+            pack_scales::<F>(&rows.map(|row| row.add(F::block(b))), panel);
+            b += 1;
+        }
+    }
+}
+
+/// The codes of two blocks of 32 of eight rows, from the nibbles that are `at` bytes behind their beginnings. The bytes
+/// are transposed, as they are half of the codes.
+///
+/// # Safety
+/// The processor has AVX2; two blocks of eight rows and two of the panel are there.
+#[inline(always)]
+unsafe fn pack_two<I: Isa, F: Blocks32>(block: &[*const u8; 8], at: usize, panel: *mut u8) {
+    // SAFETY: the caller promises AVX2, 16 bytes of nibbles in both blocks of each row, and two blocks of the panel, of
+    // 8 registers of codes each. i is below 8: registers below 4 are of the first block.
+    unsafe {
+        let mut bytes = [_mm256_setzero_si256(); 8];
+        for (bytes, &block) in bytes.iter_mut().zip(block) {
+            *bytes = both(block.add(at), F::BYTES);
+        }
+        for (i, bytes) in transpose(&bytes).into_iter().enumerate() {
+            let panel = panel.add(i / 4 * BLOCK_32 + i % 4 * 32);
+            let [low, high] = low_and_high(bytes).map(|nibbles| for_level::<I, F>(F::of_nibbles(nibbles)));
+            _mm256_storeu_si256(panel.cast(), low);
+            _mm256_storeu_si256(panel.add(4 * 32).cast(), high);
+        }
+    }
+}
+
+/// Codes as the instruction of the level takes them.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn for_level<I: Isa, F: Blocks32>(codes: __m256i) -> __m256i {
+    if F::BITS == 8 && I::VNNI {
+        // SAFETY: the caller promises AVX2, and this only computes on registers.
+        return unsafe { _mm256_xor_si256(codes, _mm256_set1_epi8(-128)) };
+    }
+    codes
+}
+
+/// The scales of a block of eight rows, and their minima or second scales.
+///
+/// # Safety
+/// The processor has AVX2 and F16C; the eight blocks and a block of the panel are there.
+#[inline(always)]
+unsafe fn pack_scales<F: Blocks32>(block: &[*const u8; 8], panel: *mut u8) {
+    // SAFETY: the caller promises the instructions, the blocks and the block of the panel, which has 8 scales and 8
+    // minima behind 8 registers of codes.
+    unsafe {
+        let bits = words(block, 0);
+        _mm256_storeu_ps(panel.add(256).cast(), F::scales(bits));
+        if F::SCALES == 2 {
+            _mm256_storeu_ps(panel.add(288).cast(), F::scales(_mm_srli_epi16::<8>(bits)));
+        }
+        if F::MIN {
+            _mm256_storeu_ps(panel.add(288).cast(), halves(block, 2));
         }
     }
 }
@@ -86,39 +143,92 @@ pub(super) unsafe fn pack_256<F: Blocks256>(
         for b in 0..blocks {
             let block = rows.map(|row| row.add(b * F::BYTES));
             let panel = panel.add(b * BLOCK_256);
-            // One by one, so that the shifts are constants.
-            pack_codes::<F>(&block, 0, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 1, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 2, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 3, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 4, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 5, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 6, ahead.skip(Ahead::UNITS * b), panel);
-            pack_codes::<F>(&block, 7, ahead.skip(Ahead::UNITS * b), panel);
+            pack_codes::<F>(&block, ahead.skip(Ahead::UNITS * b), panel);
             pack_subs::<F>(&block, panel);
-            _mm256_storeu_ps(panel.add(SCALES).cast(), F::scales(&block));
-            if let Some(min) = F::MIN {
-                _mm256_storeu_ps(panel.add(SCALES + 32).cast(), halves(&block, min));
+            let [scales, mins] = F::scales(&block);
+            _mm256_storeu_ps(panel.add(SCALES).cast(), scales);
+            if F::MIN.is_some() {
+                _mm256_storeu_ps(panel.add(SCALES + 32).cast(), mins);
             }
         }
     }
 }
 
-/// Codes 32 j to 32 j + 31 of a super-block of eight rows.
+/// The codes of a super-block of eight rows: of each 32 columns 8 registers, of which register i has columns 4 i to
+/// 4 i + 3. Their parts are transposed, or the codes themselves where there are many parts.
 ///
 /// # Safety
-/// The processor has AVX2; the eight blocks and a super-block of the panel are there, and j is below 8.
+/// The processor has AVX2; the eight blocks and a super-block of the panel are there.
 #[inline(always)]
-unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, ahead: Ahead, panel: *mut u8) {
+unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], ahead: Ahead, panel: *mut u8) {
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel. k is the number of a part.
+    unsafe {
+        let mut parts = [[_mm256_setzero_si256(); 8]; FEW_PARTS];
+        if F::PARTS <= FEW_PARTS {
+            for (k, part) in parts.iter_mut().take(F::PARTS).enumerate() {
+                for (row, &block) in part.iter_mut().zip(block) {
+                    *row = F::part(block, k);
+                }
+                *part = transpose(part);
+            }
+        }
+        // One by one, so that the shifts are constants.
+        pack_32_codes::<F>(block, &parts, 0, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 1, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 2, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 3, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 4, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 5, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 6, ahead, panel);
+        pack_32_codes::<F>(block, &parts, 7, ahead, panel);
+    }
+}
+
+/// The most parts that are worth being kept in memory for all codes: with the six of Q6_K nothing is gained.
+const FEW_PARTS: usize = 4;
+
+/// Codes 32 j to 32 j + 31 of a super-block of eight rows, from their transposed parts where they are few.
+///
+/// # Safety
+/// As [`pack_codes`]; j is below 8.
+#[inline(always)]
+unsafe fn pack_32_codes<F: Blocks256>(
+    block: &[*const u8; 8],
+    parts: &[[__m256i; 8]; FEW_PARTS],
+    j: usize,
+    ahead: Ahead,
+    panel: *mut u8,
+) {
     ahead.fetch(j, 1);
-    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, whose codes are 8 times 256 bytes;
-    // j < 8.
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, whose codes are 8 times 256 bytes. j
+    // and i are below 8.
     unsafe {
         let mut codes = [_mm256_setzero_si256(); 8];
-        for (codes, &block) in codes.iter_mut().zip(block) {
-            *codes = F::codes(block, j);
+        if F::PARTS <= FEW_PARTS {
+            for (i, codes) in codes.iter_mut().enumerate() {
+                *codes = F::codes_of(Transposed { parts, i }, j);
+            }
+        } else {
+            for (codes, &block) in codes.iter_mut().zip(block) {
+                *codes = F::codes(block, j);
+            }
+            codes = transpose(&codes);
         }
-        store(panel.add(j * 256), &transpose(&codes));
+        store(panel.add(j * 256), &codes);
+    }
+}
+
+/// Register `i`, below 8, of each of the transposed parts.
+struct Transposed<'a> {
+    parts: &'a [[__m256i; 8]; FEW_PARTS],
+    i: usize,
+}
+
+impl Parts for Transposed<'_> {
+    #[inline(always)]
+    unsafe fn part(&self, k: usize) -> __m256i {
+        // SAFETY: the caller promises part k, which is one of at most FEW_PARTS, and `pack_32_codes` a register below 8.
+        unsafe { *self.parts.get_unchecked(k).get_unchecked(self.i) }
     }
 }
 
@@ -129,49 +239,50 @@ unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], j: usize, ahead: Ahea
 #[inline(always)]
 unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
     // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, which has 16 registers of
-    // sub-scales and 8 of pairs: sub < 8 / per_32 + 4, so sub + 8 / per_32 < 16.
+    // sub-scales and 8 of pairs. There are 8 or 16 sub-blocks, four to a register.
     unsafe {
-        let mut low = [_mm256_setzero_si256(); 8];
-        let (mut high, mut pairs) = (low, low);
-        for (((&block, low), high), pairs) in block.iter().zip(&mut low).zip(&mut high).zip(&mut pairs) {
-            let subs = F::subs(block);
-            // Twice each: those of columns 0, 32, 64, 96, then 16, 48, 80, 112; `high` the same of the second 128.
-            *low = _mm256_unpacklo_epi16(subs.scales, subs.scales);
-            *high = _mm256_unpackhi_epi16(subs.scales, subs.scales);
-            *pairs = natural(if F::MIN.is_some() {
-                subs.mins
+        let subs = SubsOfRows::<F>::new(block);
+        let (mut scales, mut mins) = ([_mm_setzero_si128(); 8], [_mm_setzero_si128(); 8]);
+        for (r, ((scales, mins), &block)) in scales.iter_mut().zip(&mut mins).zip(block).enumerate() {
+            let subs = subs.row(r, block);
+            (*scales, *mins) = (subs.scales, subs.mins);
+        }
+        let scales = fours(&scales);
+        let mins = if F::SUB == 32 { [scales[2], scales[3], scales[0], scales[1]] } else { fours(&mins) };
+        for sub in 0..256 / F::SUB {
+            let twice = spread(*scales.get_unchecked(sub / 4), [sub % 4; 2], 0);
+            _mm256_storeu_si256(panel.add(SUB_SCALES + sub * 32).cast(), twice);
+        }
+        if F::MIN.is_none() && F::OFFSET == 0 {
+            return;
+        }
+        for (j, first) in (0..256 / F::SUB).step_by(2).enumerate() {
+            let (four, subs) = (first / 4, [first % 4, first % 4 + 1]);
+            let pair = if F::MIN.is_some() {
+                spread(*mins.get_unchecked(four), subs, 0)
             } else {
                 // A sub-scale is at least -128: -(-128 * 32) is an i16.
-                let shifted = _mm256_sll_epi16(subs.scales, _mm_cvtsi32_si128(F::OFFSET.trailing_zeros() as i32));
+                let shifted = spread(*scales.get_unchecked(four), subs, F::OFFSET.trailing_zeros());
                 _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
-            });
-        }
-        let (low, high) = (transpose(&low), transpose(&high));
-        let per_32 = F::SUB / 16;
-        for (i, (low, high)) in low.into_iter().zip(high).enumerate() {
-            // Sub-blocks of 32 have the same in both halves.
-            if i < 4 || F::SUB == 16 {
-                let sub = i % 4 * 2 / per_32 + i / 4;
-                _mm256_storeu_si256(panel.add(SUB_SCALES + sub * 32).cast(), low);
-                _mm256_storeu_si256(panel.add(SUB_SCALES + (sub + 8 / per_32) * 32).cast(), high);
-            }
-        }
-        if F::MIN.is_some() || F::OFFSET > 0 {
-            store(panel.add(PAIRS), &transpose(&pairs));
+            };
+            _mm256_storeu_si256(panel.add(PAIRS + j * 32).cast(), pair);
         }
     }
 }
 
-/// What belongs to 16 columns each, in the order of the columns.
+/// In each lane of 32 bits two of its four bytes, as i16, times 2^`left`, which is at most 2^8.
 ///
 /// # Safety
-/// The processor has AVX2.
+/// The processor has AVX2; the numbers of the bytes are below 4.
 #[inline(always)]
-unsafe fn natural(halves: __m256i) -> __m256i {
+unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m256i {
     // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        let (even, odd) = (_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-        _mm256_set_m128i(_mm_unpackhi_epi16(even, odd), _mm_unpacklo_epi16(even, odd))
+        // A byte moves to the upper half of 16 bits; the lower one becomes 0.
+        let first_bytes = _mm_setr_epi8(-128, 0, -128, 0, -128, 4, -128, 4, -128, 8, -128, 8, -128, 12, -128, 12);
+        let order = _mm256_broadcastsi128_si256(first_bytes);
+        let order = _mm256_add_epi8(order, _mm256_set1_epi32((first << 8 | second << 24) as i32));
+        _mm256_sra_epi16(_mm256_shuffle_epi8(lanes, order), _mm_cvtsi32_si128(8 - left as i32))
     }
 }
 

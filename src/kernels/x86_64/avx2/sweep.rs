@@ -17,11 +17,13 @@ use super::lanes::hidden;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
 use super::row::Row;
+use crate::kernels::x86_64::ahead::Ahead;
 
 /// Lanes of 32 bits: `[rows of activations][groups]`.
 type Integers<const T: usize> = [[__m256i; 2]; T];
 
-/// Adds `blocks` blocks of 32 to 16 outputs for each of `T` rows.
+/// Adds `blocks` blocks of 32 to 16 outputs for each of `T` rows. A unit of work for what is fetched ahead is 32
+/// columns.
 ///
 /// # Safety
 /// `panel` has two groups of so many blocks, and the rows have so many; the outputs are 16 elements each.
@@ -29,6 +31,7 @@ type Integers<const T: usize> = [[__m256i; 2]; T];
 pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     isa: I,
     panel: *const u8,
+    ahead: Ahead,
     blocks: usize,
     x: [Row; T],
     out: [*mut f32; T],
@@ -37,6 +40,7 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     // and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
         for b in 0..blocks {
+            ahead.fetch(b, 1);
             let panel = panel.add(b * BLOCK_32);
             let codes = x.map(|x| x.codes.add(b * 32));
             for part in 0..F::SCALES {
@@ -84,6 +88,7 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
 pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
     isa: Avx2,
     panel: *const u8,
+    ahead: Ahead,
     blocks: usize,
     x: [Row; T],
     out: [*mut f32; T],
@@ -95,6 +100,9 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
             let panel = panel.add(b * BLOCK_256);
             let mut isums = [[_mm256_setzero_si256(); 2]; T];
             for sub in 0..256 / F::SUB {
+                if (sub * F::SUB).is_multiple_of(32) {
+                    ahead.fetch(8 * b + sub * F::SUB / 32, 1);
+                }
                 let codes = x.map(|x| x.codes.add(b * 256 + sub * F::SUB));
                 let scales = panel.add(SUB_SCALES + sub * 32);
                 let scales = [load(scales), load(scales.add(GROUP))];
@@ -103,9 +111,16 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
                 let in_order = matches!((fit, registers), (0, 8));
                 products::<Avx2, T>(isa, panel, &codes, registers, fit, in_order, &scales, &mut isums);
             }
-            let sums = x.map(|x| x.sums.add(b * 16));
+            let mut sums = x.map(|x| x.sums.add(b * 16));
+            let mut of_32 = [[0; 8]; T];
+            if F::SUB == 32 {
+                for (sums, of_32) in sums.iter_mut().zip(&mut of_32) {
+                    *of_32 = sums_of_32(*sums);
+                    *sums = of_32.as_ptr();
+                }
+            }
             if F::OFFSET > 0 {
-                add_pairs::<T>(isa, panel, &sums, &mut isums);
+                add_pairs::<T>(isa, panel, 128 / F::SUB, &sums, &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
@@ -118,7 +133,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
             }
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
-                add_pairs::<T>(isa, panel, &sums, &mut msums);
+                add_pairs::<T>(isa, panel, 128 / F::SUB, &sums, &mut msums);
                 for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
                     let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
@@ -228,16 +243,38 @@ unsafe fn products_u8<I: Isa, const T: usize>(isa: I, panel: *const u8, x: &[*co
     }
 }
 
-/// `integers += pairs * sums` of a super-block.
+/// Sums of 32 activations, from those of 16.
 ///
 /// # Safety
-/// `panel` is a super-block of two groups, and each of `sums` has 16 elements.
+/// The processor has AVX2, and `sums` has 16 elements.
 #[inline(always)]
-unsafe fn add_pairs<const T: usize>(isa: Avx2, panel: *const u8, sums: &[*const i16; T], integers: &mut Integers<T>) {
-    // SAFETY: `isa` proves the instructions; the caller promises a super-block, which has 8 registers of pairs, and 16
-    // sums; j is below 8.
+unsafe fn sums_of_32(sums: *const i16) -> [i16; 8] {
+    // SAFETY: the caller promises AVX2 and 16 elements; the array has the 16 bytes that are written.
     unsafe {
-        for j in 0..8 {
+        let sums = _mm256_madd_epi16(load(sums.cast()), _mm256_set1_epi16(1));
+        let mut of_32 = [0; 8];
+        let sums = _mm_packs_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
+        _mm_storeu_si128(of_32.as_mut_ptr().cast(), sums);
+        of_32
+    }
+}
+
+/// `integers += pairs * sums` of a super-block with `count` pairs.
+///
+/// # Safety
+/// `panel` is a super-block of two groups, and each of `sums` has two elements for each pair; there are at most 8.
+#[inline(always)]
+unsafe fn add_pairs<const T: usize>(
+    isa: Avx2,
+    panel: *const u8,
+    count: usize,
+    sums: &[*const i16; T],
+    integers: &mut Integers<T>,
+) {
+    // SAFETY: `isa` proves the instructions; the caller promises a super-block, which has at most 8 registers of pairs,
+    // and two sums for each; j is below `count`.
+    unsafe {
+        for j in 0..count {
             let pairs = [load(panel.add(PAIRS + j * 32)), load(panel.add(GROUP + PAIRS + j * 32))];
             for (integers, &sums) in integers.iter_mut().zip(sums) {
                 let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
