@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The file has its name when it is whole: what is begun and not finished leaves nothing behind. A file that is read is
-//! never written over. Without `--type` matrices keep their type. `docs/models.md` says which models it knows.
+//! never written over. Without `--type` matrices keep their type. `docs/convert.md` says which models it knows.
 
 mod hf;
 mod imatrix;

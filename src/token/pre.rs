@@ -1,7 +1,7 @@
 //! Pre-tokenizers: how a text is cut into words before byte-level BPE looks at it.
 //!
 //! Each is a list of rules: the first cuts up the text, the second its pieces, and so on. The rules are those of the
-//! original tokenizers, `docs/models.md` says where llama.cpp's differ.
+//! original tokenizers, `docs/tokenizers.md` says where llama.cpp's differ.
 
 use core::fmt;
 
@@ -273,9 +273,9 @@ mod tests {
 
     #[test]
     fn names_are_documented() {
-        let text = include_str!("../../docs/models.md");
+        let text = include_str!("../../docs/tokenizers.md");
         for name in TABLE.iter().flat_map(|row| row.names) {
-            assert!(text.contains(&format!("`{name}`")), "docs/models.md lacks {name}");
+            assert!(text.contains(&format!("`{name}`")), "docs/tokenizers.md lacks {name}");
         }
     }
 

@@ -16,7 +16,7 @@ ROLES: dict[str, int] = {"system": lib.GLEED_ROLE_SYSTEM, "user": lib.GLEED_ROLE
 
 
 class Turns(Owner):
-    """The turn format of a model's file, or one with a name (``docs/models.md`` lists them)."""
+    """The turn format of a model's file, or one with a name (``docs/templates.md`` lists them)."""
 
     def __init__(self, model: Model, name: str | None = None) -> None:
         """Raises ``ValueError`` if no format has this name, or if the library does not know that of the file."""
