@@ -25,8 +25,13 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     const SIX_BITS: bool = false;
     /// See [`Blocks32::FEW`](super::blocks_32::Blocks32::FEW).
     const FEW: usize = 1;
+    /// From how many rows of activations on, up to [`Blocks256::FEW`], the bytes of eight rows are transposed. With
+    /// fewer rows each row of weights is multiplied alone, and its products are transposed.
+    const TRANSPOSED: usize = usize::MAX;
     /// Parts that the codes are made of, at most 8.
     const PARTS: usize;
+    /// Whether codes 32 j to 32 j + 31 are made of part `j * PARTS / 8` alone.
+    const IN_TURNS: bool = false;
     /// Where the first part is. As a rule a part has 32 bytes, and the next one follows it.
     const FIRST: usize;
 
@@ -160,7 +165,10 @@ impl Blocks256 for Q2K {
     const SUB: usize = 16;
     const SCALE: usize = 80;
     const MIN: Option<usize> = Some(82);
+    const FEW: usize = 3;
+    const TRANSPOSED: usize = 1;
     const PARTS: usize = 2;
+    const IN_TURNS: bool = true;
     const FIRST: usize = 16;
 
     #[inline(always)]
@@ -219,7 +227,10 @@ impl Blocks256 for Q4K {
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
     const SIX_BITS: bool = true;
+    const FEW: usize = 3;
+    const TRANSPOSED: usize = 2;
     const PARTS: usize = 4;
+    const IN_TURNS: bool = true;
     const FIRST: usize = 16;
 
     #[inline(always)]
@@ -236,6 +247,8 @@ impl Blocks256 for Q5K {
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
     const SIX_BITS: bool = true;
+    const FEW: usize = 3;
+    const TRANSPOSED: usize = 2;
     const PARTS: usize = 5;
     const FIRST: usize = 16;
 
@@ -319,7 +332,9 @@ impl Blocks256 for Tq2_0 {
     const SUB: usize = 32;
     const OFFSET: u32 = 1;
     const SCALE: usize = 64;
+    const TRANSPOSED: usize = 1;
     const PARTS: usize = 2;
+    const IN_TURNS: bool = true;
     const FIRST: usize = 0;
 
     #[inline(always)]

@@ -344,14 +344,24 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I
     unsafe { products::<Of32<I, F>>((), isa, job) }
 }
 
-/// Products with a format of super-blocks of 256.
+/// Products with a format of super-blocks of 256, for few rows of activations. Returns whether they were few.
 ///
 /// # Safety
 /// As [`products_32`].
 #[inline(always)]
-pub(in crate::kernels::x86_64) unsafe fn products_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<()> {
+pub(super) unsafe fn few_of_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<bool> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { products::<Of256<F>>((), isa, job) }
+    unsafe { few_rows::<Of256<F>>((), isa, job) }
+}
+
+/// The same for any number of rows.
+///
+/// # Safety
+/// As [`products_32`]; the rows have [`Blocks256::BYTES`] for each super-block.
+#[inline(always)]
+pub(super) unsafe fn unpacked_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
+    unsafe { unpacked::<Of256<F>>((), isa, job) }
 }
 
 /// Products with a format that is unpacked row by row: what unpacks a super-block, and its bytes.
@@ -368,6 +378,16 @@ pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usi
 /// The weights are of the format of the kernels.
 #[inline(always)]
 unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
+    // SAFETY: as this function; where there are not few rows, their bytes were compared.
+    unsafe { if few_rows::<K>(how, isa, job)? { Some(()) } else { unpacked::<K>(how, isa, job) } }
+}
+
+/// Products with few rows of activations. Returns whether they were few, and `None` where the rows have other bytes.
+///
+/// # Safety
+/// As [`products`].
+#[inline(always)]
+unsafe fn few_rows<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<bool> {
     if K::bytes(how, job.cols / K::LEN) != job.row_bytes {
         return None;
     }
@@ -375,14 +395,23 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     unsafe {
         match job.inputs.rows() {
             // Eight rows of weights are read at once.
-            _ if job.rows < 8 => (),
-            1 => return few::<K, 1>(how, isa, job),
-            2 if const { K::FEW >= 2 } => return few::<K, 2>(how, isa, job),
-            3 if const { K::FEW >= 3 } => return few::<K, 3>(how, isa, job),
-            4 if const { K::FEW >= 4 } => return few::<K, 4>(how, isa, job),
-            _ => (),
+            _ if job.rows < 8 => return Some(false),
+            1 => few::<K, 1>(how, isa, job)?,
+            2 if const { K::FEW >= 2 } => few::<K, 2>(how, isa, job)?,
+            3 if const { K::FEW >= 3 } => few::<K, 3>(how, isa, job)?,
+            4 if const { K::FEW >= 4 } => few::<K, 4>(how, isa, job)?,
+            _ => return Some(false),
         }
     }
+    Some(true)
+}
+
+/// Products with weights that are unpacked.
+///
+/// # Safety
+/// As [`products`]; the rows have the bytes of the kernels' blocks.
+#[inline(always)]
+unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     job.clear();
     for first in (0..job.rows).step_by(16) {
         for col in (0..job.cols).step_by(CHUNK) {

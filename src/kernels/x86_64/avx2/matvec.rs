@@ -14,6 +14,7 @@ use core::arch::x86_64::*;
 use super::blocks_32::Blocks32;
 use super::blocks_256::{Blocks256, Subs, SubsOfRows};
 use super::by_row::{Eight, Plain, Unpack};
+use super::few_256::add_transposed;
 use super::isa::{Avx2, Isa};
 use super::lanes::{sums, sums_of_halves, words};
 use super::row::{EightRows, Row};
@@ -255,8 +256,7 @@ pub(super) unsafe fn eight_by_row<const N: usize>(
     }
 }
 
-/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called before each of
-/// eight rows.
+/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called eight times.
 ///
 /// # Safety
 /// Each of `block` points to a super-block, and each of `x` has super-block b.
@@ -272,6 +272,10 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is
     // the number of one of N rows.
     unsafe {
+        const { assert!(F::BITS < 8 || F::TRANSPOSED > F::FEW) };
+        if N >= F::TRANSPOSED {
+            return add_transposed::<F, N>(isa, block, x, b, accs, fetch);
+        }
         let codes = x.map(|x| x.codes.add(b * 256));
         let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
         let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
@@ -280,18 +284,36 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
             fetch();
             (*dots, *mins) = dot_256::<F, N>(isa, block, by_halves::<F>(subs.row(r, block)), codes, x_sums);
         }
-        let [scales, min_scales] = F::scales(&block);
+        let scales = F::scales(&block);
         for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
-            let dx = _mm256_set1_ps(*x.scales.add(b));
-            let scale = _mm256_mul_ps(scales, dx);
             let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
-            *acc = _mm256_add_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-            if F::MIN.is_some() {
-                let min = _mm256_mul_ps(min_scales, dx);
-                let msum = sums(&mins.map(|mins| *mins.get_unchecked(n)));
-                *acc = _mm256_sub_ps(*acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min));
-            }
+            let msum =
+                if F::MIN.is_some() { sums(&mins.map(|mins| *mins.get_unchecked(n))) } else { _mm256_setzero_si256() };
+            *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
         }
+    }
+}
+
+/// The chains of eight outputs, continued by a super-block: its products, and those of its minima if there are some,
+/// with their scales and that of the activations.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+pub(super) unsafe fn add_terms<F: Blocks256>(
+    acc: __m256,
+    [isum, msum]: [__m256i; 2],
+    [scales, min_scales]: [__m256; 2],
+    dx: f32,
+) -> __m256 {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
+    unsafe {
+        let dx = _mm256_set1_ps(dx);
+        let acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), _mm256_mul_ps(scales, dx)));
+        if F::MIN.is_none() {
+            return acc;
+        }
+        _mm256_sub_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(msum), _mm256_mul_ps(min_scales, dx)))
     }
 }
 

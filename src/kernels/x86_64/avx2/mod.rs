@@ -1,7 +1,7 @@
 //! AVX2, FMA and F16C, and with AVX-VNNI as well: 256-bit registers.
 //!
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`). So are up to four rows, as
-//! many as the format says. For more of them the weights are unpacked first (`panel`), 16 rows and
+//! many as the format says; some formats have their bytes transposed for that (`few_256`). For more rows the weights are unpacked first (`panel`), 16 rows and
 //! [`CHUNK`](panel::CHUNK) columns at a time, and all rows of activations swept over them (`sweep`). A format says
 //! where its codes and scales are (`blocks_32`, `blocks_256`), or unpacks its super-blocks (`by_row`). The levels
 //! differ in one instruction (`isa`), for blocks of 32.
@@ -11,6 +11,7 @@ mod blocks_32;
 mod by_row;
 mod codes;
 mod drive;
+mod few_256;
 mod float;
 mod isa;
 mod lanes;
@@ -18,6 +19,7 @@ mod matvec;
 mod panel;
 mod row;
 mod sweep;
+mod transposed;
 pub(super) mod ymm;
 
 use core::ops::Range;
@@ -29,7 +31,7 @@ use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
 pub(super) use drive::{Job, products_32};
-use drive::{products_256, products_by_row};
+use drive::{few_of_256, products_by_row, unpacked_256};
 pub(super) use float::products as float_products;
 pub(super) use isa::{Avx2, AvxVnni};
 
@@ -119,8 +121,20 @@ pub(super) unsafe fn halves<F: Blocks32>(job: &Job<'_>) -> Option<()> {
 /// The weights are of format `F`.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
+    // SAFETY: the caller promises that the weights are of format `F`. Where rows are not few, their bytes were compared.
+    unsafe { if few_of_256::<F>(Avx2::new(), job)? { Some(()) } else { unpacked::<F>(job) } }
+}
+
+/// A function of its own: in one with [`few_of_256`] the loops lie further from the registers that they keep in memory,
+/// and are a twentieth slower.
+///
+/// # Safety
+/// The weights are of format `F`, and their rows have its bytes for each super-block.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn unpacked<F: Blocks256>(job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`.
-    unsafe { products_256::<F>(Avx2::new(), job) }
+    unsafe { unpacked_256::<F>(Avx2::new(), job) }
 }
 
 /// Formats that are unpacked row by row, on both levels.

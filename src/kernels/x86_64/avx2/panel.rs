@@ -9,10 +9,11 @@
 use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
-use super::blocks_256::{Blocks256, Parts, SubsOfRows};
+use super::blocks_256::Blocks256;
 use super::codes::{both, low_and_high};
 use super::isa::{Avx2, Isa};
-use super::lanes::{fours, halves, transpose, words};
+use super::lanes::{halves, transpose, words};
+use super::transposed::{Register, SubsOfLanes, pairs, transposed_part};
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Columns that are unpacked at a time: two groups stay in the first-level cache.
@@ -166,10 +167,7 @@ unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], ahead: Ahead, panel: 
         let mut parts = [[_mm256_setzero_si256(); 8]; FEW_PARTS];
         if F::PARTS <= FEW_PARTS {
             for (k, part) in parts.iter_mut().take(F::PARTS).enumerate() {
-                for (row, &block) in part.iter_mut().zip(block) {
-                    *row = F::part(block, k);
-                }
-                *part = transpose(part);
+                *part = transposed_part::<F>(block, k);
             }
         }
         // One by one, so that the shifts are constants.
@@ -206,7 +204,7 @@ unsafe fn pack_32_codes<F: Blocks256>(
         let mut codes = [_mm256_setzero_si256(); 8];
         if F::PARTS <= FEW_PARTS {
             for (i, codes) in codes.iter_mut().enumerate() {
-                *codes = F::codes_of(Transposed { parts, i }, j);
+                *codes = F::codes_of(Register { parts, i }, j);
             }
         } else {
             for (codes, &block) in codes.iter_mut().zip(block) {
@@ -218,71 +216,22 @@ unsafe fn pack_32_codes<F: Blocks256>(
     }
 }
 
-/// Register `i`, below 8, of each of the transposed parts.
-struct Transposed<'a> {
-    parts: &'a [[__m256i; 8]; FEW_PARTS],
-    i: usize,
-}
-
-impl Parts for Transposed<'_> {
-    #[inline(always)]
-    unsafe fn part(&self, k: usize) -> __m256i {
-        // SAFETY: the caller promises part k, which is one of at most FEW_PARTS, and `pack_32_codes` a register below 8.
-        unsafe { *self.parts.get_unchecked(k).get_unchecked(self.i) }
-    }
-}
-
 /// The sub-scales and the pairs of a super-block of eight rows.
 ///
 /// # Safety
 /// The processor has AVX2; the eight blocks and a super-block of the panel are there.
 #[inline(always)]
 unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
-    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, which has 16 registers of
-    // sub-scales and 8 of pairs. There are 8 or 16 sub-blocks, four to a register.
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, which has room for 16 sub-scales and
+    // 8 pairs.
     unsafe {
-        let subs = SubsOfRows::<F>::new(block);
-        let (mut scales, mut mins) = ([_mm_setzero_si128(); 8], [_mm_setzero_si128(); 8]);
-        for (r, ((scales, mins), &block)) in scales.iter_mut().zip(&mut mins).zip(block).enumerate() {
-            let subs = subs.row(r, block);
-            (*scales, *mins) = (subs.scales, subs.mins);
-        }
-        let scales = fours(&scales);
-        let mins = if F::SUB == 32 { [scales[2], scales[3], scales[0], scales[1]] } else { fours(&mins) };
+        let subs = SubsOfLanes::new::<F>(block);
         for sub in 0..256 / F::SUB {
-            let twice = spread(*scales.get_unchecked(sub / 4), [sub % 4; 2], 0);
-            _mm256_storeu_si256(panel.add(SUB_SCALES + sub * 32).cast(), twice);
+            _mm256_storeu_si256(panel.add(SUB_SCALES + sub * 32).cast(), subs.twice(sub));
         }
-        if F::MIN.is_none() && F::OFFSET == 0 {
-            return;
+        for j in 0..pairs::<F>() {
+            _mm256_storeu_si256(panel.add(PAIRS + j * 32).cast(), subs.pair::<F>(j));
         }
-        for (j, first) in (0..256 / F::SUB).step_by(2).enumerate() {
-            let (four, subs) = (first / 4, [first % 4, first % 4 + 1]);
-            let pair = if F::MIN.is_some() {
-                spread(*mins.get_unchecked(four), subs, 0)
-            } else {
-                // A sub-scale is at least -128: -(-128 * 32) is an i16.
-                let shifted = spread(*scales.get_unchecked(four), subs, F::OFFSET.trailing_zeros());
-                _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
-            };
-            _mm256_storeu_si256(panel.add(PAIRS + j * 32).cast(), pair);
-        }
-    }
-}
-
-/// In each lane of 32 bits two of its four bytes, as i16, times 2^`left`, which is at most 2^8.
-///
-/// # Safety
-/// The processor has AVX2; the numbers of the bytes are below 4.
-#[inline(always)]
-unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m256i {
-    // SAFETY: the caller promises AVX2, and these only compute on registers.
-    unsafe {
-        // A byte moves to the upper half of 16 bits; the lower one becomes 0.
-        let first_bytes = _mm_setr_epi8(-128, 0, -128, 0, -128, 4, -128, 4, -128, 8, -128, 8, -128, 12, -128, 12);
-        let order = _mm256_broadcastsi128_si256(first_bytes);
-        let order = _mm256_add_epi8(order, _mm256_set1_epi32((first << 8 | second << 24) as i32));
-        _mm256_sra_epi16(_mm256_shuffle_epi8(lanes, order), _mm_cvtsi32_si128(8 - left as i32))
     }
 }
 

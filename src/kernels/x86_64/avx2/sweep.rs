@@ -17,6 +17,7 @@ use super::lanes::hidden;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
 use super::row::Row;
+use super::transposed::{pairs, sums_of_32};
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Lanes of 32 bits: `[rows of activations][groups]`.
@@ -120,7 +121,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
                 }
             }
             if F::OFFSET > 0 {
-                add_pairs::<T>(isa, panel, 128 / F::SUB, &sums, &mut isums);
+                add_pairs::<F, T>(isa, panel, &sums, &mut isums);
             }
             for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
@@ -133,7 +134,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
             }
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
-                add_pairs::<T>(isa, panel, 128 / F::SUB, &sums, &mut msums);
+                add_pairs::<F, T>(isa, panel, &sums, &mut msums);
                 for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
                     let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
@@ -159,7 +160,7 @@ unsafe fn pair(x: Row, b: usize) -> __m256i {
 }
 
 /// How many registers of pairs of products fit to 16 bits; 0 for codes with sign.
-const fn sums_of(bits: u32) -> usize {
+pub(super) const fn sums_of(bits: u32) -> usize {
     match bits {
         0..=4 => 8,
         5 => 4,
@@ -243,38 +244,21 @@ unsafe fn products_u8<I: Isa, const T: usize>(isa: I, panel: *const u8, x: &[*co
     }
 }
 
-/// Sums of 32 activations, from those of 16.
+/// `integers += pairs * sums` of a super-block.
 ///
 /// # Safety
-/// The processor has AVX2, and `sums` has 16 elements.
+/// `panel` is a super-block of two groups, and each of `sums` has two elements for each pair.
 #[inline(always)]
-unsafe fn sums_of_32(sums: *const i16) -> [i16; 8] {
-    // SAFETY: the caller promises AVX2 and 16 elements; the array has the 16 bytes that are written.
-    unsafe {
-        let sums = _mm256_madd_epi16(load(sums.cast()), _mm256_set1_epi16(1));
-        let mut of_32 = [0; 8];
-        let sums = _mm_packs_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
-        _mm_storeu_si128(of_32.as_mut_ptr().cast(), sums);
-        of_32
-    }
-}
-
-/// `integers += pairs * sums` of a super-block with `count` pairs.
-///
-/// # Safety
-/// `panel` is a super-block of two groups, and each of `sums` has two elements for each pair; there are at most 8.
-#[inline(always)]
-unsafe fn add_pairs<const T: usize>(
+unsafe fn add_pairs<F: Blocks256, const T: usize>(
     isa: Avx2,
     panel: *const u8,
-    count: usize,
     sums: &[*const i16; T],
     integers: &mut Integers<T>,
 ) {
-    // SAFETY: `isa` proves the instructions; the caller promises a super-block, which has at most 8 registers of pairs,
-    // and two sums for each; j is below `count`.
+    // SAFETY: `isa` proves the instructions; the caller promises a super-block with so many pairs, and two sums
+    // for each.
     unsafe {
-        for j in 0..count {
+        for j in 0..pairs::<F>() {
             let pairs = [load(panel.add(PAIRS + j * 32)), load(panel.add(GROUP + PAIRS + j * 32))];
             for (integers, &sums) in integers.iter_mut().zip(sums) {
                 let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());

@@ -1,0 +1,126 @@
+//! Super-blocks of eight rows of weights times a few rows of activations, straight from the file.
+//!
+//! The bytes of eight rows are transposed, so that a row is in each lane. Four activations are broadcast to all lanes, as
+//! in `sweep`; the codes are made of the transposed bytes, and never written to memory.
+
+use core::arch::x86_64::*;
+use core::marker::PhantomData;
+
+use super::blocks_256::Blocks256;
+use super::isa::{Avx2, Isa};
+use super::matvec::add_terms;
+use super::row::Row;
+use super::sweep::sums_of;
+use super::transposed::{Register, SubsOfLanes, pairs, sums_of_32, transposed_part};
+
+/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called eight times.
+///
+/// # Safety
+/// Each of `block` points to a super-block of codes without sign, and each of `x` has super-block b.
+#[inline(always)]
+pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    block: [*const u8; 8],
+    x: [Row; N],
+    b: usize,
+    accs: &mut [__m256; N],
+    mut fetch: impl FnMut(),
+) {
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x; j is
+    // below the number of pairs.
+    unsafe {
+        let mut work = Work::<F, N>::new(&block, x.map(|x| x.codes.add(b * 256)));
+        // One by one, so that the shifts are constants.
+        work.add_codes(isa, 0, &mut fetch);
+        work.add_codes(isa, 1, &mut fetch);
+        work.add_codes(isa, 2, &mut fetch);
+        work.add_codes(isa, 3, &mut fetch);
+        work.add_codes(isa, 4, &mut fetch);
+        work.add_codes(isa, 5, &mut fetch);
+        work.add_codes(isa, 6, &mut fetch);
+        work.add_codes(isa, 7, &mut fetch);
+        let Work { subs, mut isums, .. } = work;
+        let mut msums = [_mm256_setzero_si256(); N];
+        for ((isum, msum), x) in isums.iter_mut().zip(&mut msums).zip(x) {
+            let of_16 = x.sums.add(b * 16);
+            let of_32 = if F::SUB == 32 { sums_of_32(of_16) } else { [0; 8] };
+            let sums = if F::SUB == 32 { of_32.as_ptr() } else { of_16 };
+            let sum = if F::MIN.is_some() { msum } else { isum };
+            for j in 0..pairs::<F>() {
+                let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
+                *sum = isa.dot_i16(*sum, subs.pair::<F>(j), sums);
+            }
+        }
+        let scales = F::scales(&block);
+        for ((acc, x), (isum, msum)) in accs.iter_mut().zip(x).zip(isums.into_iter().zip(msums)) {
+            *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
+        }
+    }
+}
+
+/// A super-block of eight rows and of `N` rows of activations.
+struct Work<'a, F, const N: usize> {
+    block: &'a [*const u8; 8],
+    x: [*const i8; N],
+    /// The parts, transposed.
+    parts: [[__m256i; 8]; 8],
+    subs: SubsOfLanes,
+    /// The products so far.
+    isums: [__m256i; N],
+    format: PhantomData<F>,
+}
+
+impl<'a, F: Blocks256, const N: usize> Work<'a, F, N> {
+    /// # Safety
+    /// The processor has AVX2; each of `block` points to a super-block, and each of `x` to 256 activations.
+    #[inline(always)]
+    unsafe fn new(block: &'a [*const u8; 8], x: [*const i8; N]) -> Self {
+        // SAFETY: the caller promises AVX2 and the super-blocks, which have so many parts, at most 8.
+        unsafe {
+            let zero = _mm256_setzero_si256();
+            let subs = SubsOfLanes::new::<F>(block);
+            let mut parts = [[zero; 8]; 8];
+            // Others are transposed right before they are used.
+            if !F::IN_TURNS {
+                for (k, part) in parts.iter_mut().take(F::PARTS).enumerate() {
+                    *part = transposed_part::<F>(block, k);
+                }
+            }
+            Self { block, x, parts, subs, isums: [zero; N], format: PhantomData }
+        }
+    }
+
+    /// Adds the products of codes 32 j to 32 j + 31.
+    ///
+    /// # Safety
+    /// As [`Work::new`]; j is below 8, and all smaller ones were added.
+    #[inline(always)]
+    unsafe fn add_codes(&mut self, isa: Avx2, j: usize, fetch: &mut impl FnMut()) {
+        fetch();
+        // As many registers of products as fit to 16 bits, of one sub-block.
+        let step = sums_of(F::BITS).clamp(1, F::SUB / 4);
+        // SAFETY: `isa` proves the instructions; `new` was promised the super-blocks and the activations. i and j are
+        // below 8, so the part, the sub-block and the activations are there.
+        unsafe {
+            if F::IN_TURNS && j.is_multiple_of(8 / F::PARTS) {
+                let k = j * F::PARTS / 8;
+                *self.parts.get_unchecked_mut(k) = transposed_part::<F>(self.block, k);
+            }
+            for first in (0..8).step_by(step) {
+                let mut products = [_mm256_setzero_si256(); N];
+                for i in first..first + step {
+                    let codes = F::codes_of(Register { parts: &self.parts, i }, j);
+                    for (products, x) in products.iter_mut().zip(self.x) {
+                        let x = _mm256_set1_epi32(x.add(32 * j + 4 * i).cast::<i32>().read_unaligned());
+                        let product = _mm256_maddubs_epi16(codes, x);
+                        *products = if i == first { product } else { _mm256_add_epi16(*products, product) };
+                    }
+                }
+                let scale = self.subs.twice((32 * j + 4 * first) / F::SUB);
+                for (isum, products) in self.isums.iter_mut().zip(products) {
+                    *isum = isa.dot_i16(*isum, products, scale);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Super-blocks of eight rows of weights, with a row in each lane of 32 bits: the parts that codes are made of, the
+//! sub-scales, and what the sums of activations are multiplied with.
+
+use core::arch::x86_64::*;
+
+use super::blocks_256::{Blocks256, Parts, SubsOfRows};
+use super::lanes::{fours, transpose};
+
+/// Part `k` of eight rows: register i has bytes 4 i to 4 i + 3 of each.
+///
+/// # Safety
+/// The processor has AVX2; the eight super-blocks are there, and there is a part `k`.
+#[inline(always)]
+pub(super) unsafe fn transposed_part<F: Blocks256>(block: &[*const u8; 8], k: usize) -> [__m256i; 8] {
+    // SAFETY: the caller promises AVX2, the super-blocks and the part.
+    unsafe {
+        let mut rows = [_mm256_setzero_si256(); 8];
+        for (row, &block) in rows.iter_mut().zip(block) {
+            *row = F::part(block, k);
+        }
+        transpose(&rows)
+    }
+}
+
+/// Register `i`, below 8, of each of the transposed parts.
+pub(super) struct Register<'a> {
+    pub(super) parts: &'a [[__m256i; 8]],
+    pub(super) i: usize,
+}
+
+impl Parts for Register<'_> {
+    #[inline(always)]
+    unsafe fn part(&self, k: usize) -> __m256i {
+        // SAFETY: the caller promises part k, and those who make this give all parts and a register below 8.
+        unsafe { *self.parts.get_unchecked(k).get_unchecked(self.i) }
+    }
+}
+
+/// The sub-scales and sub-minima of eight rows: four sub-blocks to a register, a byte each.
+pub(super) struct SubsOfLanes {
+    scales: [__m256i; 4],
+    mins: [__m256i; 4],
+}
+
+impl SubsOfLanes {
+    /// # Safety
+    /// The processor has AVX2; each points to a super-block.
+    #[inline(always)]
+    pub(super) unsafe fn new<F: Blocks256>(block: &[*const u8; 8]) -> Self {
+        // SAFETY: the caller promises AVX2 and the super-blocks; r is the number of one of eight rows.
+        unsafe {
+            let subs = SubsOfRows::<F>::new(block);
+            let (mut scales, mut mins) = ([_mm_setzero_si128(); 8], [_mm_setzero_si128(); 8]);
+            for (r, ((scales, mins), &block)) in scales.iter_mut().zip(&mut mins).zip(block).enumerate() {
+                let subs = subs.row(r, block);
+                (*scales, *mins) = (subs.scales, subs.mins);
+            }
+            let scales = fours(&scales);
+            let mins = if F::SUB == 32 { [scales[2], scales[3], scales[0], scales[1]] } else { fours(&mins) };
+            Self { scales, mins }
+        }
+    }
+
+    /// The sub-scale of sub-block `sub` twice, as i16.
+    ///
+    /// # Safety
+    /// The processor has AVX2, and there is such a sub-block.
+    #[inline(always)]
+    pub(super) unsafe fn twice(&self, sub: usize) -> __m256i {
+        // SAFETY: the caller promises AVX2 and one of at most 16 sub-blocks, four to a register.
+        unsafe { spread(*self.scales.get_unchecked(sub / 4), [sub % 4; 2], 0) }
+    }
+
+    /// What the sums of the activations of sub-blocks 2 j and 2 j + 1 are multiplied with, as i16: their sub-minima, or
+    /// minus their sub-scales times the offset of the codes.
+    ///
+    /// # Safety
+    /// As [`SubsOfLanes::twice`].
+    #[inline(always)]
+    pub(super) unsafe fn pair<F: Blocks256>(&self, j: usize) -> __m256i {
+        let (four, both) = (j / 2, [2 * j % 4, 2 * j % 4 + 1]);
+        // SAFETY: the caller promises AVX2 and two of at most 16 sub-blocks, four to a register.
+        unsafe {
+            if F::MIN.is_some() {
+                return spread(*self.mins.get_unchecked(four), both, 0);
+            }
+            // A sub-scale is at least -128: -(-128 * 32) is an i16.
+            let shifted = spread(*self.scales.get_unchecked(four), both, F::OFFSET.trailing_zeros());
+            _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
+        }
+    }
+}
+
+/// How many [pairs](SubsOfLanes::pair) there are.
+pub(super) const fn pairs<F: Blocks256>() -> usize {
+    if F::MIN.is_none() && F::OFFSET == 0 { 0 } else { 128 / F::SUB }
+}
+
+/// In each lane of 32 bits two of its four bytes, as i16, times 2^`left`, which is at most 2^8.
+///
+/// # Safety
+/// The processor has AVX2; the numbers of the bytes are below 4.
+#[inline(always)]
+unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m256i {
+    // SAFETY: the caller promises AVX2, and these only compute on registers.
+    unsafe {
+        // A byte moves to the upper half of 16 bits; the lower one becomes 0.
+        let first_bytes = _mm_setr_epi8(-128, 0, -128, 0, -128, 4, -128, 4, -128, 8, -128, 8, -128, 12, -128, 12);
+        let order = _mm256_broadcastsi128_si256(first_bytes);
+        let order = _mm256_add_epi8(order, _mm256_set1_epi32((first << 8 | second << 24) as i32));
+        _mm256_sra_epi16(_mm256_shuffle_epi8(lanes, order), _mm_cvtsi32_si128(8 - left as i32))
+    }
+}
+
+/// Sums of 32 activations, from those of 16.
+///
+/// # Safety
+/// The processor has AVX2, and `sums` has 16 elements.
+#[inline(always)]
+pub(super) unsafe fn sums_of_32(sums: *const i16) -> [i16; 8] {
+    // SAFETY: the caller promises AVX2 and 16 elements; the array has the 16 bytes that are written.
+    unsafe {
+        let sums = _mm256_madd_epi16(_mm256_loadu_si256(sums.cast()), _mm256_set1_epi16(1));
+        let mut of_32 = [0; 8];
+        let sums = _mm_packs_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
+        _mm_storeu_si128(of_32.as_mut_ptr().cast(), sums);
+        of_32
+    }
+}
