@@ -11,7 +11,7 @@ use super::isa::{Avx2, Isa};
 use super::matvec::add_terms;
 use super::row::Row;
 use super::sweep::sums_of;
-use super::transposed::{Register, SubsOfLanes, pairs, sums_of_32, transposed_part};
+use super::transposed::{Register, SubsOfLanes, pairs, sums_of_pairs, transposed_part};
 
 /// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called eight times.
 ///
@@ -42,9 +42,8 @@ pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
         let Work { subs, mut isums, .. } = work;
         let mut msums = [_mm256_setzero_si256(); N];
         for ((isum, msum), x) in isums.iter_mut().zip(&mut msums).zip(x) {
-            let of_16 = x.sums.add(b * 16);
-            let of_32 = if F::SUB == 32 { sums_of_32(of_16) } else { [0; 8] };
-            let sums = if F::SUB == 32 { of_32.as_ptr() } else { of_16 };
+            let mut of_32 = [0; 8];
+            let sums = sums_of_pairs::<F>(x.sums.add(b * 16), &mut of_32);
             let sum = if F::MIN.is_some() { msum } else { isum };
             for j in 0..pairs::<F>() {
                 let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());

@@ -1,10 +1,10 @@
 //! AVX2, FMA and F16C, and with AVX-VNNI as well: 256-bit registers.
 //!
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`). So are up to four rows, as
-//! many as the format says; some formats have their bytes transposed for that (`few_256`). For more rows the weights are unpacked first (`panel`), 16 rows and
-//! [`CHUNK`](panel::CHUNK) columns at a time, and all rows of activations swept over them (`sweep`). A format says
-//! where its codes and scales are (`blocks_32`, `blocks_256`), or unpacks its super-blocks (`by_row`). The levels
-//! differ in one instruction (`isa`), for blocks of 32.
+//! many as the format says; some formats have their bytes transposed for that (`few_256`). For more rows the weights
+//! are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows of activations
+//! swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`, `blocks_256`), or unpacks its
+//! super-blocks (`by_row`). The levels differ in one instruction (`isa`), for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;

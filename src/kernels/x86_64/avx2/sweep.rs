@@ -17,7 +17,7 @@ use super::lanes::hidden;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
 use super::row::Row;
-use super::transposed::{pairs, sums_of_32};
+use super::transposed::{pairs, sums_of_pairs};
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Lanes of 32 bits: `[rows of activations][groups]`.
@@ -114,11 +114,8 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
             }
             let mut sums = x.map(|x| x.sums.add(b * 16));
             let mut of_32 = [[0; 8]; T];
-            if F::SUB == 32 {
-                for (sums, of_32) in sums.iter_mut().zip(&mut of_32) {
-                    *of_32 = sums_of_32(*sums);
-                    *sums = of_32.as_ptr();
-                }
+            for (sums, of_32) in sums.iter_mut().zip(&mut of_32) {
+                *sums = sums_of_pairs::<F>(*sums, of_32);
             }
             if F::OFFSET > 0 {
                 add_pairs::<F, T>(isa, panel, &sums, &mut isums);

@@ -112,18 +112,21 @@ unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m2
     }
 }
 
-/// Sums of 32 activations, from those of 16.
+/// The sums of activations that belong to [pairs](SubsOfLanes::pair), two for each, from those of 16 activations. With
+/// sub-blocks of 32 they are put into `of_32`.
 ///
 /// # Safety
-/// The processor has AVX2, and `sums` has 16 elements.
+/// The processor has AVX2, and `of_16` has 16 elements.
 #[inline(always)]
-pub(super) unsafe fn sums_of_32(sums: *const i16) -> [i16; 8] {
+pub(super) unsafe fn sums_of_pairs<F: Blocks256>(of_16: *const i16, of_32: &mut [i16; 8]) -> *const i16 {
+    if F::SUB == 16 {
+        return of_16;
+    }
     // SAFETY: the caller promises AVX2 and 16 elements; the array has the 16 bytes that are written.
     unsafe {
-        let sums = _mm256_madd_epi16(_mm256_loadu_si256(sums.cast()), _mm256_set1_epi16(1));
-        let mut of_32 = [0; 8];
+        let sums = _mm256_madd_epi16(_mm256_loadu_si256(of_16.cast()), _mm256_set1_epi16(1));
         let sums = _mm_packs_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
         _mm_storeu_si128(of_32.as_mut_ptr().cast(), sums);
-        of_32
     }
+    of_32.as_ptr()
 }
