@@ -1,4 +1,4 @@
-//! Weights that are wanted later, fetched while others are multiplied.
+//! Weights that are needed later are fetched while others are multiplied.
 
 use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
@@ -10,40 +10,40 @@ use crate::kernels::generic::{Inputs, OUTPUTS};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes by which fetches to the second-level cache are ahead of those to the first. 4096 is about as good; 16384 and
+/// Bytes by which fetches to the second-level cache are ahead of fetches to the first. 4096 is about as good; 16384 and
 /// more gain half as much.
 const FAR: usize = 8192;
 
-/// A piece of the weights that are wanted later. Its lines are fetched once, in the order of memory.
+/// A piece of the weights that are needed later. Its lines are fetched once, in the order of memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     from: *const u8,
-    /// Bytes per unit of the work that goes on meanwhile.
+    /// Bytes that are fetched with each unit of work.
     step: usize,
 }
 
 impl Ahead {
-    /// Units of work per block where the products are computed.
+    /// Number of units of work per block while products are computed.
     pub(super) const UNITS: usize = 8;
 
-    /// Part `part` of `parts` parts of so many bytes, during so many units of work.
+    /// Returns part `part` of `parts` equal parts of `bytes` bytes. It is fetched during `units` units of work.
     pub(super) fn part(from: *const u8, bytes: usize, part: usize, parts: usize, units: usize) -> Self {
         let bytes = bytes / parts.max(1);
         Self { from: from.wrapping_add(part * bytes), step: bytes.div_ceil(units.max(1)) }
     }
 
-    /// Nothing.
+    /// Returns an empty piece, of which nothing is fetched.
     pub(super) fn none() -> Self {
         Self { from: core::ptr::null(), step: 0 }
     }
 
-    /// What belongs to the units from `first` on.
+    /// Returns the rest of the piece, without the bytes of the first `first` units.
     pub(super) fn skip(self, first: usize) -> Self {
         Self { from: self.from.wrapping_add(first * self.step), ..self }
     }
 
-    /// Fetches what belongs to `count` units of work from unit `first` on, to the second-level cache: fetches to the
-    /// first level take its few buffers from the loads.
+    /// Fetches the bytes of `count` units of work from unit `first` on. They go to the second-level cache, because
+    /// fetches to the first level take its few buffers from the loads.
     #[inline(always)]
     pub(super) fn fetch(&self, first: usize, count: usize) {
         let end = (first + count) * self.step;
@@ -56,28 +56,29 @@ impl Ahead {
     }
 }
 
-/// The rows of weights that are wanted after those which a kernel reads.
+/// The rows of weights that are needed after the rows that a kernel reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coming {
-    /// Where the first of them begins.
+    /// Start of the first row.
     pub(super) first: *const u8,
-    /// Whether they lie right after the others.
+    /// Whether the rows lie right after the rows that the kernel reads.
     follow: bool,
 }
 
 impl Coming {
-    /// What comes after the first `done` of `rows` rows from `weights` on: the others, and after the last one the rows
-    /// that the inputs name.
+    /// Returns what follows the first `done` of `rows` rows from `weights` on: the remaining rows, or after the last
+    /// one the rows that the inputs name.
     #[inline(always)]
     pub(super) fn after(done: usize, [rows, row_bytes]: [usize; 2], weights: *const u8, inputs: &Inputs<'_>) -> Self {
         let row = if done < rows { done } else { inputs.next() };
         Self { first: weights.wrapping_add(row.wrapping_mul(row_bytes)), follow: row == done }
     }
 
-    /// Returns where the fetches in the order of memory go on: `lead` bytes behind the beginning. What lies before was
-    /// fetched with the rows before, if these rows follow them, and is fetched now if not.
+    /// Returns where the fetches in the order of memory go on: `lead` bytes after the start of these rows. The bytes
+    /// before were fetched together with the rows that the kernel reads, if these rows follow them. Otherwise they are
+    /// fetched now.
     ///
-    /// Kernels read several rows at once, each from its first block on. Without a lead the first blocks of the last
+    /// Kernels read several rows at once, each from its first block on. Without a lead, the first blocks of the last
     /// rows are fetched right before they are read.
     #[inline(always)]
     pub(super) fn with_lead(self, lead: usize, order: FetchOrder) -> *const u8 {
@@ -95,9 +96,9 @@ impl Coming {
     }
 }
 
-/// Fetches a number of lines that the compiler knows. Processors that like the order of memory get them into the
-/// first-level cache, and if `far` those [`FAR`] bytes behind them into the second. Others get them into the second, as
-/// [`Ahead::fetch`].
+/// Fetches `bytes` bytes, a number that the compiler knows. In the order [`FetchOrder::Memory`] the lines go to the
+/// first-level cache. If `far`, the lines [`FAR`] bytes after them go to the second. In the order [`FetchOrder::Rows`]
+/// the lines go to the second-level cache, as in [`Ahead::fetch`].
 #[inline(always)]
 pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder, far: bool) {
     let places = (0..bytes).step_by(LINE).map(|at| from.wrapping_add(at).cast::<i8>());
@@ -114,7 +115,7 @@ pub(super) fn fetch_lines(from: *const u8, bytes: usize, order: FetchOrder, far:
     }
 }
 
-/// Fetches numbers to the first-level cache.
+/// Fetches `numbers` to the first-level cache.
 pub(in crate::kernels) fn fetch(numbers: &[f32]) {
     for line in numbers.chunks(LINE / size_of::<f32>()) {
         // SAFETY: SSE is part of every x86-64, and a prefetch may point anywhere.
@@ -122,7 +123,8 @@ pub(in crate::kernels) fn fetch(numbers: &[f32]) {
     }
 }
 
-/// Fetches to the second-level cache where the products with rows of activations go.
+/// Fetches the memory where the products with the rows of activations are stored next, to the second-level cache.
+/// `address` and `stride` are those of [`Inputs::destination`].
 #[inline(never)] // once for all kernels
 pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
     if stride == 0 {
@@ -137,20 +139,20 @@ pub(super) fn fetch_rows([address, stride]: [usize; 2], rows: Range<usize>) {
     }
 }
 
-/// The rows of weights that come after those which a kernel for one row of activations reads: several rows at once,
-/// from their first block to their last.
+/// The rows of weights that are needed after the rows that a kernel for one row of activations reads. Such a kernel
+/// reads several rows at once, from their first block to their last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NextRows {
     first: *const u8,
-    /// Bytes from what is fetched with a row to what is fetched with the next one.
+    /// Bytes from the address that is fetched with a row to the address that is fetched with the next row.
     apart: usize,
-    /// Bytes from what is fetched with a block to what is fetched with the next one.
+    /// Bytes from the address that is fetched with a block to the address that is fetched with the next block.
     step: usize,
 }
 
 impl NextRows {
-    /// `rows` rows of `row_bytes`. The kernel takes `together` blocks of `block_bytes` of a row at once. `lead` is that
-    /// of [`Coming::with_lead`].
+    /// Returns the places to fetch for `rows` rows of `row_bytes` bytes. The kernel takes `together` blocks of
+    /// `block_bytes` bytes of a row at once. `lead` is the lead of [`Coming::with_lead`].
     #[inline(always)]
     pub(super) fn new(
         coming: Coming,
@@ -167,20 +169,21 @@ impl NextRows {
         }
     }
 
-    /// What is fetched with the first block of each of `N` rows.
+    /// Returns the addresses that are fetched with the first block of each of `N` rows.
     #[inline(always)]
     pub(super) fn places<const N: usize>(&self) -> [*const u8; N] {
         core::array::from_fn(|row| self.first.wrapping_add(row * self.apart))
     }
 
-    /// What is fetched with a block of the first row. Kernels with too few registers for the places of all rows begin
-    /// here, and go from row to row.
+    /// Returns the address that is fetched with block `block` of the first row. Kernels with too few registers for the
+    /// addresses of all rows begin here, and go from row to row.
     #[inline(always)]
     pub(super) fn place(&self, block: usize) -> *const u8 {
         self.first.wrapping_add(block * self.step)
     }
 
-    /// Fetches `lines` lines to the first-level cache from `place` on, and moves it to what is fetched with the next row.
+    /// Fetches `lines` lines from `place` on to the first-level cache. Then moves `place` to the address that is
+    /// fetched with the next row.
     #[inline(always)]
     pub(super) fn fetch(&self, place: &mut *const u8, lines: usize) {
         for line in 0..lines {
@@ -190,7 +193,8 @@ impl NextRows {
         *place = place.wrapping_add(self.apart);
     }
 
-    /// The same while block `block` of a row is multiplied, for a kernel that keeps the [`NextRows::places`] of all rows.
+    /// Fetches `lines` lines for block `block` of a row to the first-level cache. `place` is the address of this row in
+    /// [`NextRows::places`], for kernels that keep the addresses of all rows.
     #[inline(always)]
     pub(super) fn fetch_at(&self, place: *const u8, block: usize, lines: usize) {
         let from = place.wrapping_add(block * self.step);

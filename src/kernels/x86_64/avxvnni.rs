@@ -9,7 +9,7 @@ use super::avx2::{
 use crate::kernels::generic::{Inputs, Refused};
 use crate::tensor::TensorView;
 
-// The instruction is of use to products alone.
+// Only products use the dot product of bytes. All other kernels are those of AVX2.
 pub(in crate::kernels) use super::avx2::{
     attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, products_scratch,
     quantize_row, settle_row, soft_cap, store, update_state,

@@ -1,5 +1,5 @@
-//! What the kernels for several rows of activations do, counted while tests run: no batch takes more work per row than
-//! a smaller one.
+//! Counts of the work that kernels for several rows of activations do, in tests only. They show that no batch takes
+//! more work per row than a smaller one.
 
 use std::boxed::Box;
 use std::cell::Cell;
@@ -9,11 +9,11 @@ use crate::kernels::{Inputs, Level, OUTPUTS};
 use crate::quant::{form, row_words};
 use crate::tensor::{Dtype, TensorView};
 
-/// Blocks of rows of weights.
+/// Numbers of blocks of weights. A block counts once for each row of weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     unpacked: usize,
-    /// Each time that one is multiplied with a row of activations.
+    /// A block counts once for each row of activations that it is multiplied with.
     multiplied: usize,
 }
 
@@ -21,17 +21,17 @@ thread_local! {
     static COUNTS: Cell<Counts> = Cell::default();
 }
 
-/// So many blocks were unpacked.
+/// Counts `blocks` blocks as unpacked.
 pub(super) fn unpacked(blocks: usize) {
     COUNTS.with(|counts| counts.set(Counts { unpacked: counts.get().unpacked + blocks, ..counts.get() }));
 }
 
-/// So many unpacked blocks were multiplied with a row of activations.
+/// Counts `blocks` unpacked blocks as multiplied with one row of activations.
 pub(super) fn multiplied(blocks: usize) {
     COUNTS.with(|counts| counts.set(Counts { multiplied: counts.get().multiplied + blocks, ..counts.get() }));
 }
 
-/// What a call of `products` with so many rows of activations does.
+/// Returns the counts of one call of `products` with `rows` rows of activations.
 fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
     let bytes: Box<[u8]> = vec![1; OUTPUTS * dtype.row_bytes(cols).unwrap()].into();
     let weights = TensorView::new(dtype, OUTPUTS, cols, &bytes).unwrap();
@@ -45,7 +45,7 @@ fn count(level: Level, dtype: Dtype, cols: usize, rows: usize) -> Counts {
     COUNTS.with(Cell::take)
 }
 
-/// Some of each kind of kernel.
+/// Types of weights that together use each kind of kernel.
 const DTYPES: [Dtype; 10] = {
     use Dtype::*;
     [Q8_0, Q4_0, Q5_1, Q2_K, Q4_K, Q6_K, MXFP4, IQ2_XXS, IQ3_S, TQ1_0]

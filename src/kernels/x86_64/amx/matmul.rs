@@ -1,7 +1,7 @@
-//! Many rows of activations: 32 rows of weights are unpacked once, in chunks of columns that stay in the cache, as for
-//! AVX-512, and tiles multiply all rows of activations with them, sixteen at a time. A panel has four successive codes
-//! of a row of weights in a lane, which is how tiles want the second factor; the first one is the activations as they
-//! lie.
+//! Products with many rows of activations. As for AVX-512, 32 rows of weights are unpacked once to a panel, in chunks
+//! of columns that stay in the cache. Tiles multiply all rows of activations with the panel, sixteen at a time. A lane
+//! of a panel has four successive codes of a row of weights, which is the order that tiles need for the second factor.
+//! The first factor is the activations as they lie in memory.
 
 use super::format::{Format, Group, ROWS, Work};
 use super::tiles::Shapes;
@@ -46,7 +46,7 @@ pub(super) unsafe fn matmul(
             Q5_K => by_panels::<SuperBlocks<layouts_256::Q5K>>(weights, inputs, out, scratch),
             Q6_K => by_panels::<SuperBlocks<layouts_256::Q6K>>(weights, inputs, out, scratch),
             IQ4_XS => by_panels::<SuperBlocks<layouts_256::Iq4Xs>>(weights, inputs, out, scratch),
-            // Formats that are rare in files.
+            // Formats that few files have.
             _ => return avx512::products(weights, inputs, out, scratch),
         })
     };
@@ -64,7 +64,7 @@ unsafe fn by_panels<F: Format>(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    // Everything that the pointers below rely on.
+    // The checks that the pointers below rely on.
     let (cols, rows) = (weights.cols(), inputs.rows());
     let fits = (1..=OUTPUTS).contains(&weights.rows())
         && i32::try_from(weights.bytes().len()).is_ok()
@@ -86,13 +86,14 @@ unsafe fn by_panels<F: Format>(
     }
     let batch = Batch::new(inputs, blocks, F::COLS)?;
     let row_bytes = blocks * F::BYTES;
-    // Panels of equal length, as far as that goes.
+    // Panels of as equal length as possible.
     let length = blocks.div_ceil(blocks.div_ceil(F::BLOCKS).max(1));
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
         let is_last = first + panel.len() == blocks;
-        // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
+        // As many bytes of the next rows of weights as the panel has: one part while the panel is unpacked, and one
+        // part with each group of inputs.
         let parts = 1 + rows.div_ceil(ROWS);
         let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
         let from = next.wrapping_add(OUTPUTS * first * F::BYTES);
@@ -118,7 +119,7 @@ unsafe fn by_panels<F: Format>(
                 let group = Group { first: input, stride: batch.stride, rows: count, turn: part % 2 };
                 let out = out.as_mut_ptr().add(row * OUTPUTS);
                 if first == 0 {
-                    // Now, and not for all rows before: so they are in the first-level cache.
+                    // Zeroed here and not for all rows before, so that these elements are in the first-level cache.
                     out.write_bytes(0, count * OUTPUTS);
                 }
                 let ahead = ahead(1 + part, Ahead::UNITS * panel.len());

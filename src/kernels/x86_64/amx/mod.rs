@@ -12,16 +12,16 @@ use crate::tensor::TensorView;
 
 use super::avx512;
 
-// Tiles are of use to products alone.
+// Only products use tiles. All other kernels are those of AVX-512.
 pub(in crate::kernels) use super::avx512::{
     attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, quantize_row, settle_row,
     soft_cap, store, update_state,
 };
 
-/// Rows of activations for which tiles are faster than AVX-512 with weights of every type.
+/// Least number of rows of activations with which tiles are faster than AVX-512 for weights of every type.
 const MANY: usize = 3 * format::ROWS;
 
-/// f32 elements of scratch that [`products`] needs.
+/// Returns the number of f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
     let scratch = avx512::products_scratch(form);
     if form.is_float() { scratch } else { scratch.max(format::SCRATCH) }

@@ -1,9 +1,9 @@
-//! The tiles of AMX: eight registers of up to 16 rows of 64 bytes. The compiler does not know them, so these functions
-//! name them.
+//! The tiles of AMX: eight registers of up to 16 rows of 64 bytes. The compiler does not manage tiles, so the callers
+//! of these functions choose them by number.
 
 use core::arch::asm;
 
-/// The shape of the tiles, as the processor reads it.
+/// The shapes of all tiles, as the processor reads them.
 #[derive(Debug, PartialEq)]
 #[repr(C, align(64))]
 pub(super) struct Shapes {
@@ -15,7 +15,7 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
-    /// The shapes of tiles 0 to 7: rows, at most 16, and bytes of a row, at most 64.
+    /// Returns shapes for tiles 0 to 7. Each is the number of rows, at most 16, and the bytes of a row, at most 64.
     pub(super) fn new(shapes: [(u8, u16); 8]) -> Self {
         let (mut rows, mut row_bytes) = ([0; 16], [0; 16]);
         for ((rows, row_bytes), shape) in rows.iter_mut().zip(&mut row_bytes).zip(shapes) {
@@ -24,7 +24,7 @@ impl Shapes {
         Self { palette: 1, start_row: 0, reserved: [0; 14], row_bytes, rows }
     }
 
-    /// The shapes that the tiles have on this thread.
+    /// Returns the shapes that the tiles have on this thread.
     ///
     /// # Safety
     /// The processor has AMX and the process may use it.
@@ -36,18 +36,18 @@ impl Shapes {
         shapes
     }
 
-    /// Gives the tiles back the shapes that they had before. A call may change them, but llama.cpp, in the same
-    /// process, sets its shapes once on each thread.
+    /// Gives the tiles the shapes that they had before. A function may leave other shapes to its caller, but llama.cpp,
+    /// in the same process, sets its shapes once on each thread.
     ///
     /// # Safety
-    /// `self` is of [`Shapes::current`].
+    /// `self` comes from [`Shapes::current`].
     #[inline]
     pub(super) unsafe fn restore(&self) {
         if self.palette != 0 {
             // SAFETY: the processor had these shapes, so it has the instruction, and they are valid.
             return unsafe { self.set() };
         }
-        // SAFETY: `Shapes::current` needs AMX, too.
+        // SAFETY: `self` comes from `Shapes::current`, which needs AMX, too.
         unsafe {
             asm!(
                 "tilerelease",
@@ -58,10 +58,10 @@ impl Shapes {
         }
     }
 
-    /// Gives the tiles these shapes; they hold zeros then.
+    /// Gives the tiles these shapes, and sets all of their bytes to zero.
     ///
     /// # Safety
-    /// The processor has AMX and the process may use it. All rows are 1 to 16 and all bytes 4 to 64.
+    /// The processor has AMX and the process may use it. Every tile has 1 to 16 rows of 4 to 64 bytes.
     #[inline]
     pub(super) unsafe fn set(&self) {
         // SAFETY: the caller promises the instruction and valid shapes; it reads the 64 bytes of `self`.
@@ -77,7 +77,7 @@ impl Shapes {
     }
 }
 
-/// Loads tile `T` from rows that lie `stride` bytes apart.
+/// Loads tile `T` from rows in memory, which lie `stride` bytes apart.
 ///
 /// # Safety
 /// Tiles have shapes ([`Shapes::set`]), and the rows of the tile are readable.
@@ -95,10 +95,10 @@ pub(super) unsafe fn load<const T: usize, E>(from: *const E, stride: usize) {
     }
 }
 
-/// Stores tile `T` to rows of 64 bytes, one after the other.
+/// Stores tile `T` to successive rows of 64 bytes.
 ///
 /// # Safety
-/// Tiles have shapes ([`Shapes::set`]), tile `T` rows of 64 bytes.
+/// Tiles have shapes ([`Shapes::set`]), and the rows of tile `T` have 64 bytes.
 #[inline(always)]
 pub(super) unsafe fn store<const T: usize>(to: *mut Sums) {
     // SAFETY: the caller promises the shapes, and so the instruction. `Sums` has room for 16 rows, the most there are.
@@ -113,7 +113,7 @@ pub(super) unsafe fn store<const T: usize>(to: *mut Sums) {
     }
 }
 
-/// Tile `T` = 0.
+/// Sets tile `T` to zero.
 ///
 /// # Safety
 /// Tiles have shapes ([`Shapes::set`]).
@@ -123,10 +123,12 @@ pub(super) unsafe fn zero<const T: usize>() {
     unsafe { asm!("tilezero tmm{t}", t = const T, options(nomem, nostack, preserves_flags)) }
 }
 
-/// Tile `C` += tile `A`, signed bytes, times tile `B`, signed bytes: four successive ones of a column in a row.
+/// Adds the product of tile `A`, signed bytes, and tile `B`, signed bytes, to tile `C`, i32. A row of `B` has four
+/// successive codes of each column.
 ///
 /// # Safety
-/// Tiles have shapes ([`Shapes::set`]): `A` rows of 4 n bytes, `B` n rows, `C` the rows of `A` and those bytes of `B`.
+/// Tiles have shapes ([`Shapes::set`]): the rows of `A` have 4 n bytes, `B` has n rows, and `C` has as many rows as
+/// `A`, with as many bytes as the rows of `B`.
 #[inline(always)]
 pub(super) unsafe fn dot_signed<const C: usize, const A: usize, const B: usize>() {
     // SAFETY: the caller promises the shapes, and so the instruction. The compiler uses no tile.
@@ -139,7 +141,7 @@ pub(super) unsafe fn dot_signed<const C: usize, const A: usize, const B: usize>(
     }
 }
 
-/// As [`dot_signed`] with unsigned bytes in tile `B`.
+/// As [`dot_signed`], with unsigned bytes in tile `B`.
 ///
 /// # Safety
 /// As for [`dot_signed`].
@@ -155,7 +157,7 @@ pub(super) unsafe fn dot_unsigned<const C: usize, const A: usize, const B: usize
     }
 }
 
-/// Integer sums: 16 rows of activations, times 16 rows of weights each.
+/// Integer sums of a tile: 16 rows of activations, with 16 rows of weights each.
 #[repr(C, align(64))]
 pub(super) struct Sums(pub(super) [[i32; 16]; 16]);
 

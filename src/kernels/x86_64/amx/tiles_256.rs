@@ -1,4 +1,4 @@
-//! Panels of super-blocks of 256 times rows of activations.
+//! Products of panels with super-blocks of 256 and rows of activations, with tiles.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -13,12 +13,12 @@ use crate::tensor::TensorView;
 /// A format with super-blocks of 256.
 pub(super) struct SuperBlocks<L>(PhantomData<L>);
 
-/// A super-block of 32 rows with codes that are multiplied by their sub-scales: 16 bits each, of which the lower byte
-/// has taken the place of the code. So tiles can add up all of a super-block.
+/// A super-block of each of 32 rows, with codes that are multiplied by their sub-scales. So tiles can sum a whole
+/// super-block. A product has 16 bits: the lower byte replaces the code in `block`, the upper byte is in `high`.
 #[repr(C, align(64))]
 pub(super) struct Scaled {
     block: Panel256,
-    /// The upper bytes.
+    /// Upper bytes of the products.
     high: [[__m512i; 2]; 64],
 }
 
@@ -59,7 +59,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
         ahead: Ahead,
         out: *mut f32,
     ) {
-        // More than one has no room beside the inputs.
+        // Two super-blocks would not fit the first-level cache beside the inputs.
         const { assert!(Self::BLOCKS == 1) };
         let Some(scaled) = panel.first() else { return };
         ahead.fetch(0, Ahead::UNITS);
@@ -100,14 +100,14 @@ impl Scaled {
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     fn scale<L: Layout256>(&mut self) {
-        // Bits of the second argument where the first one has them, else of the third.
+        // Bits of the second argument where the first one has ones, and of the third where it has zeros.
         const PICK: i32 = 0xca;
         let lower = _mm512_set1_epi16(0xff);
         let offset = _mm512_set1_epi16(L::OFFSET);
         let length = 64 / L::SUBS;
         for (index, (codes, high)) in self.block.codes.iter_mut().zip(&mut self.high).enumerate() {
             let Some(scales) = self.block.sub_scales.get(index / length) else { return };
-            // A sub-scale is the lower half of a lane.
+            // A sub-scale is in the lower half of a lane. Both halves need it.
             let scales = scales.map(|scale| _mm512_mask_mov_epi16(scale, 0xaaaa_aaaa, _mm512_slli_epi32::<16>(scale)));
             for ((codes, high), scale) in codes.iter_mut().zip(high).zip(scales) {
                 let even = _mm512_sub_epi16(_mm512_and_si512(*codes, lower), offset);
@@ -119,12 +119,12 @@ impl Scaled {
         }
     }
 
-    /// Multiplies the rows of a group. Meanwhile adds what was multiplied before to its part of the output, which ends
-    /// at `out`: tiles and vectors take about as long, and the processor does not look so far ahead that it would do so
-    /// itself.
+    /// Multiplies the rows of `group`. Meanwhile adds the sums in `left`, of the group before, to its part of the
+    /// output, which ends at `out`. Tiles and vectors take about as long, and the processor does not look far enough
+    /// ahead to overlap them itself.
     ///
     /// # Safety
-    /// As for [`Format::add_products`]; `left` has the sums of the group before.
+    /// As for [`Format::add_products`]. `left` has the sums of the group before.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply_and_add<const MIN: bool, const SUBS: usize>(
@@ -145,8 +145,8 @@ impl Scaled {
         }
     }
 
-    /// Multiplies the rows of a group: sums of lower and of upper bytes of the two halves of the weights. Calls
-    /// `beside` with 0 to 15 meanwhile.
+    /// Multiplies the rows of a group. `sums` gets the sums of the lower and of the upper bytes of the first half of
+    /// the weights, then of the second half. Calls `beside` with 0 to 15 meanwhile.
     ///
     /// # Safety
     /// The rows of the group have the super-block, and tiles have the shapes for it.
@@ -184,10 +184,10 @@ impl Scaled {
         }
     }
 
-    /// Adds the sums of a row of activations to its chains.
+    /// Adds the sums of row `row` of the activations to its 32 elements of `out`.
     ///
     /// # Safety
-    /// The row is one of the group and has the super-block, `out` has room for the group.
+    /// The row is one of the group and has the super-block. `out` has room for the group.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn add_row<const MIN: bool, const SUBS: usize>(
@@ -221,7 +221,8 @@ impl Scaled {
         }
     }
 
-    /// The sub-minima times the sums of the activations of their sub-blocks.
+    /// Returns the sums over a super-block of sub-minimum times sum of the sub-block's activations, for half `g` of the
+    /// rows of weights.
     ///
     /// # Safety
     /// 16 sums are readable, and `g` is below 2.

@@ -1,4 +1,4 @@
-//! Panels of blocks of 32 times rows of activations.
+//! Products of panels with blocks of 32 and rows of activations, with tiles.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -14,10 +14,10 @@ use crate::tensor::TensorView;
 /// A format with blocks of 32.
 pub(super) struct Blocks<L>(PhantomData<L>);
 
-/// What is multiplied: a half of the rows of a panel, and a group of rows of activations.
+/// The factors of a product: half of the rows of a panel, and a group of rows of activations.
 struct Half<'a> {
     panel: &'a [Panel32],
-    /// Which half: 0 or 1.
+    /// Index of the half of the panel's rows, 0 or 1.
     g: usize,
     group: &'a Group,
 }
@@ -35,7 +35,7 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { matmul::unpack::<matmul::Blocks<L, 1>>((), weights, first, panel.as_chunks_mut().0, ahead, false) };
         if L::OFFSET != 0 {
-            // Tiles multiply signed bytes with signed ones.
+            // Tiles multiply signed bytes with signed bytes.
             let offset = _mm512_set1_epi8(L::OFFSET as i8);
             for codes in panel.iter_mut().flat_map(|block| block.codes.as_flattened_mut()) {
                 *codes = _mm512_sub_epi8(*codes, offset);
@@ -79,13 +79,13 @@ unsafe impl<L: Layout32<1>> Format for Blocks<L> {
         }
     }
 
-    /// Nothing is left.
+    /// Does nothing: `add_products` leaves nothing.
     unsafe fn finish(_: &[Panel32], _: &Group, _: &mut Work, _: *mut f32) {}
 }
 
 impl Half<'_> {
-    /// Adds the products with sixteen rows of activations to `out`. While a block is multiplied, the sums of the one
-    /// before are added: both take about as long.
+    /// Adds the products with sixteen rows of activations to `out`. While tiles multiply a block, vectors add the sums
+    /// of the block before: both take about as long.
     ///
     /// # Safety
     /// As for [`Format::add_products`], and there are sixteen rows; `work` has the totals of a format with minima.
@@ -118,7 +118,7 @@ impl Half<'_> {
         }
     }
 
-    /// The same for fewer rows.
+    /// Adds the products with fewer than sixteen rows of activations to `out`.
     ///
     /// # Safety
     /// As for [`Format::add_products`]; `work` has the totals of a format with minima.
@@ -148,7 +148,7 @@ impl Half<'_> {
         }
     }
 
-    /// Multiplies block `b`, if there is one: the sums are in tile `C`.
+    /// Multiplies block `b`, if there is one. The sums are in tile `C`.
     ///
     /// # Safety
     /// The group has the block, and tiles have the shapes for it.
@@ -165,10 +165,10 @@ impl Half<'_> {
         }
     }
 
-    /// Adds the sums of block `b` to the chains of sixteen rows.
+    /// Adds the sums of block `b` to the accumulators of sixteen rows.
     ///
     /// # Safety
-    /// There is the block, and the group has sixteen rows.
+    /// The panel has block `b`, and the group has sixteen rows.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn add_sixteen<const MIN: bool>(
@@ -196,8 +196,8 @@ impl Half<'_> {
     }
 }
 
-/// `acc = acc + f32(sums) * (scale * dx)` for four rows. The compiler would compute the products of all rows first, and
-/// has not the registers for it.
+/// `acc = acc + f32(sums) * (scale * dx)` for four rows. It is in assembly, because the compiler would compute the
+/// products of all rows first, and has too few registers for them.
 ///
 /// # Safety
 /// Four numbers dx are readable, each `stride` bytes after the one before.
@@ -276,7 +276,7 @@ unsafe fn add_four_minima(
     }
 }
 
-/// The sums of the activations of up to 16 blocks, which minima are multiplied with.
+/// Computes the sums of the activations of each of up to 16 blocks. Minima are multiplied with them.
 ///
 /// # Safety
 /// The rows of the group have the blocks.

@@ -1,5 +1,5 @@
-//! The formats with super-blocks of 256: their codes 32 at a time, and their sub-scales and sub-minima. The
-//! layouts are described in `src/quant`.
+//! The formats with super-blocks of 256: their codes, 32 at a time, their sub-scales and their sub-minima. The layouts
+//! are described in `src/quant`.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -9,33 +9,33 @@ use super::lanes::{four, fours, halves};
 
 /// A format with super-blocks of 256.
 pub(in crate::kernels::x86_64) trait Blocks256 {
-    /// Bytes of a super-block.
+    /// Number of bytes of a super-block.
     const BYTES: usize;
-    /// Bits of a code without sign; 8 for codes with a sign (i8).
+    /// Number of bits of a code without sign, or 8 for codes with sign (i8).
     const BITS: u32;
-    /// Elements per sub-block: 16 or 32.
+    /// Number of elements of a sub-block: 16 or 32.
     const SUB: usize;
-    /// What is taken off a code without sign: 0 or a power of two.
+    /// Number that is subtracted from a code without sign: 0 or a power of two.
     const OFFSET: u32 = 0;
-    /// Where the f16 scale is.
+    /// Byte offset of the f16 scale in a super-block.
     const SCALE: usize;
-    /// Where the f16 scale of the minima is, if there are minima.
+    /// Byte offset of the f16 scale of the minima in a super-block, if the format has minima.
     const MIN: Option<usize> = None;
-    /// Whether a block begins with its two scales, and goes on with sub-scales and sub-minima of 6 bits, as in Q4_K.
+    /// Whether a super-block begins with its two scales, followed by sub-scales and sub-minima of 6 bits, as in Q4_K.
     const SIX_BITS: bool = false;
     /// See [`Blocks32::FEW`](super::blocks_32::Blocks32::FEW).
     const FEW: usize = 1;
-    /// From how many rows of activations on, up to [`Blocks256::FEW`], the bytes of eight rows are transposed. With
-    /// fewer rows each row of weights is multiplied alone, and its products are transposed.
+    /// Least number of rows of activations, up to [`Blocks256::FEW`], with which the bytes of eight rows are
+    /// transposed. With fewer, each row of weights is multiplied alone, and its products are transposed.
     const TRANSPOSED: usize = usize::MAX;
-    /// Parts that the codes are made of, at most 8.
+    /// Number of parts that the codes are made of, at most 8.
     const PARTS: usize;
     /// Whether codes 32 j to 32 j + 31 are made of part `j * PARTS / 8` alone.
     const IN_TURNS: bool = false;
-    /// Where the first part is. As a rule a part has 32 bytes, and the next one follows it.
+    /// Byte offset of the first part in a super-block. As a rule a part has 32 bytes, and the next one follows it.
     const FIRST: usize;
 
-    /// Part `k`, below [`Blocks256::PARTS`].
+    /// Returns part `k`, below [`Blocks256::PARTS`].
     ///
     /// # Safety
     /// The processor has AVX2; `block` points to [`Blocks256::BYTES`] bytes.
@@ -46,13 +46,14 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
         unsafe { _mm256_loadu_si256(block.add(Self::FIRST + 32 * k).cast()) }
     }
 
-    /// Codes 32 j to 32 j + 31 from the parts; j is below 8. Byte i of the codes comes from byte i of the parts.
+    /// Returns codes 32 j to 32 j + 31, made of the parts; j is below 8. Byte i of the codes comes from byte i of the
+    /// parts.
     ///
     /// # Safety
     /// The processor has AVX2; [`Parts::part`] may be called for all parts of the format.
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i;
 
-    /// Codes 32 j to 32 j + 31; j is below 8.
+    /// Returns codes 32 j to 32 j + 31; j is below 8.
     ///
     /// # Safety
     /// As [`Blocks256::part`].
@@ -62,7 +63,7 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
         unsafe { Self::codes_of(InBlock::<Self>(block, PhantomData), j) }
     }
 
-    /// The sub-scales of a row. Not called if [`Blocks256::SIX_BITS`].
+    /// Returns the sub-scales and sub-minima of a row. It is not called if [`Blocks256::SIX_BITS`].
     ///
     /// # Safety
     /// As [`Blocks256::part`].
@@ -72,10 +73,10 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
         Subs::new(unsafe { _mm_setzero_si128() })
     }
 
-    /// The scales of eight rows, and those of their minima if there are some.
+    /// Returns the scales of eight rows, and the scales of their minima if the format has minima.
     ///
     /// # Safety
-    /// The processor has AVX2 and F16C; each points to a super-block.
+    /// The processor has AVX2 and F16C; each pointer leads to a super-block.
     #[inline(always)]
     unsafe fn scales(block: &[*const u8; 8]) -> [__m256; 2] {
         // SAFETY: the caller promises the instructions and the super-blocks, which have scales at these places.
@@ -88,34 +89,34 @@ pub(in crate::kernels::x86_64) trait Blocks256 {
     }
 }
 
-/// The parts that codes are made of.
+/// The parts that the codes are made of.
 pub(in crate::kernels::x86_64) trait Parts {
     /// # Safety
-    /// The processor has AVX2, and there is a part `k`.
+    /// The processor has AVX2, and part `k` exists.
     unsafe fn part(&self, k: usize) -> __m256i;
 }
 
-/// Those of a super-block in memory.
+/// The parts of a super-block in memory.
 struct InBlock<F: ?Sized>(*const u8, PhantomData<F>);
 
 impl<F: Blocks256 + ?Sized> Parts for InBlock<F> {
     #[inline(always)]
     unsafe fn part(&self, k: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2 and the part; `codes` made this of a super-block that there is.
+        // SAFETY: the caller promises AVX2 and the part; `codes` made `self` from a super-block that exists.
         unsafe { F::part(self.0, k) }
     }
 }
 
-/// The sub-scales of eight rows.
+/// The sub-scales and sub-minima of eight rows.
 pub(super) struct SubsOfRows<F> {
-    /// Those of 6 bits.
+    /// Sub-scales and sub-minima of each row if [`Blocks256::SIX_BITS`], otherwise unused.
     six: [__m128i; 8],
     format: PhantomData<F>,
 }
 
 impl<F: Blocks256> SubsOfRows<F> {
     /// # Safety
-    /// The processor has AVX2; each points to a super-block.
+    /// The processor has AVX2; each pointer leads to a super-block.
     #[inline(always)]
     pub(super) unsafe fn new(block: &[*const u8; 8]) -> Self {
         // SAFETY: the caller promises AVX2 and the super-blocks.
@@ -123,7 +124,7 @@ impl<F: Blocks256> SubsOfRows<F> {
         Self { six, format: PhantomData }
     }
 
-    /// Those of row `r`, below 8, whose super-block this is.
+    /// Returns the sub-scales and sub-minima of row `r`, below 8. `block` is its super-block.
     ///
     /// # Safety
     /// As [`SubsOfRows::new`].
@@ -134,16 +135,16 @@ impl<F: Blocks256> SubsOfRows<F> {
     }
 }
 
-/// What belongs to 16 or 32 elements each, as i8, in the order of the elements.
+/// Sub-scales and sub-minima of a row as i8, for 16 or 32 elements each, in the order of the elements.
 pub(in crate::kernels::x86_64) struct Subs {
-    /// With sub-blocks of 32, the eight sub-scales are followed by the eight sub-minima.
+    /// The sub-scales. With sub-blocks of 32, the eight sub-minima follow the eight sub-scales.
     pub(super) scales: __m128i,
     /// The sub-minima of sub-blocks of 16.
     pub(super) mins: __m128i,
 }
 
 impl Subs {
-    /// Without sub-minima of sub-blocks of 16.
+    /// Returns sub-scales without sub-minima of sub-blocks of 16.
     #[inline(always)]
     pub(super) fn new(scales: __m128i) -> Self {
         // SAFETY: every x86-64 has SSE2, and this only makes a register.
@@ -173,7 +174,7 @@ impl Blocks256 for Q2K {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe { bits(parts.part(j / 4), 2 * (j % 4) as i32, 3) }
     }
 
@@ -199,7 +200,7 @@ impl Blocks256 for Q3K {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe {
             let low = bits(parts.part(1 + j / 4), 2 * (j % 4) as i32, 3);
             _mm256_or_si256(low, bits(parts.part(0), j as i32 - 2, 4))
@@ -235,7 +236,7 @@ impl Blocks256 for Q4K {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe { bits(parts.part(j / 2), 4 * (j % 2) as i32, 15) }
     }
 }
@@ -254,7 +255,7 @@ impl Blocks256 for Q5K {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe {
             let low = bits(parts.part(1 + j / 2), 4 * (j % 2) as i32, 15);
             _mm256_or_si256(low, bits(parts.part(0), j as i32 - 4, 16))
@@ -274,7 +275,7 @@ impl Blocks256 for Q6K {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe {
             let (half, i) = (j / 4, j % 4);
             let low = bits(parts.part(2 * half + i % 2), 4 * (i / 2) as i32, 15);
@@ -297,7 +298,7 @@ impl Blocks256 for Iq4Xs {
     const PARTS: usize = 8;
     const FIRST: usize = 8;
 
-    /// The codes: a part has 16 bytes in the file.
+    /// Returns the codes themselves as the part. In the file a part has 16 bytes.
     #[inline(always)]
     unsafe fn part(block: *const u8, k: usize) -> __m256i {
         // SAFETY: the caller promises AVX2, the super-block and k < 8; bytes 8..136 are read.
@@ -316,7 +317,7 @@ impl Blocks256 for Iq4Xs {
         unsafe {
             let low = _mm_cvtsi32_si128(block.add(4).cast::<i32>().read_unaligned());
             let low = _mm_and_si128(_mm_unpacklo_epi8(low, _mm_srli_epi16::<4>(low)), _mm_set1_epi8(15));
-            // Bits 2 j and 2 j + 1 become the highest of lane j.
+            // Bits 2 j and 2 j + 1 become the highest bits of lane j.
             let high = _mm_set1_epi16(block.add(2).cast::<i16>().read_unaligned());
             let powers = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8, 1 << 6, 1 << 4, 1 << 2, 1);
             let high = _mm_srli_epi16::<10>(_mm_mullo_epi16(high, powers));
@@ -339,7 +340,7 @@ impl Blocks256 for Tq2_0 {
 
     #[inline(always)]
     unsafe fn codes_of(parts: impl Parts, j: usize) -> __m256i {
-        // SAFETY: the caller promises AVX2, j < 8 and the parts, of which the format has so many.
+        // SAFETY: the caller promises AVX2, j < 8 and all parts of the format.
         unsafe { bits(parts.part(j / 4), 2 * (j % 4) as i32, 3) }
     }
 
@@ -350,7 +351,7 @@ impl Blocks256 for Tq2_0 {
     }
 }
 
-/// Those bits of `mask` of 32 bytes that are there after a shift to the right, or for negative numbers to the left.
+/// Shifts 32 bytes to the right, or to the left for negative `right`, and returns their bits in `mask`.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -358,7 +359,7 @@ impl Blocks256 for Tq2_0 {
 unsafe fn bits(bytes: __m256i, right: i32, mask: i8) -> __m256i {
     // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        // The shift is a constant where this is used, and the instruction then one with an immediate.
+        // The shift is a constant in the callers, so the instruction has it as an immediate.
         let shifted = if right < 0 {
             _mm256_sll_epi16(bytes, _mm_cvtsi32_si128(-right))
         } else {
@@ -368,7 +369,7 @@ unsafe fn bits(bytes: __m256i, right: i32, mask: i8) -> __m256i {
     }
 }
 
-/// The sub-scales and sub-minima of Q4_K and Q5_K, eight each. Those of eight rows are made together.
+/// Returns the sub-scales and sub-minima of Q4_K and Q5_K, eight each, for eight rows at once.
 ///
 /// # Safety
 /// The processor has AVX2; 16 bytes can be read at each place.
@@ -388,7 +389,7 @@ unsafe fn six_bits(block: &[*const u8; 8]) -> [__m128i; 8] {
     }
 }
 
-/// The first two f16 numbers of eight rows.
+/// Returns the first two f16 numbers of eight rows, as f32.
 ///
 /// # Safety
 /// The processor has AVX2 and F16C; 16 bytes can be read at each place.

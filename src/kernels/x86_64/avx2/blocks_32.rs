@@ -1,4 +1,4 @@
-//! The formats with blocks of 32: their codes as 32 bytes. The layouts are described in `src/quant`.
+//! The formats with blocks of 32. Their codes become 32 bytes. The layouts are described in `src/quant`.
 
 use core::arch::x86_64::*;
 
@@ -9,30 +9,31 @@ use crate::quant::mxfp4::LEAST_EXPONENT;
 
 /// A format with blocks of 32, or of `PARTS` times 32, that begin with their scale.
 pub(in crate::kernels::x86_64) trait Blocks32 {
-    /// Bytes of a block.
+    /// Number of bytes of a block.
     const BYTES: usize;
-    /// Parts of 32 of a block: 1, or an even number.
+    /// Number of parts of 32 of a block: 1, or an even number.
     const PARTS: usize = 1;
-    /// Bytes from the codes of a part to those of the next one.
+    /// Bytes from the codes of a part to the codes of the next part.
     const PART_BYTES: usize = 0;
-    /// Bits of a code without sign; 8 for codes with a sign (i8).
+    /// Number of bits of a code without sign, or 8 for codes with sign (i8).
     const BITS: u32;
-    /// What is taken off a code without sign.
+    /// Number that is subtracted from a code without sign.
     const OFFSET: i16 = 0;
     /// Whether an f16 minimum follows the scale.
     const MIN: bool = false;
-    /// Scales of a part, a byte each: 1 for any other, 2 without minima and for codes with a sign.
+    /// Number of scales of a part: 1, or 2 of a byte each, which only formats of codes with sign and without minima
+    /// have.
     const SCALES: usize = 1;
     /// Whether two blocks at a time are faster than one.
     const TWO: bool = true;
-    /// The most rows of activations that are multiplied with codes in registers. More of them are faster where the
-    /// codes are unpacked to memory. One for formats that few files have: each further number takes 4 KB of code.
+    /// Largest number of rows of activations that are multiplied with codes in registers. With more rows it is faster
+    /// to unpack the codes to memory. It is 1 for formats that few files have: each further number takes 4 KB of code.
     const FEW: usize = 1;
-    /// Where the 16 bytes are that the codes are made of: the first ones of the low nibbles, then the others of the high
-    /// ones. `None` if they are made of anything else, and for blocks of several parts.
+    /// Byte offset of the 16 bytes that the codes are made of: the first 16 codes of the lower nibbles, the others of
+    /// the upper ones. `None` if codes are made of anything else, and for blocks of several parts.
     const NIBBLES: Option<usize> = None;
 
-    /// The codes of nibbles, where they are made of nibbles alone.
+    /// Returns the codes for nibbles, in formats whose codes are made of nibbles alone.
     ///
     /// # Safety
     /// The processor has AVX2.
@@ -41,10 +42,10 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         nibbles
     }
 
-    /// The codes of a part.
+    /// Returns the codes of a part.
     ///
     /// # Safety
-    /// The processor has AVX2; `part` is what [`Blocks32::part`] gives for a part that there is.
+    /// The processor has AVX2; `part` is at the offset [`Blocks32::part`] of a part that exists.
     #[inline(always)]
     unsafe fn codes(part: *const u8) -> __m256i {
         let at = const { Self::NIBBLES.expect("other formats say what their codes are") };
@@ -52,10 +53,10 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         unsafe { Self::of_nibbles(nibbles(part.add(at))) }
     }
 
-    /// Codes 0 to 15 of this part and of the one behind it, then codes 16 to 31 of both.
+    /// Returns codes 0 to 15 of this part and of the next one, then codes 16 to 31 of both.
     ///
     /// # Safety
-    /// As [`Blocks32::codes`], for two parts, of which the first has an even number.
+    /// As [`Blocks32::codes`], for two parts, of which the first has an even index.
     #[inline(always)]
     unsafe fn two(part: *const u8) -> [__m256i; 2] {
         // SAFETY: the caller promises AVX2 and two blocks, whose 16 bytes at `NIBBLES` are read.
@@ -66,7 +67,8 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         }
     }
 
-    /// The scales whose first two bytes these are; of two the first one.
+    /// Returns the scales of eight rows, which begin with these two bytes each. Where a part has two scales, these are
+    /// the first ones.
     ///
     /// # Safety
     /// The processor has AVX2 and F16C.
@@ -76,14 +78,14 @@ pub(in crate::kernels::x86_64) trait Blocks32 {
         unsafe { _mm256_cvtph_ps(bits) }
     }
 
-    /// Bytes from the beginning of a row to part `index`: to the block that it belongs to, and as many more as its codes
-    /// are behind those of the first part.
+    /// Returns the bytes from the start of a row to part `index`: to its block, plus the distance of its codes from the
+    /// codes of the block's first part.
     #[inline(always)]
     fn part(index: usize) -> usize {
         index / Self::PARTS * Self::BYTES + index % Self::PARTS * Self::PART_BYTES
     }
 
-    /// Bytes to the block of part `index`, or to the scales of the part.
+    /// Returns the bytes from the start of a row to the block of part `index`, or to the scales of the part.
     #[inline(always)]
     fn block(index: usize) -> usize {
         index / Self::PARTS * Self::BYTES
@@ -196,7 +198,7 @@ impl Blocks32 for Mxfp4 {
         unsafe { fp4_values(nibbles) }
     }
 
-    /// 2^(e - 128) of the lower byte e of each, 0 for e below [`LEAST_EXPONENT`].
+    /// Returns 2^(e - 128) for the lower byte e of each lane, and 0 for e below [`LEAST_EXPONENT`].
     #[inline(always)]
     unsafe fn scales(bits: __m128i) -> __m256 {
         // SAFETY: the caller promises AVX2, and these only compute on registers.
@@ -222,13 +224,13 @@ impl Blocks32 for Nvfp4 {
         // SAFETY: the caller promises AVX2 and the part, whose 16 bytes of codes are four bytes behind `part`.
         unsafe {
             let (bytes, mask) = (_mm_loadu_si128(part.add(4).cast()), _mm_set1_epi8(15));
-            // 8 bytes for 16 codes: the low nibbles, then the high ones.
+            // 8 bytes have 16 codes: first the lower nibbles, then the upper ones.
             let (low, high) = (_mm_and_si128(bytes, mask), _mm_and_si128(_mm_srli_epi16::<4>(bytes), mask));
             fp4_values(_mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)))
         }
     }
 
-    /// Half the E4M3 number in the lower byte of each, without its sign. A NaN without sign is 0.
+    /// Returns half the E4M3 number in the lower byte of each lane, without its sign. A NaN without sign gives 0.
     #[inline(always)]
     unsafe fn scales(bits: __m128i) -> __m256 {
         // SAFETY: the caller promises AVX2, and these only compute on registers.
@@ -244,7 +246,7 @@ impl Blocks32 for Nvfp4 {
         }
     }
 
-    /// A block begins with the scales of both parts, two bytes each.
+    /// Returns the bytes to the scales of part `index`. A block begins with the scales of both parts, two bytes each.
     #[inline(always)]
     fn block(index: usize) -> usize {
         index / Self::PARTS * Self::BYTES + index % Self::PARTS * 2
@@ -255,7 +257,7 @@ impl Blocks32 for Q1_0 {
     const BYTES: usize = 18;
     const PARTS: usize = 4;
     const PART_BYTES: usize = 4;
-    // Twice the bit.
+    // A code is twice the bit.
     const BITS: u32 = 2;
     const OFFSET: i16 = 1;
 

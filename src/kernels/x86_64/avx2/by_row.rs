@@ -1,5 +1,5 @@
-//! Super-blocks that are unpacked row by row, to [`Plain`]: those with a codebook, and TQ1_0. All of them are
-//! multiplied by the same code.
+//! Super-blocks that are unpacked row by row, to [`Plain`]: the formats with a codebook, and TQ1_0. The same code
+//! multiplies all of them.
 
 use core::arch::x86_64::*;
 
@@ -9,7 +9,7 @@ use crate::quant::{IQ1, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, eight_even_signs
 
 /// A format that is unpacked row by row.
 pub(in crate::kernels::x86_64) trait ByRow {
-    /// Bytes of a super-block.
+    /// Number of bytes of a super-block.
     const BYTES: usize;
 
     /// Unpacks a super-block.
@@ -22,16 +22,16 @@ pub(in crate::kernels::x86_64) trait ByRow {
 /// [`ByRow::unpack`] of some format.
 pub(super) type Unpack = unsafe fn(*const u8, &mut Plain);
 
-/// A super-block of a row, unpacked.
+/// An unpacked super-block of a row.
 #[repr(C, align(32))]
 pub(in crate::kernels::x86_64) struct Plain {
-    /// With their signs.
+    /// Codes with their signs.
     codes: [[i8; 32]; 8],
     sub_scales: [i8; 16],
     scale: f32,
 }
 
-/// The same super-block of eight rows.
+/// One unpacked super-block of each of eight rows.
 pub(super) struct Eight([Plain; 8]);
 
 impl Eight {
@@ -40,10 +40,11 @@ impl Eight {
         Self([const { Plain { codes: [[0; 32]; 8], sub_scales: [0; 16], scale: 0.0 } }; 8])
     }
 
-    /// Unpacks it, and returns where it is; `fetch` is called before each row.
+    /// Unpacks a super-block of eight rows, and returns the addresses of the unpacked rows. Calls `fetch` before each
+    /// row.
     ///
     /// # Safety
-    /// As for [`ByRow::unpack`], in all rows.
+    /// As for [`ByRow::unpack`], for the block of each row.
     #[inline(always)]
     pub(super) unsafe fn unpack(
         &mut self,
@@ -100,9 +101,9 @@ pub(in crate::kernels::x86_64) struct Iq3Xxs;
 pub(in crate::kernels::x86_64) struct Iq3S;
 pub(in crate::kernels::x86_64) struct Tq1_0;
 
-/// What the numbers in entries of IQ2 stand for.
+/// Magnitudes for the numbers 0, 1 and 2 in entries of IQ2.
 const IQ2: [i8; 3] = [8, 25, 43];
-/// What those of IQ1 do, before an eighth is added or taken.
+/// Values for the numbers 0, 1 and 2 in entries of IQ1, times 8, before an eighth is added or subtracted.
 const IQ1_VALUES: [i8; 3] = [-8, 0, 8];
 
 impl ByRow for Iq2Xxs {
@@ -212,7 +213,7 @@ impl ByRow for Iq3S {
                 let signs = block.add(74 + 4 * j).cast::<u32>().read_unaligned();
                 put_signed(codes, fours(&IQ3_S, indices), signs);
             }
-            // Each for 32 codes.
+            // A sub-scale belongs to 32 codes.
             let subs = odd_from_nibbles(_mm_cvtsi32_si128(block.add(106).cast::<i32>().read_unaligned()));
             plain.put_subs(_mm_unpacklo_epi8(subs, subs));
         }
@@ -255,12 +256,12 @@ impl ByRow for Iq1M {
                 let low = block.add(4 * j).cast::<[u8; 4]>().read();
                 let high = block.add(32 + 2 * j).cast::<u16>().read_unaligned();
                 let indices = indices(low, |i| (high >> (4 * i) & 7) << 8);
-                // All bits of a byte for each entry of which an eighth is taken.
+                // All bits of a byte are set for each entry from which an eighth is subtracted.
                 let less = [3, 7, 11, 15].map(|bit| (high >> bit & 1) as u8 * 0xff);
                 let less = is_set_of(u32::from_le_bytes(less));
                 let more = _mm256_or_si256(less, _mm256_set1_epi8(1));
                 put(codes, _mm256_add_epi8(eights(&IQ1, indices, IQ1_VALUES), more));
-                // Three bits each, four of them in a word.
+                // Sub-scales have three bits each, four of them in a word.
                 let two = subs >> (16 * (j / 2) + 6 * (j % 2));
                 for (half, shift) in [0, 3].into_iter().enumerate() {
                     *plain.sub_scales.get_unchecked_mut(2 * j + half) = 2 * (two >> shift & 7) as i8 + 1;
@@ -304,7 +305,7 @@ impl Plain {
     }
 }
 
-/// Odd sub-scales from the nibbles of 8 bytes, the low one first.
+/// Returns odd sub-scales from the nibbles of 8 bytes. The lower nibble comes first.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn odd_from_nibbles(bytes: __m128i) -> __m128i {
@@ -313,7 +314,7 @@ fn odd_from_nibbles(bytes: __m128i) -> __m128i {
     _mm_add_epi8(_mm_add_epi8(nibbles, nibbles), _mm_set1_epi8(1))
 }
 
-/// The f16 number at a place, as f32.
+/// Returns the f16 number at an address, as f32.
 ///
 /// # Safety
 /// Two bytes are readable there.
@@ -325,7 +326,7 @@ unsafe fn half(from: *const u8) -> f32 {
     _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits.into())))
 }
 
-/// Sub-scales `2 j` and `2 j + 1`, both from the number that they are twice of, less 1.
+/// Sets sub-scales `2 j` and `2 j + 1` to twice `number` plus 1.
 #[inline(always)]
 fn put_odd(sub_scales: &mut [i8; 16], j: usize, number: u64) {
     if let Some(both) = sub_scales.as_chunks_mut::<2>().0.get_mut(j) {
@@ -340,7 +341,7 @@ fn put(to: &mut [i8; 32], codes: __m256i) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), codes) };
 }
 
-/// Puts magnitudes, of which those are less than 0 that have a bit set.
+/// Stores codes with these magnitudes. A code is negative where its bit in `signs` is set.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn put_signed(to: &mut [i8; 32], magnitudes: __m256i, signs: u32) {
@@ -349,31 +350,32 @@ fn put_signed(to: &mut [i8; 32], magnitudes: __m256i, signs: u32) {
     put(to, _mm256_sub_epi8(_mm256_xor_si256(magnitudes, negative), negative));
 }
 
-/// Indices from their lowest 8 bits and the bits above, by their number.
+/// Returns indices made of their lowest 8 bits and their upper bits. `upper` returns the upper bits of index i.
 #[inline(always)]
 fn indices<const N: usize>(low: [u8; N], upper: impl Fn(usize) -> u16) -> [u16; N] {
     let mut numbers = 0..;
     low.map(|low| u16::from(low) | numbers.next().map_or(0, &upper))
 }
 
-/// The values of four entries with 8 numbers of 2 bits each, of which none is 3.
+/// Returns the values of four entries. An entry has 8 numbers of 2 bits each, none of which is 3.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn eights<const N: usize>(book: &[u16; N], indices: [u16; 4], [zero, one, two]: [i8; 3]) -> __m256i {
     let entry = |index: u16| u64::from(book.get(usize::from(index)).copied().unwrap_or_default());
     let [a, b, c, d] = indices.map(entry);
     let entries = _mm256_set1_epi64x((a | b << 16 | c << 32 | d << 48) as i64);
-    // Each byte four times.
+    // Repeats each byte four times.
     let bytes =
         _mm256_set_epi64x(0x0707_0707_0606_0606, 0x0505_0505_0404_0404, 0x0303_0303_0202_0202, 0x0101_0101_0000_0000);
     let four = _mm256_shuffle_epi8(entries, bytes);
     let shifted = _mm256_blend_epi16::<0xaa>(four, _mm256_srli_epi16::<4>(four));
-    // Of each second byte the number is four times as large.
+    // In every second byte the number stays shifted by 2 bits, so the table has the values at four times the number,
+    // too.
     let values = _mm_setr_epi8(zero, one, two, 0, one, 0, 0, 0, two, 0, 0, 0, 0, 0, 0, 0);
     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), _mm256_and_si256(shifted, _mm256_set1_epi16(0x0c03)))
 }
 
-/// Eight entries of four values.
+/// Returns eight entries of four values each.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn fours<const N: usize>(book: &[u32; N], indices: [u32; 8]) -> __m256i {
@@ -383,16 +385,18 @@ fn fours<const N: usize>(book: &[u32; N], indices: [u32; 8]) -> __m256i {
     unsafe { _mm256_loadu_si256(entries.as_ptr().cast()) }
 }
 
-/// The digits that multiplication by powers of three makes the first, less 1.
+/// Returns the first digit of each byte times a power of three, minus 1. The power makes a later digit the first one.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn digits(bytes: __m256i, powers: __m256i) -> __m256i {
-    // Of a product only the lowest 8 bits count: those of the lower bytes, then of the upper ones.
+    // Only the lowest 8 bits of a product count. First come the products of the lower bytes of the words, then those of
+    // the upper bytes.
     let low = _mm256_set1_epi16(0xff);
     let lower = _mm256_and_si256(_mm256_mullo_epi16(bytes, powers), low);
     let upper = _mm256_mullo_epi16(_mm256_andnot_si256(low, bytes), powers);
     let products = _mm256_or_si256(lower, upper);
-    // 3 b / 256 is 1 from 86 on, and 2 from 171 on: -1 in all bytes for which it is.
+    // The digit is 3 b / 256, rounded down: 1 from b = 86 on, and 2 from b = 171 on. A comparison gives -1 where it is
+    // true.
     let at_least = |number: u8| {
         let number = _mm256_set1_epi8(number.cast_signed());
         _mm256_cmpeq_epi8(_mm256_max_epu8(products, number), products)

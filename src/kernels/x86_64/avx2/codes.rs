@@ -1,9 +1,9 @@
-//! Codes from the bits of blocks: 32 bytes of them.
+//! Functions that make 32 codes, a byte each, from the bits of blocks.
 
 use core::arch::x86_64::*;
 
-/// The four codes of 2 bits of two bytes in each lane of 64 bits: the bytes that the numbers in the lower two bytes of
-/// the lane of `which` choose.
+/// Returns the four codes of 2 bits of each of two bytes, in each lane of 64 bits. The lower two bytes of the lane of
+/// `which` are the indices of the two bytes.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -18,7 +18,7 @@ pub(super) unsafe fn pairs_of_bits(bytes: __m256i, which: __m256i) -> __m256i {
             0x0909_0909_0808_0808,
         );
         let bytes = _mm256_shuffle_epi8(bytes, _mm256_shuffle_epi8(which, four_each));
-        // Bits 2 i and 2 i + 1 of byte i: none enters the byte from another that the mask keeps.
+        // Byte i keeps bits 2 i and 2 i + 1. The masks drop the bits that the shifts bring from another byte.
         let low = _mm256_and_si256(bytes, _mm256_set1_epi32(0x0030_0003));
         let high = _mm256_and_si256(_mm256_srli_epi32::<2>(bytes), _mm256_set1_epi32(0x3000_0300));
         let codes = _mm256_or_si256(low, high);
@@ -27,7 +27,7 @@ pub(super) unsafe fn pairs_of_bits(bytes: __m256i, which: __m256i) -> __m256i {
     }
 }
 
-/// The values of MXFP4 for 32 indices below 16.
+/// Returns the codes of MXFP4 for 32 indices below 16.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -40,7 +40,7 @@ pub(super) unsafe fn fp4_values(indices: __m256i) -> __m256i {
     }
 }
 
-/// The low nibbles of 16 bytes, then the high ones.
+/// Returns the lower nibbles of 16 bytes, then the upper ones.
 ///
 /// # Safety
 /// The processor has AVX2; 16 bytes can be read.
@@ -54,7 +54,7 @@ pub(super) unsafe fn nibbles(bytes: *const u8) -> __m256i {
     }
 }
 
-/// 16 bytes, and those `distance` bytes behind them.
+/// Returns 16 bytes, then the 16 bytes `distance` bytes after them.
 ///
 /// # Safety
 /// The processor has AVX2; 16 bytes can be read at both places.
@@ -64,7 +64,7 @@ pub(super) unsafe fn both(bytes: *const u8, distance: usize) -> __m256i {
     unsafe { _mm256_loadu2_m128i(bytes.add(distance).cast(), bytes.cast()) }
 }
 
-/// The low nibbles of 16 bytes and of those `distance` bytes behind them, then the high ones.
+/// Returns the lower nibbles of [`both`], then the upper ones.
 ///
 /// # Safety
 /// The processor has AVX2; 16 bytes can be read at both places.
@@ -74,7 +74,7 @@ pub(super) unsafe fn nibbles_of_two(bytes: *const u8, distance: usize) -> [__m25
     unsafe { low_and_high(both(bytes, distance)) }
 }
 
-/// The low nibbles, then the high ones.
+/// Returns the lower nibbles, then the upper ones.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -87,7 +87,7 @@ pub(super) unsafe fn low_and_high(bytes: __m256i) -> [__m256i; 2] {
     }
 }
 
-/// The values of IQ4_NL and IQ4_XS for 32 indices below 16.
+/// Returns the codes of IQ4_NL and IQ4_XS for 32 indices below 16.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -100,7 +100,7 @@ pub(super) unsafe fn values(indices: __m256i) -> __m256i {
     }
 }
 
-/// 16 in byte i where bit i of the 32 is set, otherwise 0.
+/// Returns 16 in byte i where bit i of the 32 bits is set, and 0 elsewhere.
 ///
 /// # Safety
 /// The processor has AVX2; four bytes can be read.
@@ -110,7 +110,7 @@ pub(super) unsafe fn fifth_bits(bits: *const u8) -> __m256i {
     unsafe { _mm256_and_si256(is_set(bits), _mm256_set1_epi8(16)) }
 }
 
-/// As [`fifth_bits`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.
+/// Returns [`fifth_bits`] of bits 0 to 15 of two blocks, then of bits 16 to 31 of both.
 ///
 /// # Safety
 /// The processor has AVX2; four bytes can be read at both places.
@@ -120,7 +120,7 @@ pub(super) unsafe fn fifth_bits_of_two(bits: *const u8, distance: usize) -> [__m
     unsafe { is_set_in_two(bits, distance).map(|set| _mm256_and_si256(set, _mm256_set1_epi8(16))) }
 }
 
-/// All bits of byte i where bit i of the 32 is set, otherwise 0.
+/// Returns ones in all bits of byte i where bit i of the 32 bits is set, and 0 elsewhere.
 ///
 /// # Safety
 /// The processor has AVX2; four bytes can be read.
@@ -130,7 +130,7 @@ pub(super) unsafe fn is_set(bits: *const u8) -> __m256i {
     unsafe { is_set_of(bits.cast::<u32>().read_unaligned()) }
 }
 
-/// The same of bits in a number.
+/// As [`is_set`], for the bits of a number.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -140,7 +140,7 @@ pub(super) unsafe fn is_set_of(bits: u32) -> __m256i {
     unsafe { all_bits(_mm256_set1_epi32(bits.cast_signed()), _mm256_setr_epi64x(0, ONES, 2 * ONES, 3 * ONES)) }
 }
 
-/// As [`is_set`], for bits 0 to 15 of two blocks, then for their bits 16 to 31.
+/// Returns [`is_set`] of bits 0 to 15 of two blocks, then of bits 16 to 31 of both.
 ///
 /// # Safety
 /// The processor has AVX2; four bytes can be read at both places.
@@ -161,7 +161,7 @@ pub(super) unsafe fn is_set_in_two(bits: *const u8, distance: usize) -> [__m256i
 /// 1 in each byte.
 const ONES: i64 = 0x0101_0101_0101_0101;
 
-/// All bits of byte i where bit i mod 8 of the byte that `byte` chooses is set, otherwise 0.
+/// Returns ones in all bits of byte i where bit i mod 8 of the byte with index `byte` is set, and 0 elsewhere.
 ///
 /// # Safety
 /// The processor has AVX2.

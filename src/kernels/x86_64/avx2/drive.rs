@@ -16,27 +16,27 @@ use crate::kernels::x86_64::ahead::{Ahead, Coming, NextRows};
 use crate::quant::ActivationRow;
 use crate::tensor::TensorView;
 
-/// f32 elements of scratch: two groups, aligned to a register.
+/// Number of f32 elements of scratch: two groups, aligned to a register.
 pub(super) const SCRATCH: usize = (2 * GROUP + 32) / 4;
 
-/// Bytes: see [`Coming::with_lead`].
+/// Lead in bytes, see [`Coming::with_lead`].
 const LEAD: usize = 4096;
 
-/// A call of `products` with its sizes checked. Lives as long as what it points to.
+/// A call of `products` with its sizes checked. It lives as long as the memory that it points to.
 pub(in crate::kernels::x86_64) struct Job<'a> {
     weights: *const u8,
     rows: usize,
     row_bytes: usize,
     cols: usize,
     inputs: &'a Inputs<'a>,
-    /// `[inputs.rows()][OUTPUTS]`
+    /// Outputs, `[inputs.rows()][OUTPUTS]`.
     out: *mut f32,
-    /// Two groups.
+    /// Room for a panel of two groups.
     panel: *mut u8,
 }
 
 impl<'a> Job<'a> {
-    /// `None` where something does not fit together, or there is nothing to do.
+    /// Returns the job; `None` where sizes or forms do not fit together.
     pub(in crate::kernels::x86_64) fn new(
         weights: TensorView<'a>,
         inputs: &'a Inputs<'a>,
@@ -52,7 +52,7 @@ impl<'a> Job<'a> {
             && inputs.rows().checked_mul(OUTPUTS)? <= out.len()
             && scratch.len() >= SCRATCH;
         let panel = scratch.as_mut_ptr().cast::<u8>();
-        // At most 28 bytes, which SCRATCH has on top.
+        // At most 28 bytes, for which SCRATCH has room.
         let panel = panel.wrapping_add(panel.addr().wrapping_neg() % 32);
         fits.then_some(Self {
             weights: weights.bytes().as_ptr(),
@@ -65,7 +65,7 @@ impl<'a> Job<'a> {
         })
     }
 
-    /// Eight rows from `first` on; past the last one, the last one again. `first` is below `rows`.
+    /// Returns eight rows from `first` on, which is below `rows`. The last row stands in for the missing ones.
     #[inline(always)]
     fn eight(&self, first: usize) -> [*const u8; 8] {
         let last = self.rows - 1;
@@ -73,20 +73,20 @@ impl<'a> Job<'a> {
         [row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)]
     }
 
-    /// What is wanted after `count` rows from `first` on.
+    /// Returns the rows that are needed after `count` rows from `first` on.
     #[inline(always)]
     fn coming(&self, first: usize, count: usize) -> Coming {
         Coming::after(first + count, [self.rows, self.row_bytes], self.weights, self.inputs)
     }
 
-    /// The rows that are wanted after eight rows from `first` on.
+    /// Returns the addresses to fetch for the rows that are needed after eight rows from `first` on.
     #[inline(always)]
     fn next_rows<K: Kernels>(&self, how: K::How, first: usize) -> NextRows {
         let (coming, order) = (self.coming(first, 8), self.inputs.order());
         NextRows::new(coming, LEAD, order, [8, self.row_bytes], [K::TOGETHER, K::bytes(how, 1)])
     }
 
-    /// A row of activations; `None` past the last one.
+    /// Returns a row of activations; `None` past the last one.
     #[inline(always)]
     fn row(&self, row: usize) -> Option<Row> {
         match self.inputs.row(row)? {
@@ -95,8 +95,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// `T` rows of activations from `first` on and their outputs from `output` on. `None` past the last row; `output`
-    /// is below [`OUTPUTS`].
+    /// Returns `T` rows of activations from `first` on, and their outputs from `output` on, which is below [`OUTPUTS`];
+    /// `None` past the last row.
     #[inline(always)]
     fn tile<const T: usize>(&self, first: usize, output: usize) -> Option<([Row; T], [*mut f32; T])> {
         let mut rows = [self.row(first)?; T];
@@ -111,14 +111,14 @@ impl<'a> Job<'a> {
     /// Sets all outputs to +0.
     fn clear(&self) {
         for row in 0..self.inputs.rows() {
-            // SAFETY: `new` compared the outputs with so many rows of OUTPUTS elements.
+            // SAFETY: `new` compared the outputs with this number of rows of OUTPUTS elements.
             unsafe { self.out.add(row * OUTPUTS).write_bytes(0, OUTPUTS) };
         }
     }
 }
 
 impl Row {
-    /// The row from a column on, which starts a block of `block` columns.
+    /// Returns the row from column `cols` on, which starts a block of `block` columns.
     #[inline(always)]
     fn skip(self, cols: usize, block: usize) -> Self {
         Self {
@@ -131,18 +131,19 @@ impl Row {
 
 /// The kernels of a format for a level.
 trait Kernels {
-    /// The level.
+    /// Instructions of the level.
     type Isa: Isa;
-    /// What is only known of the format when the kernels run.
+    /// The facts about the format that are not known before run time.
     type How: Copy;
-    /// Columns of a block, or of a part of one: for which there is one scale of the activations.
+    /// Number of columns of a block, or of a part of a block, that share one scale of the activations.
     const LEN: usize;
-    /// Blocks of a row that [`Kernels::eight`] takes at once.
+    /// Number of blocks of a row that [`Kernels::eight`] takes at once.
     const TOGETHER: usize;
-    /// The most rows of activations that [`Kernels::eight`] is used for.
+    /// Largest number of rows of activations that [`Kernels::eight`] is used for.
     const FEW: usize;
 
-    /// The bytes of so many blocks or parts, as far as they can be told apart. A chunk of columns is whole blocks.
+    /// Returns the number of bytes of `blocks` blocks or parts. It is exact for whole blocks, and a chunk of columns is
+    /// whole blocks.
     fn bytes(how: Self::How, blocks: usize) -> usize;
 
     /// # Safety
@@ -157,10 +158,10 @@ trait Kernels {
         out: [*mut f32; N],
     );
     /// # Safety
-    /// The rows have so many blocks; the panel has room for them.
+    /// The rows have `blocks` blocks, and the panel has room for them.
     unsafe fn pack(how: Self::How, isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
     /// # Safety
-    /// `panel` has two groups of `blocks` blocks, and the rows have so many; the outputs are 16 elements each.
+    /// `panel` has two groups of `blocks` blocks, and each row has as many. Each row has 16 outputs.
     unsafe fn sweep<const T: usize>(
         isa: Self::Isa,
         panel: *const u8,
@@ -274,7 +275,7 @@ struct OfRows;
 
 impl Kernels for OfRows {
     type Isa = Avx2;
-    /// What unpacks a super-block, and its bytes.
+    /// The function that unpacks a super-block, and the number of bytes of a super-block.
     type How = (Unpack, usize);
     const LEN: usize = 256;
     const TOGETHER: usize = 1;
@@ -311,8 +312,8 @@ impl Kernels for OfRows {
         let mut plain = Eight::new();
         for b in 0..blocks {
             let block = rows.map(|row| row.wrapping_add(b * bytes));
-            // SAFETY: the caller promises so many blocks of the rows and of the panel; what was unpacked is one of
-            // eight rows.
+            // SAFETY: the caller promises `blocks` blocks of the rows and of the panel; `plain.unpack` returns a
+            // super-block of eight rows.
             unsafe {
                 let block = plain.unpack(unpack, block, || ());
                 pack_256::<Plain>(isa, block, ahead.skip(Ahead::UNITS * b), 1, panel.add(b * BLOCK_256));
@@ -334,7 +335,7 @@ impl Kernels for OfRows {
     }
 }
 
-/// Products with a format of blocks of 32.
+/// Computes products with weights of a format with blocks of 32.
 ///
 /// # Safety
 /// The weights are of format `F`.
@@ -344,7 +345,8 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I
     unsafe { products::<Of32<I, F>>((), isa, job) }
 }
 
-/// Products with a format of super-blocks of 256, for few rows of activations. Returns whether they were few.
+/// Computes products with weights of a format with super-blocks of 256, if the rows of activations are few. Returns
+/// whether they are.
 ///
 /// # Safety
 /// As [`products_32`].
@@ -354,7 +356,8 @@ pub(super) unsafe fn few_of_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Optio
     unsafe { few_rows::<Of256<F>>((), isa, job) }
 }
 
-/// The same for any number of rows.
+/// Computes products with weights of a format with super-blocks of 256, which are unpacked, and any number of rows of
+/// activations.
 ///
 /// # Safety
 /// As [`products_32`]; the rows have [`Blocks256::BYTES`] for each super-block.
@@ -364,7 +367,8 @@ pub(super) unsafe fn unpacked_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Opt
     unsafe { unpacked::<Of256<F>>((), isa, job) }
 }
 
-/// Products with a format that is unpacked row by row: what unpacks a super-block, and its bytes.
+/// Computes products with weights of a format that is unpacked row by row. `how` is the function that unpacks a
+/// super-block, and the number of bytes of a super-block.
 ///
 /// # Safety
 /// The weights are of that format.
@@ -378,11 +382,12 @@ pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usi
 /// The weights are of the format of the kernels.
 #[inline(always)]
 unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
-    // SAFETY: as this function; where there are not few rows, their bytes were compared.
+    // SAFETY: as this function; where the rows are not few, `few_rows` compared their bytes.
     unsafe { if few_rows::<K>(how, isa, job)? { Some(()) } else { unpacked::<K>(how, isa, job) } }
 }
 
-/// Products with few rows of activations. Returns whether they were few, and `None` where the rows have other bytes.
+/// Computes products with few rows of activations. Returns whether they are few, and `None` where the rows have another
+/// number of bytes.
 ///
 /// # Safety
 /// As [`products`].
@@ -391,7 +396,7 @@ unsafe fn few_rows<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     if K::bytes(how, job.cols / K::LEN) != job.row_bytes {
         return None;
     }
-    // SAFETY: as this function; the number is that of the rows.
+    // SAFETY: as this function; `N` is the number of rows.
     unsafe {
         match job.inputs.rows() {
             // Eight rows of weights are read at once.
@@ -406,7 +411,7 @@ unsafe fn few_rows<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     Some(true)
 }
 
-/// Products with weights that are unpacked.
+/// Computes products with weights that are unpacked.
 ///
 /// # Safety
 /// As [`products`]; the rows have the bytes of the kernels' blocks.
@@ -416,7 +421,8 @@ unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     for first in (0..job.rows).step_by(16) {
         for col in (0..job.cols).step_by(CHUNK) {
             let blocks = (job.cols - col).min(CHUNK) / K::LEN;
-            // As much of the next rows: half of it while these are unpacked, and half while they are multiplied.
+            // As many bytes of the next rows: half of them while these rows are unpacked, and half while they are
+            // multiplied.
             let from = job.coming(first, 16).first.wrapping_add(16 * K::bytes(how, col / K::LEN));
             let bytes = 16 * K::bytes(how, blocks);
             for g in 0..2 {
@@ -431,7 +437,7 @@ unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
             }
             // SAFETY: `isa` proves AVX2, which is all that the function asks for.
             unsafe { clear_registers() };
-            // SAFETY: the panel was packed just now; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
+            // SAFETY: the panel was packed above; first is a multiple of 16 below rows <= OUTPUTS, so first + 16 <=
             // OUTPUTS.
             unsafe {
                 sweep_all::<K>(isa, job, first, col, blocks, Ahead::part(from, bytes, 1, 2, blocks * K::LEN / 32))?
@@ -441,14 +447,14 @@ unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
     Some(())
 }
 
-/// Products with `N` rows of activations, straight on the blocks of the file.
+/// Computes products with `N` rows of activations, straight from the blocks of the file.
 ///
 /// # Safety
 /// As [`products`]; there are `N` rows of activations, and eight rows of weights or more.
 #[inline(always)]
 unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     for first in (0..job.rows).step_by(8) {
-        // The last eight rows may have begun with those before.
+        // The last eight rows may overlap the eight rows before.
         let first = first.min(job.rows - 8);
         let (x, out) = job.tile::<N>(0, first)?;
         let rows = EightRows { first: job.weights.wrapping_add(first * job.row_bytes), row_bytes: job.row_bytes };
@@ -464,8 +470,8 @@ unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_
     Some(())
 }
 
-/// Sweeps all rows of activations over the panel of columns `col` on, for outputs `first` to `first + 15`. What is
-/// fetched ahead is fetched with the first rows.
+/// Multiplies all rows of activations with the panel of columns `col` on, for outputs `first` to `first + 15`. All of
+/// `ahead` is fetched during the first of these rows.
 ///
 /// # Safety
 /// As [`products`]; the panel has `blocks` blocks, which the rows have from `col` on; `first + 16 <= OUTPUTS`.
@@ -482,8 +488,8 @@ unsafe fn sweep_all<K: Kernels>(
     while row < job.inputs.rows() {
         #[cfg(test)]
         let before = row;
-        // SAFETY: the caller promises the panel, and that rows have its columns; `tile` gives rows and outputs that
-        // there are.
+        // SAFETY: the caller promises the panel, and that rows have its columns; `tile` returns rows and outputs that
+        // exist.
         unsafe {
             if let Some((x, out)) = job.tile::<4>(row, first) {
                 K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);

@@ -1,7 +1,7 @@
-//! Super-blocks of eight rows of weights times a few rows of activations, straight from the file.
+//! Products of super-blocks of eight rows of weights and a few rows of activations, straight from the file.
 //!
-//! The bytes of eight rows are transposed, so that a row is in each lane. Four activations are broadcast to all lanes, as
-//! in `sweep`; the codes are made of the transposed bytes, and never written to memory.
+//! The bytes of eight rows are transposed, so that each lane belongs to a row. Four activations are broadcast to all
+//! lanes, as in `sweep`. The codes are made of the transposed bytes, and never written to memory.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -13,7 +13,8 @@ use super::row::Row;
 use super::sweep::sums_of;
 use super::transposed::{Register, SubsOfLanes, pairs, sums_of_pairs, transposed_part};
 
-/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called eight times.
+/// Continues the chains of eight outputs for each of `N` rows of activations by super-block b. Calls `fetch` eight
+/// times.
 ///
 /// # Safety
 /// Each of `block` points to a super-block of codes without sign, and each of `x` has super-block b.
@@ -57,14 +58,14 @@ pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
     }
 }
 
-/// A super-block of eight rows and of `N` rows of activations.
+/// The products of a super-block of eight rows of weights with `N` rows of activations, in progress.
 struct Work<'a, F, const N: usize> {
     block: &'a [*const u8; 8],
     x: [*const i8; N],
-    /// The parts, transposed.
+    /// Transposed parts of the super-block.
     parts: [[__m256i; 8]; 8],
     subs: SubsOfLanes,
-    /// The products so far.
+    /// Sums of the products so far.
     isums: [__m256i; N],
     format: PhantomData<F>,
 }
@@ -74,12 +75,12 @@ impl<'a, F: Blocks256, const N: usize> Work<'a, F, N> {
     /// The processor has AVX2; each of `block` points to a super-block, and each of `x` to 256 activations.
     #[inline(always)]
     unsafe fn new(block: &'a [*const u8; 8], x: [*const i8; N]) -> Self {
-        // SAFETY: the caller promises AVX2 and the super-blocks, which have so many parts, at most 8.
+        // SAFETY: the caller promises AVX2 and the super-blocks, which have `F::PARTS` parts, at most 8.
         unsafe {
             let zero = _mm256_setzero_si256();
             let subs = SubsOfLanes::new::<F>(block);
             let mut parts = [[zero; 8]; 8];
-            // Others are transposed right before they are used.
+            // Other formats have a part transposed right before it is used.
             if !F::IN_TURNS {
                 for (k, part) in parts.iter_mut().take(F::PARTS).enumerate() {
                     *part = transposed_part::<F>(block, k);
@@ -92,11 +93,11 @@ impl<'a, F: Blocks256, const N: usize> Work<'a, F, N> {
     /// Adds the products of codes 32 j to 32 j + 31.
     ///
     /// # Safety
-    /// As [`Work::new`]; j is below 8, and all smaller ones were added.
+    /// As [`Work::new`]; j is below 8, and the codes of all smaller j were added.
     #[inline(always)]
     unsafe fn add_codes(&mut self, isa: Avx2, j: usize, fetch: &mut impl FnMut()) {
         fetch();
-        // As many registers of products as fit to 16 bits, of one sub-block.
+        // As many registers of products as fit 16 bits, of one sub-block.
         let step = sums_of(F::BITS).clamp(1, F::SUB / 4);
         // SAFETY: `isa` proves the instructions; `new` was promised the super-blocks and the activations. i and j are
         // below 8, so the part, the sub-block and the activations are there.

@@ -1,4 +1,5 @@
-//! F32, F16 and BF16 weights: 2 rows of weights times 2 rows of inputs in registers, converted first for many inputs.
+//! Products with F32, F16 and BF16 weights. 2 rows of weights are multiplied with 2 rows of inputs in registers. For
+//! many inputs the weights are converted first.
 
 use super::isa::Avx2;
 use super::ymm::Ymm2;

@@ -1,12 +1,12 @@
-//! What the two levels with 256-bit registers do differently: products of bytes.
+//! The products of bytes, in which the two levels with 256-bit registers differ.
 
 use core::arch::x86_64::*;
 
 /// The multiply instructions of a level. A value proves that the machine has the instructions of the level, at least
 /// AVX2, FMA and F16C: see [`Lanes`](crate::kernels::generic::Lanes).
 ///
-/// The `#[inline(always)]` functions of this folder are bodies for the `#[target_feature]` functions of a level. Those
-/// that have no such value to take are unsafe.
+/// The `#[inline(always)]` functions of this folder are bodies for the `#[target_feature]` functions of a level. The
+/// functions that take no such value are unsafe.
 ///
 /// # Safety
 /// A value exists only where the machine has AVX2, FMA and F16C.
@@ -14,13 +14,13 @@ pub(in crate::kernels::x86_64) unsafe trait Isa: Copy {
     /// Whether [`Isa::dot_u8`] takes any u8: `vpdpbusd` does not saturate.
     const VNNI: bool;
 
-    /// `acc`, 8 lanes of i32, plus the sums of 4 products of `u` (u8) and `x` (i8, -127 to 127) each.
+    /// Returns `acc`, 8 lanes of i32, plus the sums of 4 products of `u` (u8) and `x` (i8, -127 to 127) each.
     ///
-    /// Without VNNI `u` is at most 128: pairs are summed in 16 bits, 2 * 128 * 127 = 32,512 < 2^15.
+    /// Without VNNI, `u` must be at most 128, because pairs are summed in 16 bits: 2 * 128 * 127 = 32,512 < 2^15.
     fn dot_u8(self, acc: __m256i, u: __m256i, x: __m256i) -> __m256i;
 
-    /// `acc`, 8 lanes of i32, plus the sums of 2 products of i16 each. `vpdpwssd` does the same in one instruction, but
-    /// waits longer for the sum before it.
+    /// Returns `acc`, 8 lanes of i32, plus the sums of 2 products of i16 each. `vpdpwssd` does the same in one
+    /// instruction, but waits longer for the sum before it.
     #[inline(always)]
     fn dot_i16(self, acc: __m256i, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: `self` proves AVX2: a value is made by `new` of its type alone, which needs it.
@@ -28,11 +28,11 @@ pub(in crate::kernels::x86_64) unsafe trait Isa: Copy {
     }
 }
 
-/// The machine has AVX2, FMA and F16C.
+/// Proof that the machine has AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Avx2(());
 
-/// The machine has AVX-VNNI, AVX2, FMA and F16C.
+/// Proof that the machine has AVX-VNNI, AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in crate::kernels::x86_64) struct AvxVnni(());
 

@@ -1,8 +1,8 @@
-//! Eight rows of weights and the eight 32-bit lanes of a register.
+//! Functions that bring eight rows of weights to the eight 32-bit lanes of a register.
 
 use core::arch::x86_64::*;
 
-/// Lane r is the sum of all lanes of `rows[r]`.
+/// Returns a register whose lane r is the sum of all lanes of `rows[r]`.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -15,7 +15,8 @@ pub(super) unsafe fn sums(rows: &[__m256i; 8]) -> __m256i {
     }
 }
 
-/// Lane r of the first is the sum of the lower four lanes of `rows[r]`, of the second that of the upper four.
+/// Returns two registers: lane r is the sum of the lower four lanes of `rows[r]` in the first, and of the upper four in
+/// the second.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -30,7 +31,8 @@ pub(super) unsafe fn sums_of_halves(rows: &[__m256i; 8]) -> [__m256i; 2] {
     }
 }
 
-/// Sums of neighbours at a distance of two lanes, of `a` in the even lanes and of `b` in the odd ones.
+/// Adds lanes i + 2 to lanes i in each half of four lanes. The sums of `a` are in the even lanes, the sums of `b` in
+/// the odd ones.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -40,7 +42,8 @@ unsafe fn pairs_32(a: __m256i, b: __m256i) -> __m256i {
     unsafe { _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)) }
 }
 
-/// The same with lanes of 64 bits, whose halves are summed separately.
+/// Adds the upper two lanes to the lower two in each half of four lanes. The sums of `a` are in the lower two lanes,
+/// the sums of `b` in the upper two.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -50,7 +53,7 @@ unsafe fn pairs_64(a: __m256i, b: __m256i) -> __m256i {
     unsafe { _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)) }
 }
 
-/// Lane r of element i is lane i of `rows[r]`.
+/// Returns the transposed rows: lane r of element i is lane i of `rows[r]`.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -73,7 +76,7 @@ pub(super) unsafe fn transpose(rows: &[__m256i; 8]) -> [__m256i; 8] {
     }
 }
 
-/// Lanes 0, 1, 2, 3 of four rows in the lower halves, lanes 4, 5, 6, 7 in the upper ones.
+/// Transposes four rows: element i has lane i of each row in its lower half, and lane 4 + i in its upper half.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -92,7 +95,7 @@ pub(super) unsafe fn four(a: __m256i, b: __m256i, c: __m256i, d: __m256i) -> [__
     }
 }
 
-/// Bytes 4 i to 4 i + 3 of eight rows, in element i.
+/// Returns bytes 4 i to 4 i + 3 of eight rows in element i.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -103,7 +106,7 @@ pub(super) unsafe fn fours(rows: &[__m128i; 8]) -> [__m256i; 4] {
     unsafe { four(_mm256_set_m128i(e, a), _mm256_set_m128i(f, b), _mm256_set_m128i(g, c), _mm256_set_m128i(h, d)) }
 }
 
-/// The f16 numbers `offset` bytes after each of the pointers, as f32.
+/// Returns the f16 numbers `offset` bytes after each of the pointers, as f32.
 ///
 /// # Safety
 /// The processor has AVX2 and F16C; two bytes can be read at each place.
@@ -113,7 +116,7 @@ pub(super) unsafe fn halves(blocks: &[*const u8; 8], offset: usize) -> __m256 {
     unsafe { _mm256_cvtph_ps(words(blocks, offset)) }
 }
 
-/// The two bytes `offset` bytes after each of the pointers.
+/// Returns the two bytes `offset` bytes after each of the pointers.
 ///
 /// # Safety
 /// The processor has AVX2; two bytes can be read at each place.
@@ -135,7 +138,7 @@ pub(super) unsafe fn words(blocks: &[*const u8; 8], offset: usize) -> __m128i {
     }
 }
 
-/// The same register, of which the compiler knows nothing: so it does not add numbers in another order.
+/// Returns the same register, of which the compiler knows nothing. So it does not change the order of additions.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn hidden(mut register: __m256i) -> __m256i {
@@ -144,8 +147,8 @@ pub(super) fn hidden(mut register: __m256i) -> __m256i {
     register
 }
 
-/// Between two loops: what the first one keeps in registers leaves them. Without this the compiler keeps constants of
-/// the first loop, which comes again, and moves sums of the second one to memory.
+/// Empties all registers between two loops. Without this the compiler keeps constants of the first loop, which runs
+/// again, and moves sums of the second loop to memory.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn clear_registers() {

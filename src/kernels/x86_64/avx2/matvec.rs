@@ -1,13 +1,13 @@
-//! Weights times one to four rows of activations, straight on the blocks of the file.
+//! Products of weights and one to four rows of activations, straight from the blocks of the file.
 //!
-//! Eight rows of weights at a time: per row the products of a (super-)block are summed into 8 lanes, then these eight
-//! registers are transposed and added, so that lane r is the integer of row r, and one addition continues the ordered
-//! chains of eight outputs. Codes are unpacked once for all rows of activations. Meanwhile as much of the next eight
-//! rows is fetched.
+//! Eight rows of weights are multiplied at a time. The products of a (super-)block of a row are summed into 8 lanes.
+//! Then the eight registers of the rows are transposed and added, so that lane r is the integer of row r, and one
+//! addition continues the ordered chains of eight outputs. Codes are unpacked once for all rows of activations.
+//! Meanwhile as many bytes of the next eight rows are fetched.
 //!
-//! The integers are exact. Pairs of products in 16 bits: codes without sign have at most 6 bits, 2 * 63 * 127 =
-//! 16,002; a code with sign is multiplied as |code| times the activation with its sign, 2 * 128 * 127 =
-//! 32,512 < 2^15 (-(-127) fits to a byte, and an activation is never -128).
+//! The integers are exact, as pairs of products fit 16 bits. Codes without sign have at most 6 bits: 2 * 63 * 127 =
+//! 16,002. A code with sign is multiplied as |code| times the activation with the code's sign: 2 * 128 * 127 = 32,512 <
+//! 2^15 (-(-127) fits a byte, and an activation is never -128).
 
 use core::arch::x86_64::*;
 
@@ -20,7 +20,7 @@ use super::lanes::{sums, sums_of_halves, words};
 use super::row::{EightRows, Row};
 use crate::kernels::x86_64::ahead::NextRows;
 
-/// Eight outputs for each of `N` rows of activations: `rows` are eight rows of `blocks` blocks of 32.
+/// Computes eight outputs for each of `N` rows of activations. `rows` are eight rows of `blocks` blocks of 32.
 ///
 /// # Safety
 /// The rows have `blocks` blocks, and so has each of `x`; each of `out` has eight elements.
@@ -35,7 +35,7 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
 ) {
     const { assert!(F::SCALES == 1 || F::SCALES == 2 && !I::VNNI && !F::TWO && !F::MIN && F::OFFSET == 0) };
     // SAFETY: `isa` proves the instructions. The caller promises `blocks` blocks in every row and in each of x, and b
-    // is below that. r is the number of one of eight rows.
+    // is below that. r is the index of one of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
         let mut b = 0;
@@ -87,7 +87,7 @@ pub(super) unsafe fn eight_32<I: Isa, F: Blocks32, const N: usize>(
     }
 }
 
-/// 64 activations in the order of [`Blocks32::two`].
+/// Returns 64 activations in the order of [`Blocks32::two`].
 ///
 /// # Safety
 /// The processor has AVX2; 64 activations can be read.
@@ -100,7 +100,8 @@ unsafe fn halves_of_two(x: *const i8) -> [__m256i; 2] {
     }
 }
 
-/// The first two bytes of eight blocks, their f16 scales as a rule, and the next two, their minima if there are some.
+/// Returns the first two bytes of eight blocks, mostly their f16 scales, and the next two bytes, which are the minima
+/// if the format has them.
 ///
 /// # Safety
 /// The processor has AVX2; each of `blocks` points to a block.
@@ -110,7 +111,7 @@ unsafe fn headers<F: Blocks32>(blocks: &[*const u8; 8]) -> [__m128i; 2] {
     unsafe { [words(blocks, 0), if F::MIN { words(blocks, 2) } else { _mm_setzero_si128() }] }
 }
 
-/// Continues the chains of eight outputs by block `b`, whose codes' products are `isum`.
+/// Continues the chains of eight outputs by block `b`. `isum` has the sums of the products of its codes.
 ///
 /// # Safety
 /// `x` has block `b`.
@@ -140,8 +141,8 @@ unsafe fn add_32<I: Isa, F: Blocks32>(
     }
 }
 
-/// Continues the chains of eight outputs by block `b`, whose halves have a scale each; `isums` are the products of the
-/// halves.
+/// Continues the chains of eight outputs by block `b`, whose halves have a scale each. `isums` has the sums of the
+/// products of the two halves.
 ///
 /// # Safety
 /// The processor has AVX2 and F16C; `x` has block `b`.
@@ -159,13 +160,13 @@ unsafe fn add_halves<F: Blocks32>(acc: __m256, isums: [__m256i; 2], x: Row, b: u
     }
 }
 
-/// What is taken off the codes of a level as u8: with `vpdpbusd` codes with sign become u8 by adding 128.
+/// Returns the number that is subtracted from codes as u8. For `vpdpbusd`, codes with sign become u8 by adding 128.
 pub(super) const fn offset_32<I: Isa, F: Blocks32>() -> i16 {
     if F::BITS == 8 && I::VNNI { 128 } else { F::OFFSET }
 }
 
-/// The products of two blocks: of the first in the lower 4 lanes, of the second in the upper ones. The codes and the
-/// activations are in the order of [`Blocks32::two`].
+/// Returns the sums of the products of two blocks: the first block in the lower 4 lanes, the second in the upper ones.
+/// The codes and the activations are in the order of [`Blocks32::two`].
 #[inline(always)]
 fn dot_two<I: Isa, F: Blocks32>(isa: I, [codes_low, codes_high]: [__m256i; 2], [low, high]: [__m256i; 2]) -> __m256i {
     // SAFETY: `isa` proves AVX2 at least, see `Isa`.
@@ -178,13 +179,13 @@ fn dot_two<I: Isa, F: Blocks32>(isa: I, [codes_low, codes_high]: [__m256i; 2], [
                 high,
             );
         }
-        // Four products of 5 bits: 4 * 31 * 127 < 2^15.
+        // Four products of codes of 5 bits: 4 * 31 * 127 < 2^15.
         let pairs = _mm256_add_epi16(_mm256_maddubs_epi16(codes_low, low), _mm256_maddubs_epi16(codes_high, high));
         _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
     }
 }
 
-/// `acc` plus the products of 32 codes, in 8 lanes.
+/// Returns `acc` plus the products of 32 codes, in 8 lanes.
 #[inline(always)]
 fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m256i) -> __m256i {
     // SAFETY: `isa` proves AVX2 at least, see `Isa`.
@@ -199,7 +200,7 @@ fn dot_codes<I: Isa, F: Blocks32>(isa: I, acc: __m256i, codes: __m256i, x: __m25
     }
 }
 
-/// As [`eight_32`], with super-blocks.
+/// As [`eight_32`], for super-blocks.
 ///
 /// # Safety
 /// As [`eight_32`].
@@ -227,10 +228,10 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     }
 }
 
-/// As [`eight_256`], with a format that is unpacked row by row, of which a super-block has so many bytes.
+/// As [`eight_256`], for a format that is unpacked row by row. A super-block has `bytes` bytes.
 ///
 /// # Safety
-/// As [`eight_32`]; `unpack` is that of the format.
+/// As [`eight_32`]; `unpack` is the function of the format.
 #[inline(always)]
 pub(super) unsafe fn eight_by_row<const N: usize>(
     isa: Avx2,
@@ -241,7 +242,7 @@ pub(super) unsafe fn eight_by_row<const N: usize>(
     x: [Row; N],
     out: [*mut f32; N],
 ) {
-    // SAFETY: as in `eight_256`; what was unpacked are super-blocks of eight rows.
+    // SAFETY: as in `eight_256`; `plain.unpack` returns super-blocks of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
         let mut plain = Eight::new();
@@ -256,7 +257,8 @@ pub(super) unsafe fn eight_by_row<const N: usize>(
     }
 }
 
-/// Continues the chains of eight outputs for each of `N` rows by their super-block b; `fetch` is called eight times.
+/// Continues the chains of eight outputs for each of `N` rows of activations by super-block b. Calls `fetch` eight
+/// times.
 ///
 /// # Safety
 /// Each of `block` points to a super-block, and each of `x` has super-block b.
@@ -270,7 +272,7 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     mut fetch: impl FnMut(),
 ) {
     // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is
-    // the number of one of N rows.
+    // the index of one of N rows.
     unsafe {
         const { assert!(F::BITS < 8 || F::TRANSPOSED > F::FEW) };
         if N >= F::TRANSPOSED {
@@ -294,8 +296,8 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     }
 }
 
-/// The chains of eight outputs, continued by a super-block: its products, and those of its minima if there are some,
-/// with their scales and that of the activations.
+/// Continues the chains of eight outputs by a super-block: by its products, and by the products of its minima if the
+/// format has them, times the scales of weights and activations.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -317,8 +319,8 @@ pub(super) unsafe fn add_terms<F: Blocks256>(
     }
 }
 
-/// For each of `N` rows of activations: the products of one super-block times its sub-scales, and the sums times its
-/// sub-minima, in 8 lanes.
+/// Returns for each of `N` rows of activations the products of one super-block times its sub-scales, and the sums of
+/// activations times its sub-minima, in 8 lanes.
 ///
 /// # Safety
 /// `block` points to a super-block, and each of `x` to 256 activations.
@@ -334,7 +336,7 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
     unsafe {
         let together = const { together(F::BITS, N) };
         let mut dots = [_mm256_setzero_si256(); N];
-        // Words of two sub-blocks in turns, of four, of eight.
+        // Words that alternate between two sub-blocks (`twos`), four (`fours`) or eight.
         let mut fours = [[_mm256_setzero_si256(); N]; 2];
         for (four, fours) in fours.iter_mut().enumerate() {
             let mut twos = [[_mm256_setzero_si256(); N]; 2];
@@ -383,10 +385,11 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
     }
 }
 
-/// For how many registers of codes sums in 16 bits are put into one, before they are multiplied by their sub-scales. Two
-/// products are at most 2 * 15 * 127 = 3,810 for codes of 4 bits, 7,874 for 5 bits and 16,002 for 6 bits, of which 8, 4
-/// and 2 can be added. This takes fewer shuffles than a register with each sub-scale in all lanes. Three rows of
-/// activations can share such registers.
+/// Returns the number of registers of codes whose sums in 16 bits are put into one register, before they are multiplied
+/// by their sub-scales. Two products are at most 2 * 15 * 127 = 3,810 for codes of 4 bits, 7,874 for 5 bits and 16,002
+/// for 6 bits, so 8, 4 and 2 of these sums fit 16 bits. This takes fewer shuffles than a register with each sub-scale
+/// in all lanes. Three rows of activations share a register with a sub-scale in all lanes, so nothing is put together
+/// for them.
 const fn together(bits: u32, rows: usize) -> usize {
     match bits {
         _ if rows > 2 => 1,
@@ -397,7 +400,7 @@ const fn together(bits: u32, rows: usize) -> usize {
     }
 }
 
-/// Sums of two products of codes and activations, in 16 bits.
+/// Returns the sums of two products of codes and activations each, in 16 bits.
 ///
 /// # Safety
 /// The processor has AVX2; 32 activations can be read.
@@ -414,7 +417,7 @@ unsafe fn pairs<F: Blocks256>(codes: __m256i, x: *const i8) -> __m256i {
     }
 }
 
-/// Lanes `first` to `first + count - 1` of each half, again and again. `count` is 1, 2 or 4.
+/// Returns lanes `first` to `first + count - 1` of each half, repeated over the half. `count` is 1, 2 or 4.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -428,7 +431,7 @@ unsafe fn scales_of(scales: __m256i, first: usize, count: usize) -> __m256i {
     unsafe { _mm256_shuffle_epi8(scales, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
 }
 
-/// The sub-scales and the sub-minima of a row, as i16 in the order of [`in_halves`].
+/// Returns the sub-scales and the sub-minima of a row as i16, in the order of [`in_halves`].
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -446,7 +449,7 @@ unsafe fn by_halves<F: Blocks256>(Subs { scales, mins }: Subs) -> [__m256i; 2] {
     }
 }
 
-/// Sixteen sums, the even ones in the lower half and the odd ones in the upper half.
+/// Returns sixteen sums: those with even indices in the lower half, those with odd indices in the upper half.
 ///
 /// # Safety
 /// The processor has AVX2; `sums` has 16 elements.

@@ -1,10 +1,10 @@
-//! AVX2, FMA and F16C, and with AVX-VNNI as well: 256-bit registers.
+//! 256-bit registers: AVX2, FMA and F16C, without and with AVX-VNNI.
 //!
 //! One row of activations is multiplied with the blocks as they are in the file (`matvec`). So are up to four rows, as
-//! many as the format says; some formats have their bytes transposed for that (`few_256`). For more rows the weights
-//! are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and all rows of activations
-//! swept over them (`sweep`). A format says where its codes and scales are (`blocks_32`, `blocks_256`), or unpacks its
-//! super-blocks (`by_row`). The levels differ in one instruction (`isa`), for blocks of 32.
+//! many as the format says. Some formats have their bytes transposed for that (`few_256`). For more rows the weights
+//! are unpacked first (`panel`), 16 rows and [`CHUNK`](panel::CHUNK) columns at a time, and multiplied with all rows of
+//! activations (`sweep`). A format says where its codes and scales are (`blocks_32`, `blocks_256`), or unpacks its
+//! super-blocks (`by_row`). The two levels differ in one instruction (`isa`), which is used for blocks of 32.
 
 mod blocks_256;
 mod blocks_32;
@@ -39,7 +39,7 @@ pub(super) use blocks_32::{Blocks32, Iq4Nl, Mxfp4, Nvfp4, Q1_0, Q2_0, Q4_0, Q4_1
 pub(super) use blocks_256::{Blocks256, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K, Tq2_0};
 pub(super) use by_row::{ByRow, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S, Iq3Xxs, Tq1_0};
 
-/// f32 elements of scratch that `products` needs.
+/// Returns the number of f32 elements of scratch that `products` needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
     if form.is_float() { generic::FLOAT_SCRATCH } else { drive::SCRATCH }
 }
@@ -105,7 +105,8 @@ crate::kernels::shims::shims!(ymm::Ymm2: Avx2::new(), "avx2,fma,f16c");
 crate::kernels::shims::quantize_shim!("avx2,f16c");
 level_products!("avx2,fma,f16c", Avx2);
 
-/// Blocks of 32 whose halves have a scale each, on both levels: the other one's instruction takes codes without signs.
+/// Computes the products for blocks of 32 whose halves have a scale each, on both levels. The instruction of AVX-VNNI
+/// takes codes without sign, but these have one.
 ///
 /// # Safety
 /// The weights are of format `F`.
@@ -115,18 +116,20 @@ pub(super) unsafe fn halves<F: Blocks32>(job: &Job<'_>) -> Option<()> {
     unsafe { products_32::<Avx2, F>(Avx2::new(), job) }
 }
 
-/// Super-blocks, on both levels: a dot product of 16-bit integers that waits for the one before it gains nothing.
+/// Computes the products for super-blocks, on both levels. The dot product of 16-bit integers of AVX-VNNI gains
+/// nothing, because it waits for the one before.
 ///
 /// # Safety
 /// The weights are of format `F`.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn blocks_256<F: Blocks256>(job: &Job<'_>) -> Option<()> {
-    // SAFETY: the caller promises that the weights are of format `F`. Where rows are not few, their bytes were compared.
+    // SAFETY: the caller promises that the weights are of format `F`. Where the rows are not few, `few_of_256` compared
+    // their bytes.
     unsafe { if few_of_256::<F>(Avx2::new(), job)? { Some(()) } else { unpacked::<F>(job) } }
 }
 
-/// A function of its own: in one with [`few_of_256`] the loops lie further from the registers that they keep in memory,
-/// and are a twentieth slower.
+/// Computes the products with unpacked super-blocks. It is a function of its own: in one function with [`few_of_256`]
+/// the loops lie further from the spilled registers, and are a twentieth slower.
 ///
 /// # Safety
 /// The weights are of format `F`, and their rows have its bytes for each super-block.
@@ -137,7 +140,7 @@ unsafe fn unpacked<F: Blocks256>(job: &Job<'_>) -> Option<()> {
     unsafe { unpacked_256::<F>(Avx2::new(), job) }
 }
 
-/// Formats that are unpacked row by row, on both levels.
+/// Computes the products for formats that are unpacked row by row, on both levels.
 ///
 /// # Safety
 /// The weights are of format `F`.
@@ -149,10 +152,11 @@ pub(super) unsafe fn by_row<F: ByRow>(job: &Job<'_>) -> Option<()> {
 
 /// # Safety
 /// The weights are of the format that `unpack` is for.
-#[inline(never)] // once for all of them
+#[inline(never)] // once for all formats
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn any_by_row(job: &Job<'_>, mut unpack: by_row::Unpack, bytes: usize) -> Option<()> {
-    // SAFETY: nothing happens. The compiler must not know the function: it would make a copy of this one for a format.
+    // SAFETY: the text has no instruction. It hides the function from the compiler, which would make a copy of this one
+    // for each format.
     unsafe { core::arch::asm!("/* {} */", inout(reg) unpack, options(nostack, preserves_flags)) };
     // SAFETY: the caller promises that the weights are of the format.
     unsafe { products_by_row(Avx2::new(), job, (unpack, bytes)) }

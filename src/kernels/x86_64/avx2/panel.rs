@@ -1,10 +1,10 @@
-//! Weights unpacked for several rows of activations: eight rows of weights in the lanes of a register.
+//! Weights that are unpacked for several rows of activations: a lane of a register belongs to one of eight rows of
+//! weights.
 //!
-//! A group is eight rows, up to [`CHUNK`] columns of them. Per block of 32 it holds: the codes, 4 columns of eight rows
-//! to a register; the scales of eight rows, f32; the minima where there are some, or the second scales. Per
-//! super-block: the codes; per sub-block its sub-scale twice, as i16; per two sub-blocks the two numbers that the sums
-//! of their activations are multiplied with (sub-minima, or sub-scales times the offset of the codes); the scale; the
-//! scale of the minima.
+//! A group is up to [`CHUNK`] columns of eight rows. Per block of 32 it holds the codes, 4 columns of eight rows to a
+//! register; the scales of eight rows, f32; the minima or the second scales, where the format has them. Per super-block
+//! it holds the codes; per sub-block its sub-scale twice, as i16; per two sub-blocks the two factors of the sums of
+//! their activations (sub-minima, or sub-scales times the offset of the codes); the scale; the scale of the minima.
 
 use core::arch::x86_64::*;
 
@@ -16,14 +16,14 @@ use super::lanes::{halves, transpose, words};
 use super::transposed::{Register, SubsOfLanes, pairs, transposed_part};
 use crate::kernels::x86_64::ahead::Ahead;
 
-/// Columns that are unpacked at a time: two groups stay in the first-level cache.
+/// Number of columns that are unpacked at a time: two groups stay in the first-level cache.
 pub(super) const CHUNK: usize = 1024;
-/// Bytes of a group: 4 super-blocks or 32 blocks.
+/// Number of bytes of a group: 4 super-blocks or 32 blocks.
 pub(super) const GROUP: usize = 4 * BLOCK_256;
 
-/// Bytes of a block of 32 of eight rows.
+/// Number of bytes of a block of 32 of eight rows.
 pub(super) const BLOCK_32: usize = 256 + 2 * 32;
-/// Bytes of a super-block of eight rows, and where its parts begin.
+/// Number of bytes of a super-block of eight rows. The byte offsets of its sub-scales, pairs and scales follow.
 pub(super) const BLOCK_256: usize = SCALES + 2 * 32;
 pub(super) const SUB_SCALES: usize = 2048;
 pub(super) const PAIRS: usize = SUB_SCALES + 16 * 32;
@@ -31,10 +31,10 @@ pub(super) const SCALES: usize = PAIRS + 8 * 32;
 
 const _: () = assert!(CHUNK / 32 * BLOCK_32 <= GROUP && CHUNK / 256 * BLOCK_256 <= GROUP);
 
-/// Unpacks `blocks` blocks of 32, or parts, of eight rows, [`Ahead::UNITS`] units of work each.
+/// Unpacks `blocks` blocks of 32, or parts, of eight rows. Each takes [`Ahead::UNITS`] units of work.
 ///
 /// # Safety
-/// The rows have so many blocks; `panel` has `blocks * BLOCK_32` bytes.
+/// The rows have `blocks` blocks; `panel` has `blocks * BLOCK_32` bytes.
 #[inline(always)]
 pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
     _: I,
@@ -70,15 +70,15 @@ pub(super) unsafe fn pack_32<I: Isa, F: Blocks32>(
     }
 }
 
-/// The codes of two blocks of 32 of eight rows, from the nibbles that are `at` bytes behind their beginnings. The bytes
-/// are transposed, as they are half of the codes.
+/// Unpacks the codes of two blocks of 32 of eight rows, from the nibbles `at` bytes after the start of each block. The
+/// bytes are transposed and not the codes, as they are half as many.
 ///
 /// # Safety
-/// The processor has AVX2; two blocks of eight rows and two of the panel are there.
+/// The processor has AVX2; two blocks of eight rows and two blocks of the panel exist.
 #[inline(always)]
 unsafe fn pack_two<I: Isa, F: Blocks32>(block: &[*const u8; 8], at: usize, panel: *mut u8) {
     // SAFETY: the caller promises AVX2, 16 bytes of nibbles in both blocks of each row, and two blocks of the panel, of
-    // 8 registers of codes each. i is below 8: registers below 4 are of the first block.
+    // 8 registers of codes each. i is below 8: registers below 4 belong to the first block.
     unsafe {
         let mut bytes = [_mm256_setzero_si256(); 8];
         for (bytes, &block) in bytes.iter_mut().zip(block) {
@@ -93,7 +93,7 @@ unsafe fn pack_two<I: Isa, F: Blocks32>(block: &[*const u8; 8], at: usize, panel
     }
 }
 
-/// Codes as the instruction of the level takes them.
+/// Returns codes in the form that the instruction of the level takes.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -106,10 +106,10 @@ unsafe fn for_level<I: Isa, F: Blocks32>(codes: __m256i) -> __m256i {
     codes
 }
 
-/// The scales of a block of eight rows, and their minima or second scales.
+/// Unpacks the scales of a block of eight rows, and their minima or second scales.
 ///
 /// # Safety
-/// The processor has AVX2 and F16C; the eight blocks and a block of the panel are there.
+/// The processor has AVX2 and F16C; the eight blocks and a block of the panel exist.
 #[inline(always)]
 unsafe fn pack_scales<F: Blocks32>(block: &[*const u8; 8], panel: *mut u8) {
     // SAFETY: the caller promises the instructions, the blocks and the block of the panel, which has 8 scales and 8
@@ -126,10 +126,10 @@ unsafe fn pack_scales<F: Blocks32>(block: &[*const u8; 8], panel: *mut u8) {
     }
 }
 
-/// Unpacks `blocks` super-blocks of eight rows, [`Ahead::UNITS`] units of work each.
+/// Unpacks `blocks` super-blocks of eight rows. Each takes [`Ahead::UNITS`] units of work.
 ///
 /// # Safety
-/// The rows have so many super-blocks; `panel` has `blocks * BLOCK_256` bytes.
+/// The rows have `blocks` super-blocks; `panel` has `blocks * BLOCK_256` bytes.
 #[inline(always)]
 pub(super) unsafe fn pack_256<F: Blocks256>(
     _: Avx2,
@@ -155,14 +155,14 @@ pub(super) unsafe fn pack_256<F: Blocks256>(
     }
 }
 
-/// The codes of a super-block of eight rows: of each 32 columns 8 registers, of which register i has columns 4 i to
-/// 4 i + 3. Their parts are transposed, or the codes themselves where there are many parts.
+/// Unpacks the codes of a super-block of eight rows: 8 registers per 32 columns, of which register i has columns 4 i to
+/// 4 i + 3. Their parts are transposed, or the codes themselves where the format has many parts.
 ///
 /// # Safety
-/// The processor has AVX2; the eight blocks and a super-block of the panel are there.
+/// The processor has AVX2; the eight blocks and a super-block of the panel exist.
 #[inline(always)]
 unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], ahead: Ahead, panel: *mut u8) {
-    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel. k is the number of a part.
+    // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel. k is the index of a part.
     unsafe {
         let mut parts = [[_mm256_setzero_si256(); 8]; FEW_PARTS];
         if F::PARTS <= FEW_PARTS {
@@ -182,10 +182,10 @@ unsafe fn pack_codes<F: Blocks256>(block: &[*const u8; 8], ahead: Ahead, panel: 
     }
 }
 
-/// The most parts that are worth being kept in memory for all codes: with the six of Q6_K nothing is gained.
+/// Largest number of parts that it pays to keep in memory for all codes: with the six parts of Q6_K nothing is gained.
 const FEW_PARTS: usize = 4;
 
-/// Codes 32 j to 32 j + 31 of a super-block of eight rows, from their transposed parts where they are few.
+/// Unpacks codes 32 j to 32 j + 31 of a super-block of eight rows, from their transposed parts where the parts are few.
 ///
 /// # Safety
 /// As [`pack_codes`]; j is below 8.
@@ -216,10 +216,10 @@ unsafe fn pack_32_codes<F: Blocks256>(
     }
 }
 
-/// The sub-scales and the pairs of a super-block of eight rows.
+/// Unpacks the sub-scales and the pairs of a super-block of eight rows.
 ///
 /// # Safety
-/// The processor has AVX2; the eight blocks and a super-block of the panel are there.
+/// The processor has AVX2; the eight blocks and a super-block of the panel exist.
 #[inline(always)]
 unsafe fn pack_subs<F: Blocks256>(block: &[*const u8; 8], panel: *mut u8) {
     // SAFETY: the caller promises AVX2, the blocks and the super-block of the panel, which has room for 16 sub-scales and

@@ -2,7 +2,7 @@
 
 use crate::quant::QuantizedRow;
 
-/// Where a row of quantized activations is.
+/// Pointers to the parts of a row of quantized activations.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub(super) codes: *const i8,
@@ -16,19 +16,19 @@ impl From<QuantizedRow<'_>> for Row {
     }
 }
 
-/// Eight rows of weights, one behind the other.
+/// Eight rows of weights, each right after the one before.
 #[derive(Clone, Copy)]
 pub(super) struct EightRows {
-    /// The first of them.
+    /// Start of the first row.
     pub(super) first: *const u8,
     pub(super) row_bytes: usize,
 }
 
 impl EightRows {
-    /// So many bytes behind the beginning of each row.
+    /// Returns the addresses `offset` bytes after the start of each row.
     ///
-    /// The compiler must not know how three of these places lie to each other. It would keep all eight, for which there are
-    /// too few registers. So it keeps three, and the instructions add one or two times the bytes of a row.
+    /// The compiler must not know the distances between three of these addresses. It would keep all eight, for which
+    /// there are too few registers. So it keeps three, and the instructions add one or two times the bytes of a row.
     #[inline(always)]
     pub(super) fn at(self, offset: usize) -> [*const u8; 8] {
         let Self { first, row_bytes } = self;
@@ -39,7 +39,7 @@ impl EightRows {
     }
 }
 
-/// The same number, of which the compiler knows nothing.
+/// Returns the same number, of which the compiler knows nothing.
 #[inline(always)]
 fn hidden(mut number: usize) -> usize {
     // SAFETY: the text has no instruction, so it neither reads nor writes anything: the number stays in its register.

@@ -1,12 +1,13 @@
-//! A panel of unpacked weights times some rows of activations.
+//! Products of a panel of unpacked weights and some rows of activations.
 //!
-//! Sixteen rows of weights (two groups) by `T` rows of activations: four activations are broadcast to all lanes, and
-//! each lane multiplies them with four codes of its row. Products are summed in 16 bits as long as they fit, then in 32
-//! bits, times the sub-scale where there is one; a (super-)block's integers then continue the ordered chains.
+//! Sixteen rows of weights (two groups) are multiplied with `T` rows of activations. Four activations are broadcast to
+//! all lanes, and each lane multiplies them with four codes of its row. Products are summed in 16 bits as long as they
+//! fit, then in 32 bits, times the sub-scale where there is one. The integers of a (super-)block then continue the
+//! ordered chains.
 //!
-//! In 16 bits fit, with |x| <= 127: codes of 4 bits 8 times (8 * 2 * 15 * 127 = 30,480), of 5 bits 4 times
-//! (31,496), of 6 bits 2 times (32,004); codes with sign, as |code| times the activation with the code's sign, once
-//! (32,512).
+//! This many sums of two products fit 16 bits, with |x| <= 127: 8 for codes of 4 bits (8 * 2 * 15 * 127 = 30,480), 4
+//! for 5 bits (31,496), 2 for 6 bits (32,004), and 1 for codes with sign, as |code| times the activation with the
+//! code's sign (32,512).
 
 use core::arch::x86_64::*;
 
@@ -20,14 +21,14 @@ use super::row::Row;
 use super::transposed::{pairs, sums_of_pairs};
 use crate::kernels::x86_64::ahead::Ahead;
 
-/// Lanes of 32 bits: `[rows of activations][groups]`.
+/// Integer sums in lanes of 32 bits: `[rows of activations][groups]`.
 type Integers<const T: usize> = [[__m256i; 2]; T];
 
-/// Adds `blocks` blocks of 32 to 16 outputs for each of `T` rows. A unit of work for what is fetched ahead is 32
+/// Adds the products of `blocks` blocks of 32 to 16 outputs for each of `T` rows. A unit of work of `ahead` is 32
 /// columns.
 ///
 /// # Safety
-/// `panel` has two groups of so many blocks, and the rows have so many; the outputs are 16 elements each.
+/// `panel` has two groups of `blocks` blocks, and each row has as many. Each row has 16 outputs.
 #[inline(always)]
 pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     isa: I,
@@ -37,8 +38,8 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     x: [Row; T],
     out: [*mut f32; T],
 ) {
-    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises so many blocks in both groups
-    // and in every row, and 16 outputs of each row, of which group g has 8.
+    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises `blocks` blocks in both
+    // groups and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
         for b in 0..blocks {
             ahead.fetch(b, 1);
@@ -81,7 +82,7 @@ pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     }
 }
 
-/// Adds `blocks` super-blocks to 16 outputs for each of `T` rows.
+/// Adds the products of `blocks` super-blocks to 16 outputs for each of `T` rows.
 ///
 /// # Safety
 /// As [`sweep_32`].
@@ -94,8 +95,8 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
     x: [Row; T],
     out: [*mut f32; T],
 ) {
-    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises so many blocks in both groups
-    // and in every row, and 16 outputs of each row, of which group g has 8.
+    // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises `blocks` blocks in both
+    // groups and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_256);
@@ -146,7 +147,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
     }
 }
 
-/// The two sums of 16 activations of block `b`, in every lane.
+/// Returns the two sums of 16 activations of block `b`, in every lane.
 ///
 /// # Safety
 /// The processor has AVX2, and the row has block `b`.
@@ -156,7 +157,7 @@ unsafe fn pair(x: Row, b: usize) -> __m256i {
     unsafe { _mm256_set1_epi32(x.sums.add(b * 2).cast::<i32>().read_unaligned()) }
 }
 
-/// How many registers of pairs of products fit to 16 bits; 0 for codes with sign.
+/// Returns the number of registers of pairs of products whose sum fits 16 bits, or 0 for codes with sign.
 pub(super) const fn sums_of(bits: u32) -> usize {
     match bits {
         0..=4 => 8,
@@ -166,15 +167,16 @@ pub(super) const fn sums_of(bits: u32) -> usize {
     }
 }
 
-/// `isums += scales * products` of `registers` registers of codes per group, of which `fit` can be summed in 16 bits.
+/// Adds `scales` times the products of `registers` registers of codes per group to `isums`. The products of `fit`
+/// registers can be summed in 16 bits.
 ///
-/// Where it is not told, the compiler adds them in a tree, for which it keeps most sums in memory. Callers say
-/// `in_order` where one sum after the other was measured to be faster.
+/// Left alone, the compiler adds the products in a tree, for which it keeps most sums in memory. Callers set `in_order`
+/// where additions in the order of the source were measured to be faster.
 ///
 /// # Safety
-/// Both groups have so many registers of codes at `panel`, and each of `x` has four activations for each.
+/// Both groups have `registers` registers of codes at `panel`, and each of `x` has four activations for each register.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)] // Most of them are constants, and it is part of its callers.
+#[allow(clippy::too_many_arguments)] // Most arguments are constants, and the function is inlined into its callers.
 unsafe fn products<I: Isa, const T: usize>(
     isa: I,
     panel: *const u8,
@@ -220,7 +222,7 @@ unsafe fn products<I: Isa, const T: usize>(
     }
 }
 
-/// `isums += products` of a block of 32 of codes without sign.
+/// Adds the products of a block of 32 with codes without sign to `isums`.
 ///
 /// # Safety
 /// `panel` is a block of 32 of two groups, and each of `x` has 32 activations.
@@ -241,7 +243,7 @@ unsafe fn products_u8<I: Isa, const T: usize>(isa: I, panel: *const u8, x: &[*co
     }
 }
 
-/// `integers += pairs * sums` of a super-block.
+/// Adds the pairs of a super-block times `sums` to `integers`.
 ///
 /// # Safety
 /// `panel` is a super-block of two groups, and each of `sums` has two elements for each pair.
@@ -252,8 +254,8 @@ unsafe fn add_pairs<F: Blocks256, const T: usize>(
     sums: &[*const i16; T],
     integers: &mut Integers<T>,
 ) {
-    // SAFETY: `isa` proves the instructions; the caller promises a super-block with so many pairs, and two sums
-    // for each.
+    // SAFETY: `isa` proves the instructions; the caller promises a super-block with its pairs, and two sums for each
+    // pair.
     unsafe {
         for j in 0..pairs::<F>() {
             let pairs = [load(panel.add(PAIRS + j * 32)), load(panel.add(GROUP + PAIRS + j * 32))];

@@ -1,15 +1,15 @@
 //! Super-blocks of eight rows of weights, with a row in each lane of 32 bits: the parts that codes are made of, the
-//! sub-scales, and what the sums of activations are multiplied with.
+//! sub-scales, and the factors of the sums of activations.
 
 use core::arch::x86_64::*;
 
 use super::blocks_256::{Blocks256, Parts, SubsOfRows};
 use super::lanes::{fours, transpose};
 
-/// Part `k` of eight rows: register i has bytes 4 i to 4 i + 3 of each.
+/// Returns part `k` of eight rows: register i has bytes 4 i to 4 i + 3 of each row.
 ///
 /// # Safety
-/// The processor has AVX2; the eight super-blocks are there, and there is a part `k`.
+/// The processor has AVX2; the pointers lead to eight super-blocks, and part `k` exists.
 #[inline(always)]
 pub(super) unsafe fn transposed_part<F: Blocks256>(block: &[*const u8; 8], k: usize) -> [__m256i; 8] {
     // SAFETY: the caller promises AVX2, the super-blocks and the part.
@@ -31,12 +31,12 @@ pub(super) struct Register<'a> {
 impl Parts for Register<'_> {
     #[inline(always)]
     unsafe fn part(&self, k: usize) -> __m256i {
-        // SAFETY: the caller promises part k, and those who make this give all parts and a register below 8.
+        // SAFETY: the caller promises part k, and who makes a `Register` gives all parts and an index below 8.
         unsafe { *self.parts.get_unchecked(k).get_unchecked(self.i) }
     }
 }
 
-/// The sub-scales and sub-minima of eight rows: four sub-blocks to a register, a byte each.
+/// The sub-scales and sub-minima of eight rows. A register has four sub-blocks, a byte each.
 pub(super) struct SubsOfLanes {
     scales: [__m256i; 4],
     mins: [__m256i; 4],
@@ -44,10 +44,10 @@ pub(super) struct SubsOfLanes {
 
 impl SubsOfLanes {
     /// # Safety
-    /// The processor has AVX2; each points to a super-block.
+    /// The processor has AVX2; each pointer leads to a super-block.
     #[inline(always)]
     pub(super) unsafe fn new<F: Blocks256>(block: &[*const u8; 8]) -> Self {
-        // SAFETY: the caller promises AVX2 and the super-blocks; r is the number of one of eight rows.
+        // SAFETY: the caller promises AVX2 and the super-blocks; r is the index of one of eight rows.
         unsafe {
             let subs = SubsOfRows::<F>::new(block);
             let (mut scales, mut mins) = ([_mm_setzero_si128(); 8], [_mm_setzero_si128(); 8]);
@@ -61,17 +61,17 @@ impl SubsOfLanes {
         }
     }
 
-    /// The sub-scale of sub-block `sub` twice, as i16.
+    /// Returns the sub-scale of sub-block `sub` twice in each lane, as i16.
     ///
     /// # Safety
-    /// The processor has AVX2, and there is such a sub-block.
+    /// The processor has AVX2, and the sub-block exists.
     #[inline(always)]
     pub(super) unsafe fn twice(&self, sub: usize) -> __m256i {
         // SAFETY: the caller promises AVX2 and one of at most 16 sub-blocks, four to a register.
         unsafe { spread(*self.scales.get_unchecked(sub / 4), [sub % 4; 2], 0) }
     }
 
-    /// What the sums of the activations of sub-blocks 2 j and 2 j + 1 are multiplied with, as i16: their sub-minima, or
+    /// Returns the factors of the sums of the activations of sub-blocks 2 j and 2 j + 1, as i16: their sub-minima, or
     /// minus their sub-scales times the offset of the codes.
     ///
     /// # Safety
@@ -84,27 +84,27 @@ impl SubsOfLanes {
             if F::MIN.is_some() {
                 return spread(*self.mins.get_unchecked(four), both, 0);
             }
-            // A sub-scale is at least -128: -(-128 * 32) is an i16.
+            // A sub-scale is at least -128, so -(-128 * 32) fits an i16.
             let shifted = spread(*self.scales.get_unchecked(four), both, F::OFFSET.trailing_zeros());
             _mm256_sub_epi16(_mm256_setzero_si256(), shifted)
         }
     }
 }
 
-/// How many [pairs](SubsOfLanes::pair) there are.
+/// Returns the number of [pairs](SubsOfLanes::pair).
 pub(super) const fn pairs<F: Blocks256>() -> usize {
     if F::MIN.is_none() && F::OFFSET == 0 { 0 } else { 128 / F::SUB }
 }
 
-/// In each lane of 32 bits two of its four bytes, as i16, times 2^`left`, which is at most 2^8.
+/// Returns two of the four bytes of each lane of 32 bits, as i16, times 2^`left`, which is at most 2^8.
 ///
 /// # Safety
-/// The processor has AVX2; the numbers of the bytes are below 4.
+/// The processor has AVX2; the indices of the bytes are below 4.
 #[inline(always)]
 unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m256i {
     // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        // A byte moves to the upper half of 16 bits; the lower one becomes 0.
+        // A byte moves to the upper half of 16 bits, and the lower half becomes 0.
         let first_bytes = _mm_setr_epi8(-128, 0, -128, 0, -128, 4, -128, 4, -128, 8, -128, 8, -128, 12, -128, 12);
         let order = _mm256_broadcastsi128_si256(first_bytes);
         let order = _mm256_add_epi8(order, _mm256_set1_epi32((first << 8 | second << 24) as i32));
@@ -112,8 +112,8 @@ unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m2
     }
 }
 
-/// The sums of activations that belong to [pairs](SubsOfLanes::pair), two for each, from those of 16 activations. With
-/// sub-blocks of 32 they are put into `of_32`.
+/// Returns the sums of activations that belong to [pairs](SubsOfLanes::pair), two for each, from sums of 16
+/// activations. With sub-blocks of 32 they are stored in `of_32`.
 ///
 /// # Safety
 /// The processor has AVX2, and `of_16` has 16 elements.

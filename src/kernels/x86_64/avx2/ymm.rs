@@ -8,7 +8,7 @@ use super::isa::Avx2;
 use crate::kernels::generic::Lanes;
 use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
-/// There is none without an [`Avx2`], so where there is one the machine has AVX2, FMA and F16C.
+/// 16 lanes of f32. It is made only with an [`Avx2`], so a value proves that the machine has AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Ymm2(__m256, __m256);
 
@@ -151,7 +151,7 @@ impl Lanes for Ymm2 {
     }
 }
 
-/// The lower part of the tree of [`crate::num::tree16`].
+/// Returns the sum of 8 lanes as the last three levels of [`crate::num::tree16`].
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in crate::kernels::x86_64) fn tree8(lanes: __m256) -> f32 {
@@ -166,7 +166,7 @@ fn upper_halves(bits: __m128i) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(bits)))
 }
 
-/// The upper or the lower halves of 8 bytes.
+/// Returns the upper or the lower halves of 8 bytes, in two's complement, as f32.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn half_codes(bytes: __m128i, upper: bool) -> __m256 {
@@ -201,7 +201,7 @@ fn weight(x: __m256) -> __m256 {
     }
     let y = _mm256_add_ps(_mm256_mul_ps(p, _mm256_mul_ps(r, r)), r);
     let y = _mm256_add_ps(y, _mm256_set1_ps(1.0));
-    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    // (shifted - magic + 127) << 23: the shift drops the bits of magic.
     let exponent = _mm256_add_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(127));
     let result = _mm256_mul_ps(y, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)));
     let large = _mm256_cmp_ps::<_CMP_GT_OQ>(x, _mm256_set1_ps(88.0));

@@ -1,6 +1,6 @@
-//! Up to four rows of activations times super-blocks that are unpacked row by row: a block of sixteen rows of weights
-//! is unpacked to memory, and each row of it is multiplied with all rows of activations as one row of activations is in
-//! `matvec`.
+//! Products of up to four rows of activations and super-blocks that are unpacked row by row. A block of sixteen rows of
+//! weights is unpacked to memory. Then each of these rows is multiplied with all rows of activations, in the way in
+//! which `matvec` multiplies one.
 
 use core::arch::x86_64::*;
 
@@ -12,12 +12,13 @@ use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::kernels::x86_64::ahead::{Ahead, Coming};
 use crate::tensor::TensorView;
 
-/// Rows of weights that are unpacked together.
+/// Number of rows of weights that are unpacked together.
 const ROWS: usize = 16;
-/// The most rows of activations. With more, panels are faster.
+/// Largest number of rows of activations. With more, panels are faster.
 pub(super) const MOST: usize = 4;
 
-/// Products with at most [`MOST`] rows; `None` where the sizes do not fit together. Codes have `largest` on top.
+/// Computes products with at most [`MOST`] rows of activations; `None` where the sizes do not fit together. `largest`
+/// is added to the unpacked codes.
 #[inline(never)] // once for all formats
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn products(
@@ -27,7 +28,7 @@ pub(super) fn products(
     inputs: &Inputs<'_>,
     out: &mut [f32],
 ) -> Option<()> {
-    // Everything that the pointers below rely on.
+    // The checks that the pointers below rely on.
     let (rows, blocks, count) = (weights.rows(), weights.cols() / 256, inputs.rows());
     let row_bytes = blocks * bytes;
     let fits = rows <= OUTPUTS
@@ -63,7 +64,7 @@ pub(super) fn products(
             // SAFETY: the array has the 16 elements that are read.
             let scale = unsafe { _mm512_loadu_ps(scales.as_ptr()) };
             for (n, acc) in acc.iter_mut().enumerate().take(count) {
-                // SAFETY: `Batch::new` has compared the parts of the rows, of which n is one, with so many
+                // SAFETY: `Batch::new` has compared the parts of the rows, of which n is one, with `blocks`
                 // super-blocks.
                 let (dots, dx) = unsafe {
                     let Input { codes, scales, .. } = batch.row(n, b, 256);
@@ -83,7 +84,7 @@ pub(super) fn products(
     Some(())
 }
 
-/// The products of a super-block of sixteen rows with a row of activations; lanes = rows.
+/// Returns the products of a super-block of sixteen rows with a row of activations. A lane belongs to a row of weights.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dots(plain: &[Row; ROWS], x: &[__m512i; 4], largest: u8) -> __m512i {

@@ -1,5 +1,5 @@
-//! F32, F16 and BF16 weights: 4 rows of weights times 4 rows of inputs in registers, fewer with fewer inputs, or for
-//! many inputs 8 converted rows times 3.
+//! Products with F32, F16 and BF16 weights. 4 rows of weights are multiplied with 4 rows of inputs in registers, fewer
+//! rows with fewer inputs. With many inputs it is 8 rows of converted weights and 3 rows of inputs.
 
 use super::zmm::{Avx512, Zmm};
 use crate::kernels::generic::{FloatLeast, FloatPanels, FloatTiles, Inputs};
@@ -19,7 +19,7 @@ pub(super) fn products(
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());
     while first < rows {
-        // Batches of equal size, as far as that goes.
+        // Batches of as equal size as possible.
         let count = (rows - first).div_ceil((rows - first).div_ceil(4).max(1));
         match count {
             1 => tiles.multiply::<Zmm, 1, 1>(Avx512::new(), first)?,

@@ -1,4 +1,4 @@
-//! The formats with super-blocks of 256, and how each is unpacked to a panel.
+//! The formats with super-blocks of 256, and how each of them is unpacked to a panel.
 
 use core::arch::x86_64::*;
 
@@ -60,7 +60,7 @@ unsafe impl Layout256 for Q3K {
     unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, mut codes: impl FnMut(&H, usize, Self::Codes)) {
         // SAFETY: the caller promises 110 bytes in all rows, which the loads stay within; k is at most 60, and j below 4.
         unsafe {
-            // Bytes 96 to 108 and the scale, of a load that ends with the block.
+            // Bytes 96 to 107, the sub-scales, and the scale, from a load that ends with the block.
             rows.fetch(14);
             let [t0, t1, t2, t3] = rows.header(94);
             let joined = |low, high| _mm512_or_si512(_mm512_srli_epi32::<16>(low), _mm512_slli_epi32::<16>(high));
@@ -242,7 +242,7 @@ unsafe impl Layout256 for Tq2_0 {
     }
 }
 
-/// Four registers made of two times four.
+/// Joins the registers of two arrays in pairs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn both(low: [__m512i; 4], high: [__m512i; 4], join: impl Fn(__m512i, __m512i) -> __m512i) -> [__m512i; 4] {

@@ -1,5 +1,5 @@
-//! Two and more rows of activations: 32 rows of weights are unpacked once, in chunks of columns that stay in
-//! the cache, to a panel with a row per lane, and all rows of activations are multiplied with it, eight at a
+//! Products with two and more rows of activations. 32 rows of weights are unpacked once, in chunks of columns that stay
+//! in the cache, to a panel with a row per lane. All rows of activations are multiplied with the panel, eight at a
 //! time. Between the chunks the accumulators lie in `out`, so the chain of additions is not cut.
 
 use core::cell::Cell;
@@ -14,45 +14,46 @@ use crate::kernels::x86_64::ahead::{Ahead, fetch_rows};
 use crate::quant::{ActivationRow, by_dtype};
 use crate::tensor::TensorView;
 
-/// Bytes of all blocks of a panel: it stays in the first-level cache beside the inputs.
+/// Most bytes of a panel, with all of its blocks: it stays in the first-level cache beside the inputs.
 const BYTES: usize = 2 * size_of::<Panel256>();
-/// f32 elements of scratch for the sums and a panel, wherever the scratch begins.
+/// Number of f32 elements of scratch for [`Sums`] and a panel, however the scratch is aligned.
 pub(in crate::kernels) const SCRATCH: usize = (size_of::<Sums>() + BYTES + size_of::<Line>()) / size_of::<f32>();
 const _: () = assert!(BYTES / size_of::<Panel32>() <= 32 && OUTPUTS == 32);
 
-/// Rows of activations for which it pays to find out more of the weights than it takes to multiply them.
+/// Least number of rows of activations with which it pays to compute [`Panel256::limit`] of the weights.
 const MANY: usize = 8;
 
 /// A cache line.
 #[repr(C, align(64))]
 pub(in crate::kernels::x86_64) struct Line([u8; 64]);
 
-/// A row of activations from some block on.
+/// A row of activations, from a certain block on.
 #[derive(Clone, Copy)]
 pub(in crate::kernels::x86_64) struct Input {
     pub(in crate::kernels::x86_64) codes: *const i8,
     pub(in crate::kernels::x86_64) scales: *const f32,
-    /// Sums of 16 codes.
+    /// Sums of 16 codes each.
     pub(in crate::kernels::x86_64) sums: *const i16,
-    /// Of blocks of 256: the largest sum of the squares of 16 codes.
+    /// Largest sum of the squares of 16 codes, for each block of 256.
     pub(in crate::kernels::x86_64) squares: *const u32,
 }
 
-/// Rows of activations of which each lies `stride` bytes after the one before.
+/// Rows of activations. Each further row lies `stride` bytes after the one before.
 #[derive(Clone, Copy)]
 pub(in crate::kernels::x86_64) struct Batch {
     first: Input,
-    /// Bytes from one to the next.
+    /// Bytes from a row to the next one.
     pub(in crate::kernels::x86_64) stride: usize,
 }
 
 impl Batch {
-    /// Rows of so many blocks of `cols` columns; `None` where they have another number of blocks.
+    /// Returns the rows of `inputs`, which have `blocks` blocks of `cols` columns; `None` where they have another
+    /// number of blocks.
     pub(in crate::kernels::x86_64) fn new(inputs: &Inputs<'_>, blocks: usize, cols: usize) -> Option<Self> {
         let (ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0)? else {
             return None;
         };
-        // One by one: arrays of lengths would be compared in memory.
+        // Compared one by one: arrays of lengths would be compared in memory.
         let fits = x.codes.len() == blocks * cols
             && x.scales.len() == blocks
             && x.sums.len() == blocks * cols / 16
@@ -61,7 +62,7 @@ impl Batch {
             return None;
         }
         let (words, stride) = inputs.words();
-        // Unlike pointers to the parts of the first row, these may go on to the next rows.
+        // Unlike pointers to the parts of the first row, these pointers may go on to the next rows.
         let words = words.as_ptr().cast::<u8>();
         let all = |part: *const u8| words.wrapping_add(part.addr().wrapping_sub(words.addr()));
         let first = Input {
@@ -73,17 +74,17 @@ impl Batch {
         Some(Self { first, stride: stride.checked_mul(size_of::<u32>())? })
     }
 
-    /// A row from block `block` on, of `cols` columns.
+    /// Returns row `row` from block `block` on. Blocks have `cols` columns.
     ///
     /// # Safety
-    /// There are this row and this block.
+    /// This row and this block exist.
     #[inline]
     pub(in crate::kernels::x86_64) unsafe fn row(&self, row: usize, block: usize, cols: usize) -> Input {
         let Input { codes, scales, sums, squares } = self.first;
         let start = row * self.stride;
-        // SAFETY: as far after the parts of the first row as the caller's row is after it, a number of bytes within the
-        // inputs; and the parts have an element, `cols` of them or a sixteenth of that for each block, as compared
-        // in `new`, the squares with super-blocks only.
+        // SAFETY: the parts of the row are as far after the parts of the first row as the caller's row is after it, a
+        // number of bytes within the inputs. For each block there is one element of the scales, `cols` codes and a
+        // sixteenth as many sums, as compared in `new`, and one square with super-blocks only.
         unsafe {
             Input {
                 codes: codes.byte_add(start).add(block * cols),
@@ -95,18 +96,19 @@ impl Batch {
     }
 }
 
-/// Sums over up to eight rows of activations, for the columns of a panel.
+/// Sums of the activations of up to eight rows, for the columns of a panel.
 #[repr(C, align(64))]
 pub(in crate::kernels::x86_64) struct Sums {
-    /// Where the integer sums start: minus the offset of the codes times the sum of the activations. With blocks
-    /// of 32 for all of them, with super-blocks for one.
+    /// Start of the integer sums: minus the offset of the codes times the sum of the activations. With blocks of 32 it
+    /// has the starts of all blocks of a panel, with super-blocks the starts of one.
     pub(in crate::kernels::x86_64) starts: [[i32; 256]; 8],
-    /// What minima are multiplied with: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
+    /// Factors of the minima: f32 totals of blocks of 32, or pairs of i16 totals of sub-blocks.
     pub(in crate::kernels::x86_64) pairs: [[i32; 32]; 8],
 }
 
 impl Sums {
-    /// Takes them from the beginning of the scratch; returns the rest, too. `None` where it is too short.
+    /// Takes the sums from the beginning of the scratch, and returns them and the rest; `None` where the scratch is too
+    /// short.
     pub(super) fn take(scratch: &mut [f32]) -> Option<(&mut Self, &mut [Line])> {
         // SAFETY: every bit pattern of `Line`, which is bytes, and of f32 is valid.
         let (_, lines, _) = unsafe { scratch.align_to_mut::<Line>() };
@@ -116,24 +118,25 @@ impl Sums {
     }
 }
 
-/// A format of weights: how a panel is unpacked, and multiplied.
+/// A format of weights: how a panel is unpacked, and how it is multiplied.
 ///
 /// # Safety
 /// All bit patterns of a panel are valid.
 pub(in crate::kernels::x86_64) unsafe trait Format {
-    /// One block of 32 rows.
+    /// One block of each of 32 rows, unpacked.
     type Panel;
-    /// Columns of a block.
+    /// Number of columns of a block.
     const COLS: usize;
-    /// Columns for which there is one scale of the activations, and one step of the chains.
+    /// Number of columns that share one scale of the activations, and one step of the chains.
     const SCALED: usize;
-    /// What is only known of the format when the kernels run.
+    /// The facts about the format that are not known before run time.
     type How: Copy;
 
-    /// Bytes of a block.
+    /// Returns the number of bytes of a block.
     fn bytes(how: Self::How) -> usize;
 
-    /// Unpacks a block of sixteen rows; `many` is whether there are [`MANY`] inputs for it.
+    /// Unpacks a block of sixteen rows to rows 16 `g` to 16 `g` + 15 of the panel. `many` is whether the panel is used
+    /// for at least [`MANY`] inputs.
     ///
     /// # Safety
     /// [`Self::bytes`] bytes are readable in all rows, `g` is below 2, and the processor has the instructions.
@@ -142,8 +145,8 @@ pub(in crate::kernels::x86_64) unsafe trait Format {
     /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
     ///
     /// # Safety
-    /// The panel has at most [`BYTES`], and there are at most 8 rows. Every input has all codes, scales and sums for
-    /// the panel, `out` has room for all rows, and the processor has the instructions.
+    /// The panel has at most [`BYTES`] bytes, and there are at most 8 rows. Every input has all codes, scales and sums
+    /// for the panel, `out` has room for all rows, and the processor has the instructions.
     unsafe fn add_products<const ROWS: usize>(
         panel: &[Self::Panel],
         inputs: &[Input; ROWS],
@@ -171,7 +174,7 @@ unsafe impl<L: Layout32<PARTS>, const PARTS: usize> Format for Blocks<L, PARTS> 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack((): (), rows: &Rows, g: usize, panel: &mut [Panel32; PARTS], _: bool) {
-        // SAFETY: the caller promises what the called function asks for: BYTES are those of `L`.
+        // SAFETY: the caller promises what the called function asks for: `bytes` are those of `L`.
         unsafe { panel_32::unpack::<L, PARTS>(rows, g, panel) }
     }
 
@@ -207,7 +210,7 @@ unsafe impl<L: Layout256> Format for SuperBlocks<L> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack((): (), rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
-        // SAFETY: the caller promises what the called functions ask for: BYTES are those of `L`.
+        // SAFETY: the caller promises what the called functions ask for: `bytes` are those of `L`.
         unsafe {
             panel.unpack::<L>(rows, g);
             if many {
@@ -264,7 +267,7 @@ pub(in crate::kernels::x86_64) fn matmul(
     done.ok_or(Refused::Sizes)
 }
 
-/// Panel by panel, for weights of a format.
+/// Multiplies panel by panel, for weights of format `F`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn by_panels<F: Format>(
     how: F::How,
@@ -273,7 +276,7 @@ pub(super) fn by_panels<F: Format>(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    // Everything that the pointers below rely on.
+    // The checks that the pointers below rely on.
     let (cols, rows) = (weights.cols(), inputs.rows());
     let fits = (1..=OUTPUTS).contains(&weights.rows())
         && i32::try_from(weights.bytes().len()).is_ok()
@@ -293,13 +296,14 @@ pub(super) fn by_panels<F: Format>(
     }
     let batch = Batch::new(inputs, blocks * (F::COLS / F::SCALED), F::SCALED)?;
     let row_bytes = blocks * F::bytes(how);
-    // Panels of equal length, as far as that goes.
+    // Panels of as equal length as possible.
     let length = blocks.div_ceil(blocks.div_ceil(BYTES / size_of::<F::Panel>()).max(1));
     let mut first = 0;
     while first < blocks {
         let panel = panel.get_mut(..(blocks - first).min(length))?;
         let is_last = first + panel.len() == blocks;
-        // As much of the next rows of weights: a part while the panel is unpacked, and one with each group of inputs.
+        // As many bytes of the next rows of weights as the panel has: one part while the panel is unpacked, and one
+        // part with each group of inputs.
         let parts = 1 + rows / 8 + (rows % 8).count_ones() as usize;
         let next = weights.bytes().as_ptr().wrapping_add(inputs.next().wrapping_mul(row_bytes));
         let from = next.wrapping_add(OUTPUTS * first * F::bytes(how));
@@ -332,11 +336,12 @@ pub(super) fn by_panels<F: Format>(
     Some(())
 }
 
-/// Unpacks blocks of all rows of weights from block `first` on. Where there are fewer than 32 rows, the last
-/// one takes the place of the others.
+/// Unpacks blocks of all rows of weights to `panel`, from block `first` on. Where there are fewer than 32 rows, the
+/// last one stands in for the missing ones.
 ///
 /// # Safety
-/// There is at least one row, the rows have that many blocks of the format `F`, and less than 2^31 bytes.
+/// There is at least one row. The rows have the blocks of the panel from `first` on, of the format `F`, and less than
+/// 2^31 bytes.
 #[inline(never)] // once for both levels
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
@@ -358,7 +363,7 @@ pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
         let units = (g * panel.len()..).map(|block| block * F::bytes(how));
         for ((i, panel), unit) in panel.iter_mut().enumerate().zip(units) {
             // SAFETY: the caller promises the blocks of the panel from `first` on, so the block lies in the row;
-            // offsets go to rows that there are, in less than 2^31 bytes; g is below 2.
+            // offsets lead to rows that exist, in less than 2^31 bytes; g is below 2.
             unsafe {
                 let rows = Rows {
                     block: weights.bytes().as_ptr().add((first + i) * F::bytes(how)),
@@ -372,12 +377,12 @@ pub(in crate::kernels::x86_64) unsafe fn unpack<F: Format>(
     }
 }
 
-/// Adds the products of a panel that begins at block `first` with `ROWS` rows of activations from `row` on. Returns
-/// `ROWS`.
+/// Adds the products of a panel with `ROWS` rows of activations from `row` on. The panel begins at block `first`.
+/// Returns `ROWS`.
 ///
 /// # Safety
-/// There are these rows, at most 8, and they have the blocks of the panel, at most [`BYTES`]; `out` has 32 elements for
-/// each row of the batch.
+/// These rows exist, at most 8, and they have the blocks of the panel, at most [`BYTES`] bytes. `out` has 32 elements
+/// for each row of the batch.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn add_products<F: Format, const ROWS: usize>(
@@ -400,7 +405,7 @@ unsafe fn add_products<F: Format, const ROWS: usize>(
         }
         let out = out.add(row * OUTPUTS);
         if first == 0 {
-            // Now, and not for all rows before: so they are in the first-level cache.
+            // Zeroed here and not for all rows before, so that these elements are in the first-level cache.
             out.write_bytes(0, ROWS * OUTPUTS);
         }
         F::add_products(panel, &inputs, sums, ahead, out);

@@ -1,10 +1,10 @@
-//! Panels of super-blocks of 256 times rows of activations.
+//! Products of panels with super-blocks of 256 and rows of activations.
 //!
-//! The codes of a super-block are summed in groups: a dot product of bytes per four codes, then one
-//! multiplication by the sub-scale of the group, all in exact integers. Where the sum of a group fits 16 bits,
-//! that multiplication and the addition are one instruction. For any codes that holds with groups of 8 or 16. For
-//! the codes at hand it mostly holds with wider ones, which is faster: a bound from the sums of squares of weights and
-//! activations tells. Otherwise whole sub-blocks are taken and 32-bit integers multiplied.
+//! The codes of a super-block are summed in groups: a dot product of bytes per four codes, then one multiplication by
+//! the sub-scale of the group, all in exact integers. Where the sum of a group fits 16 bits, this multiplication and
+//! the addition are one instruction. Groups of 8 or 16 fit for any codes. Wider groups are faster, and mostly fit the
+//! actual codes. A bound from the sums of squares of weights and activations tells. Otherwise a group is a whole
+//! sub-block, and 32-bit integers are multiplied.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -43,12 +43,13 @@ pub(super) unsafe fn add_products<L: Layout256, const ROWS: usize>(
     }
 }
 
-/// How many codes are summed before the sum is multiplied by the sub-scale.
+/// Returns the number of codes that are summed before the sum is multiplied by the sub-scale.
 pub(super) const fn group<L: Layout256>(wide: bool) -> usize {
     if wide && L::WIDE != 0 { L::WIDE } else { L::GROUP }
 }
 
-/// The sums over the activations of super-block b that are needed: where groups start, and pairs for the minima.
+/// Computes the sums of the activations of super-block b that [`add_products`] needs: the starts of groups, and pairs
+/// for the minima.
 ///
 /// # Safety
 /// As for [`add_products`]; `b` is below 4.
@@ -65,7 +66,7 @@ pub(super) unsafe fn prepare<L: Layout256, const WIDE: bool>(inputs: &[Input], b
                 let starts = starts.as_mut_ptr();
                 match group::<L>(WIDE) {
                     8 => {
-                        // Twice each: both halves of a 64-bit lane.
+                        // Each start twice: in both halves of a 64-bit lane.
                         for i in 0..4 {
                             let codes = _mm512_loadu_si512(input.codes.add(256 * b + 64 * i).cast());
                             let of_4 =
@@ -114,7 +115,7 @@ unsafe fn rows_of_block<L: Layout256, const WIDE: bool>(
     out: *mut f32,
 ) {
     let (fours, rest) = inputs.as_chunks::<4>();
-    // The units of a super-block, a part with each tile.
+    // The units of work of a super-block, one part with each tile.
     let units = Ahead::UNITS / inputs.len().div_ceil(4).max(1);
     let ahead = |tile: usize| (ahead.skip(tile * units), units);
     // SAFETY: the caller promises super-block b of every input and `out` for all of them; the rows are `row` and those
@@ -132,8 +133,9 @@ unsafe fn rows_of_block<L: Layout256, const WIDE: bool>(
     }
 }
 
-/// Adds the products of super-block b with a few inputs, `row` and the next ones, to `out`. With four, their sums and
-/// those of their groups, the weights and the sub-scales are in registers; a function of its own keeps them there.
+/// Adds the products of super-block b with a few inputs, the rows from `row` on, to `out`. With four inputs, their
+/// sums, the sums of their groups, the weights and the sub-scales are in registers. A function of its own keeps them
+/// there.
 ///
 /// # Safety
 /// As for [`add_products`], after [`prepare`]; `b` is below 4.
@@ -160,8 +162,9 @@ unsafe fn tile<L: Layout256, const ROWS: usize, const WIDE: bool>(
     }
 }
 
-/// The integers of super-block b, by groups whose sums fit 16 bits. Two groups at a time: a sum of products waits for
-/// the one before it for so long that eight sums do not keep the processor busy.
+/// Returns the integers of super-block b, by groups whose sums fit 16 bits. Two groups are summed at a time. One group
+/// has at most eight sums, and each addition waits so long for the one before that eight do not keep the processor
+/// busy.
 ///
 /// # Safety
 /// As for [`tile`].
@@ -177,8 +180,9 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
 ) -> [[__m512i; 2]; ROWS] {
     let length = const { group::<L>(WIDE) };
     let mut isums = [[_mm512_setzero_si512(); 2]; ROWS];
-    // SAFETY: a group is below 256 / length, so codes are below 64 and sub-scales below SUBS <= 16; the caller promises
-    // 256 codes of super-block b, and `starts` has 8 rows of 256, of which `row + ROWS` is at most the number.
+    // SAFETY: a group is below 256 / length, so indices of codes are below 64 and sub-scales below SUBS <= 16; the
+    // caller promises 256 codes of super-block b, and `starts` has 8 rows of 256, of which `row + ROWS` is at most the
+    // number.
     unsafe {
         let starts = sums.starts.as_ptr().add(row);
         for first in (0..256 / length).step_by(2) {
@@ -217,8 +221,8 @@ unsafe fn by_groups<L: Layout256, const ROWS: usize, const WIDE: bool>(
     isums
 }
 
-/// `_mm512_dpwssd_epi32`, which the compiler would make two instructions of where that shortens a chain. Here
-/// instructions count.
+/// `_mm512_dpwssd_epi32` in assembly. The compiler would make two instructions of it where that shortens a chain, but
+/// here the number of instructions counts.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m512i {
@@ -235,7 +239,7 @@ pub(super) fn add_scaled(mut sum: __m512i, part: __m512i, scale: __m512i) -> __m
     sum
 }
 
-/// The integers of super-block b, by sub-blocks.
+/// Returns the integers of super-block b, by sub-blocks.
 ///
 /// # Safety
 /// As for [`tile`].
@@ -281,7 +285,7 @@ unsafe fn by_sub_blocks<L: Layout256, const ROWS: usize>(
     isums
 }
 
-/// Adds super-block b to the chains of `out`.
+/// Adds the products of super-block b to the accumulators in `out`.
 ///
 /// # Safety
 /// As for [`tile`].

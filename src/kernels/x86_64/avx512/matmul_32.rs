@@ -1,4 +1,4 @@
-//! Panels of blocks of 32 times rows of activations.
+//! Products of panels with blocks of 32 and rows of activations.
 
 use core::arch::x86_64::*;
 
@@ -8,9 +8,9 @@ use crate::kernels::x86_64::ahead::Ahead;
 
 /// Adds the products of a panel with `ROWS` rows of activations to `out`, 32 elements per row.
 ///
-/// A block's integers are summed four codes at a time, 32 rows of weights in two registers for every row of
-/// activations. They start at minus the offset times the sum of the activations, which takes the offset of the
-/// codes in the panel away again.
+/// The integers of a block are summed four codes at a time. Every row of activations has its sums with 32 rows of
+/// weights in two registers. A sum starts at minus the offset of the panel's codes times the sum of the activations,
+/// which removes the offset.
 ///
 /// # Safety
 /// There are at most 32 blocks and 8 rows. Every input has 32 codes, one scale and two sums per block of the
@@ -77,8 +77,8 @@ pub(super) unsafe fn add_products<L: Layout32<PARTS>, const PARTS: usize, const 
     }
 }
 
-/// The sums over the activations of `blocks` blocks that are needed: where the integers of each scale start, and for
-/// the minima the totals as f32.
+/// Computes the sums of the activations of `blocks` blocks that [`add_products`] needs: the starts of the integer sums
+/// of each scale, and the f32 totals for the minima.
 ///
 /// # Safety
 /// As for [`add_products`]; `row` is below 8.
@@ -102,7 +102,7 @@ pub(super) unsafe fn prepare<L: Layout32<PARTS>, const PARTS: usize>(
             let of_16 = _mm512_maskz_loadu_epi32(pairs, input.sums.add(2 * first).cast());
             let starts = sums.starts.get_unchecked_mut(row).as_mut_ptr().add(L::SCALES * first);
             if L::SCALES == 2 {
-                // At most 16 * 127 * 12, which is a word.
+                // The magnitude is at most 16 * 127 * 12, which fits a word.
                 let each = _mm512_mullo_epi16(of_16, _mm512_set1_epi16(-L::OFFSET));
                 let upper = _mm512_extracti64x4_epi64::<1>(each);
                 _mm512_storeu_si512(starts.cast(), _mm512_cvtepi16_epi32(_mm512_castsi512_si256(each)));

@@ -28,7 +28,7 @@ pub(in crate::kernels) use quantize::quantize_row;
 
 crate::kernels::shims::shims!(zmm::Zmm: zmm::Avx512::new(), "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni");
 
-/// f32 elements of scratch that [`products`] needs.
+/// Returns the number of f32 elements of scratch that [`products`] needs.
 pub(in crate::kernels) fn products_scratch(form: Form) -> usize {
     if form.is_float() { generic::FLOAT_SCRATCH } else { matmul::SCRATCH }
 }
@@ -51,7 +51,7 @@ pub(in crate::kernels) fn products(
     if i32::try_from(weights.bytes().len()).is_err() {
         return Err(Refused::NoKernel);
     }
-    // Each has what the ones before do not have: kernels for few rows, for one, for many.
+    // Each has kernels for products that the ones before refuse: few rows of activations, one row, many rows.
     if few::supports(weights, inputs) {
         return few::products(weights, inputs, out, scratch);
     }

@@ -1,4 +1,4 @@
-//! Sixteen rows of weights at once: their bytes transposed, so that a lane of 32 bits belongs to a row.
+//! Sixteen rows of weights at once. Their bytes are transposed, so that a lane of 32 bits belongs to a row.
 
 use core::arch::x86_64::*;
 use core::cell::Cell;
@@ -6,18 +6,19 @@ use core::cell::Cell;
 use crate::kernels::x86_64::ahead::Ahead;
 use crate::quant::mxfp4::LEAST_EXPONENT;
 
-/// The same block of sixteen rows of weights.
+/// One block of each of sixteen rows of weights, all with the same index.
 ///
 /// # Safety
-/// The places are those of the blocks, which are promised where something is read.
+/// [`Sixteen::places`] returns addresses in the blocks. Callers of the methods that read promise that the bytes exist.
 pub(in crate::kernels::x86_64) unsafe trait Sixteen {
-    /// Where byte `at` of the block of each row lies.
+    /// Returns the address of byte `at` of the block of each row.
     fn places(&self, at: usize) -> [*const u8; 16];
 
-    /// Fetches as much as `len` bytes of each row of what is wanted next, in the order of memory.
+    /// Fetches as many bytes of the next rows as `len` bytes of each of these rows, in the order of memory.
     fn fetch(&self, len: usize);
 
-    /// Bytes `at..at + 16` of the blocks: four registers of four bytes of each row. Meanwhile as much is fetched.
+    /// Returns bytes `at..at + 16` of the blocks: four registers, each with four bytes of each row. Meanwhile fetches
+    /// as many bytes of the next rows.
     ///
     /// # Safety
     /// These bytes are readable in all rows, and the processor has the instructions.
@@ -29,7 +30,7 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
         unsafe { self.header(at) }
     }
 
-    /// The same where codes among them are read again: nothing is fetched.
+    /// As [`Sixteen::transposed`] without fetching, for bytes of which some are read again.
     ///
     /// # Safety
     /// As for [`Sixteen::transposed`].
@@ -43,7 +44,7 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
             _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(lanes, c), d)
         };
         let [p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15] = self.places(at);
-        // 4 by 4 in each lane of 128 bits.
+        // Transposes 4 by 4 words of 32 bits in each lane of 128 bits.
         by_fours([
             lanes([p0, p4, p8, p12]),
             lanes([p1, p5, p9, p13]),
@@ -52,8 +53,8 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
         ])
     }
 
-    /// Bytes `at..at + 32` of the blocks, as [`Sixteen::transposed`] of the first half and of the second, with half as
-    /// many loads. Nothing is fetched.
+    /// Returns [`Sixteen::transposed`] of the first half of bytes `at..at + 32`, and of the second half, with half as
+    /// many loads. Fetches nothing.
     ///
     /// # Safety
     /// As for [`Sixteen::transposed`].
@@ -66,7 +67,8 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
             _mm512_inserti64x4::<1>(_mm512_castsi256_si512(a), b)
         };
         let [p0, p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, p13, p14, p15] = self.places(at);
-        // 4 by 4 in each lane of 128 bits: rows 0 to 3 of both halves, then rows 4 to 7.
+        // Transposes 4 by 4 words of 32 bits in each lane of 128 bits. `low` has rows 0 to 3 of both halves, then rows
+        // 4 to 7.
         let low = by_fours([pair(p0, p4), pair(p1, p5), pair(p2, p6), pair(p3, p7)]);
         let high = by_fours([pair(p8, p12), pair(p9, p13), pair(p10, p14), pair(p11, p15)]);
         let ([a, b, c, d], [e, f, g, h]) = (low, high);
@@ -75,7 +77,7 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
         [[first(a, e), first(b, f), first(c, g), first(d, h)], [second(a, e), second(b, f), second(c, g), second(d, h)]]
     }
 
-    /// Bytes `at..at + 4` of the blocks: a register of four bytes of each row. Nothing is fetched.
+    /// Returns bytes `at..at + 4` of the blocks: a register with four bytes of each row. Fetches nothing.
     ///
     /// # Safety
     /// As for [`Sixteen::transposed`].
@@ -92,19 +94,19 @@ pub(in crate::kernels::x86_64) unsafe trait Sixteen {
     }
 }
 
-/// The same block of sixteen rows of weights, wherever they lie.
+/// One block of each of sixteen rows of weights, which lie at any distance from each other.
 pub(in crate::kernels::x86_64) struct Rows {
-    /// The block of row 0.
+    /// Address of the block of row 0.
     pub(in crate::kernels::x86_64) block: *const u8,
-    /// Bytes from there to the block of each row.
+    /// Bytes from `block` to the block of each row.
     pub(in crate::kernels::x86_64) offsets: [u32; 16],
-    /// What is fetched meanwhile: a unit of work is a byte of each row.
+    /// The bytes that are fetched meanwhile. A unit of work is a byte of each row.
     pub(in crate::kernels::x86_64) ahead: Ahead,
-    /// The units that were fetched.
+    /// Number of units whose bytes were fetched.
     pub(in crate::kernels::x86_64) fetched: Cell<usize>,
 }
 
-// SAFETY: an offset from the block of the first row to each, and one byte more of it for each of `at`.
+// SAFETY: an address is `block`, plus the offset of the row's block, plus `at` bytes in it.
 unsafe impl Sixteen for Rows {
     #[inline(always)]
     fn places(&self, at: usize) -> [*const u8; 16] {
@@ -118,7 +120,7 @@ unsafe impl Sixteen for Rows {
     }
 }
 
-/// The four by four words of 32 bits in each lane of 128 bits, transposed.
+/// Returns the transposed four by four words of 32 bits in each lane of 128 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn by_fours([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -132,21 +134,21 @@ pub(super) fn by_fours([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// The f16 numbers in the lower halves of the lanes.
+/// Returns the f16 numbers in the lower halves of the lanes as f32.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn low_f16(v: __m512i) -> __m512 {
     _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v))
 }
 
-/// The f16 numbers in the upper halves of the lanes.
+/// Returns the f16 numbers in the upper halves of the lanes as f32.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn high_f16(v: __m512i) -> __m512 {
     low_f16(_mm512_srli_epi32::<16>(v))
 }
 
-/// The bits `mask` of every byte, after a shift to the right.
+/// Shifts every byte to the right by `shift` bits, and returns its bits in `mask`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn bits(v: __m512i, shift: usize, mask: u8) -> __m512i {
@@ -154,14 +156,14 @@ pub(super) fn bits(v: __m512i, shift: usize, mask: u8) -> __m512i {
     _mm512_and_si512(shifted, _mm512_set1_epi8(mask as i8))
 }
 
-/// Every byte times 2^`shift`; the bits that leave a byte are 0.
+/// Returns every byte times 2^`shift`. The bits that leave a byte must be 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn raised(v: __m512i, shift: usize) -> __m512i {
     _mm512_sll_epi32(v, _mm_cvtsi32_si128(shift as i32))
 }
 
-/// The codes of IQ4_NL and IQ4_XS, plus 128, that the indices in the bytes stand for.
+/// Returns the codes of IQ4_NL and IQ4_XS, plus 128, for the indices in the bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn values(indices: __m512i) -> __m512i {
@@ -171,7 +173,7 @@ pub(super) fn values(indices: __m512i) -> __m512i {
     _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
 }
 
-/// The codes of MXFP4, plus 12, that the indices in the bytes stand for.
+/// Returns the codes of MXFP4, plus 12, for the indices in the bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn fp4_values(indices: __m512i) -> __m512i {
@@ -181,7 +183,7 @@ pub(super) fn fp4_values(indices: __m512i) -> __m512i {
     _mm512_shuffle_epi8(_mm512_set4_epi32(d, c, b, a), indices)
 }
 
-/// 2^(e - 128) of the lowest byte e of each lane, 0 for e below [`LEAST_EXPONENT`].
+/// Returns 2^(e - 128) for the lowest byte e of each lane, and 0 for e below [`LEAST_EXPONENT`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn powers_of_two(exponents: __m512i) -> __m512 {
@@ -191,7 +193,7 @@ pub(super) fn powers_of_two(exponents: __m512i) -> __m512 {
     _mm512_castsi512_ps(_mm512_maskz_mov_epi32(_mm512_cmpge_epu32_mask(exponents, least), powers))
 }
 
-/// Half the E4M3 number in the lowest byte of each lane, without its sign. A NaN without sign is 0.
+/// Returns half the E4M3 number in the lowest byte of each lane, without its sign. A NaN without sign gives 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn half_e4m3(lanes: __m512i) -> __m512 {

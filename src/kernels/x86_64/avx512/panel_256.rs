@@ -1,23 +1,24 @@
-//! Panels of the formats with super-blocks of 256: codes as unsigned bytes, rows in lanes, with their scales.
+//! Panels of the formats with super-blocks of 256: codes as unsigned bytes with a row per lane, and their scales.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use super::panel::{Sixteen, bits, high_f16, low_f16};
 
-/// One super-block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
+/// One super-block of each of 32 rows. Index \[g\] has rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
 pub(in crate::kernels::x86_64) struct Panel256 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout256::OFFSET`].
     pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 64],
-    /// Sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, else i16 and a zero above; 8 or 16 of them.
+    /// 8 or 16 sub-scales: i32 where [`Layout256::GROUP`] is a sub-block, otherwise i16 with a zero above.
     pub(in crate::kernels::x86_64) sub_scales: [[__m512i; 2]; 16],
-    /// Where there are minima: sub-minima 2 j and 2 j + 1, as two i16.
+    /// Sub-minima 2 j and 2 j + 1 as two i16, in formats with minima.
     pub(in crate::kernels::x86_64) sub_mins: [[__m512i; 2]; 8],
     pub(in crate::kernels::x86_64) scale: [__m512; 2],
-    /// Where there are minima: their scale.
+    /// Scale of the sub-minima, in formats with minima.
     pub(in crate::kernels::x86_64) min: [__m512; 2],
-    /// Where there are wide groups: their sums fit 16 bits for activations whose sums of 16 squares are at most this.
+    /// In formats with wide groups: the sums of these groups fit 16 bits if no sum of 16 squares of the activations is
+    /// larger than this.
     pub(in crate::kernels::x86_64) limit: u32,
 }
 
@@ -27,35 +28,38 @@ const MAX_SQUARED: u32 = 32767 * 32767;
 /// A format with super-blocks of 256.
 ///
 /// # Safety
-/// `unpack` calls `codes` with k of at most 60, or 56 where [`Layout256::Codes`] are eight registers.
+/// `unpack` calls `codes` with k of at most 60, or 56 where [`Layout256::Codes`] has eight registers.
 pub(in crate::kernels::x86_64) unsafe trait Layout256 {
-    /// Registers that are unpacked together: four of sixteen codes, or twice as many of a sub-block of 32.
+    /// Registers that are unpacked together: four, with sixteen codes of each row, or eight, with a sub-block of 32.
     type Codes: AsRef<[[__m512i; 4]]>;
-    /// Bytes of a super-block.
+    /// Number of bytes of a super-block.
     const BYTES: usize;
-    /// Sub-scales of a super-block, 8 or 16.
+    /// Number of sub-scales of a super-block, 8 or 16.
     const SUBS: usize;
-    /// What is added to the codes in the panel.
+    /// Number that is added to the codes in the panel.
     const OFFSET: i16;
-    /// How many codes are summed before the sum is multiplied by the sub-scale: 8 or 16 where the sum of so many
-    /// fits 16 bits (activations are -127 to 127), else 32: a sub-block, even one of 16.
+    /// Number of codes that are summed before the sum is multiplied by the sub-scale. It is 8 or 16 where the sum of so
+    /// many fits 16 bits (activations are -127 to 127). Otherwise it is 32, which stands for a sub-block, even for one
+    /// of 16.
     const GROUP: usize;
-    /// As [`Self::GROUP`], for weights and activations whose sums of so many fit 16 bits, see [`Panel256::limit`]:
-    /// 16 or 32, where that is faster, else 0. Then sub-scales are not negative, or `GROUP` is below 32.
+    /// As [`Self::GROUP`], for weights and activations whose sums of so many codes fit 16 bits, see
+    /// [`Panel256::limit`]. It is 16 or 32 where that is faster, otherwise 0. If it is not 0, no sub-scale is negative,
+    /// or `GROUP` is below 32.
     const WIDE: usize;
-    /// Whether there are minima.
+    /// Whether the format has minima.
     const MIN: bool;
 
-    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k, and codes 4 k and those after it, of a
-    /// sub-block, plus [`Self::OFFSET`]: a lane of 32 bits belongs to a row, and k is at most 60. Their sub-scale is
-    /// set before. Where there are eight registers, `codes` fetches 16 bytes of each row; the rest is fetched here.
+    /// Unpacks a super-block of sixteen rows. Calls `codes` with the header, k, which is at most 60, and the codes of a
+    /// sub-block from code 4 k on, plus [`Self::OFFSET`]. A lane of 32 bits belongs to a row. The header has their
+    /// sub-scale by then. Where [`Self::Codes`] has eight registers, `codes` fetches 16 bytes of each row, and this
+    /// function fetches the rest.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
     unsafe fn unpack<H: Header>(rows: &impl Sixteen, header: &mut H, codes: impl FnMut(&H, usize, Self::Codes));
 }
 
-/// What belongs to the codes of a super-block of sixteen rows. A lane of 32 bits belongs to a row.
+/// Takes the scales and minima of a super-block of sixteen rows. A lane of 32 bits belongs to a row.
 pub(in crate::kernels::x86_64) trait Header {
     /// Takes sub-scale `j`, an i32.
     ///
@@ -69,7 +73,7 @@ pub(in crate::kernels::x86_64) trait Header {
     /// `j` is below 8, and the processor has the instructions.
     unsafe fn sub_mins(&mut self, j: usize, sub_mins: __m512i);
 
-    /// Takes the scale, and for formats with minima their scale.
+    /// Takes the scale, and the scale of the sub-minima in formats with minima.
     fn scales(&mut self, scale: __m512, min: __m512);
 }
 
@@ -89,8 +93,8 @@ impl Panel256 {
                 rows.fetch(16);
             }
             for (k, &register) in (k..).zip(registers) {
-                // SAFETY: k is at most 60 with four registers and 56 with eight, so 63 with what is added: the length
-                // of the array is 64.
+                // SAFETY: k is at most 60 with four registers and 56 with eight, so k is at most 63 within the loop:
+                // the length of the array is 64.
                 set(unsafe { codes.get_unchecked_mut(k) }, g, register);
             }
         };
@@ -98,7 +102,7 @@ impl Panel256 {
         unsafe { L::unpack(rows, &mut header, to_panel) };
     }
 
-    /// Sets the limit, after a super-block of sixteen rows has been unpacked; those with g = 0 come first.
+    /// Sets [`Panel256::limit`] after a super-block of sixteen rows was unpacked. The rows with g = 0 come first.
     ///
     /// # Safety
     /// `g` is below 2, and the processor has the instructions.
@@ -162,7 +166,7 @@ impl<L: Layout256> Header for Half<'_, L> {
     }
 }
 
-/// Sets register `g`, of two.
+/// Sets register `g` of two.
 #[inline(always)]
 pub(super) fn set<T>(places: &mut [T; 2], g: usize, register: T) {
     if let Some(place) = places.get_mut(g) {
@@ -170,7 +174,7 @@ pub(super) fn set<T>(places: &mut [T; 2], g: usize, register: T) {
     }
 }
 
-/// Hands sub-scales 4 j to 4 j + 3 on, signed bytes.
+/// Hands sub-scales 4 j to 4 j + 3, which are signed bytes, to the header.
 ///
 /// # Safety
 /// `j` is below 4, and the processor has the instructions.
@@ -184,7 +188,7 @@ pub(super) unsafe fn set_sub_scales(header: &mut impl Header, j: usize, bytes: _
     }
 }
 
-/// Hands sub-minima 4 j to 4 j + 3 on, unsigned bytes.
+/// Hands sub-minima 4 j to 4 j + 3, which are unsigned bytes, to the header.
 ///
 /// # Safety
 /// `j` is below 4, and the processor has the instructions.

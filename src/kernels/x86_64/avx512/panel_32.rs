@@ -1,37 +1,37 @@
-//! Panels of the formats with blocks of 32: codes as unsigned bytes, rows in lanes, with their scales.
+//! Panels of the formats with blocks of 32: codes as unsigned bytes with a row per lane, and their scales.
 
 use core::arch::x86_64::*;
 
 use super::panel::{Sixteen, bits, fp4_values, half_e4m3, high_f16, low_f16, powers_of_two, values};
 use super::panel_256::set;
 
-/// One block of 32 rows. Index \[g\] is rows 16 g to 16 g + 15.
+/// One block of each of 32 rows. Index \[g\] has rows 16 g to 16 g + 15.
 #[repr(C, align(64))]
 pub(in crate::kernels::x86_64) struct Panel32 {
     /// Codes 4 k to 4 k + 3 of every row, plus [`Layout32::OFFSET`].
     pub(in crate::kernels::x86_64) codes: [[__m512i; 2]; 8],
     pub(in crate::kernels::x86_64) scale: [__m512; 2],
-    /// Where the format has minima, these; where it has a scale of 16 codes, that of the second half.
+    /// Minima of the formats that have them. For formats with a scale per 16 codes, the scale of the second 16.
     pub(in crate::kernels::x86_64) min: [__m512; 2],
 }
 
-/// A format with blocks of `PARTS` times 32.
+/// A format with blocks of `PARTS` parts of 32 codes.
 ///
 /// # Safety
 /// `unpack` calls `codes` with k of at most 8 `PARTS` - 4.
 pub(in crate::kernels::x86_64) unsafe trait Layout32<const PARTS: usize> {
-    /// Bytes of a block.
+    /// Number of bytes of a block.
     const BYTES: usize;
-    /// What is added to the codes in the panel.
+    /// Number that is added to the codes in the panel.
     const OFFSET: i16;
-    /// Whether elements have a minimum.
+    /// Whether blocks have a minimum.
     const MIN: bool;
-    /// Scales of a part: 1, or 2 without minima.
+    /// Number of scales of a part: 1, or 2 in formats without minima.
     const SCALES: usize = 1;
 
-    /// Unpacks a block of sixteen rows. Calls `codes` with codes 4 k to 4 k + 15, plus [`Self::OFFSET`], and k, which
-    /// is at most 8 `PARTS` - 4: a lane of 32 bits belongs to a row. Returns the scale of each part, and the minimum or
-    /// the second scale where the format has it.
+    /// Unpacks a block of sixteen rows. Calls `codes` with k, which is at most 8 `PARTS` - 4, and codes 4 k to 4 k +
+    /// 15, plus [`Self::OFFSET`]. A lane of 32 bits belongs to a row. Returns the scale of each part, with the minimum
+    /// or the second scale where the format has it.
     ///
     /// # Safety
     /// [`Self::BYTES`] bytes are readable in all rows, and the processor has the instructions.
@@ -228,7 +228,7 @@ unsafe impl Layout32<2> for Nvfp4 {
         unsafe {
             rows.fetch(4);
             for half in 0..2 {
-                // 8 bytes for 16 codes: the low nibbles, then the high ones.
+                // 8 bytes have 16 codes: first the lower nibbles, then the upper ones.
                 let [a, b, c, d] = rows.transposed(4 + 16 * half);
                 for (k, bytes) in [[a, b], [c, d]].into_iter().enumerate() {
                     let [e, f] = bytes.map(|bytes| fp4_values(bits(bytes, 0, 15)));
@@ -286,10 +286,10 @@ unsafe impl Layout32<2> for Q2_0 {
     }
 }
 
-/// Calls `codes` with the codes of 32 nibbles from byte `at` on: of the low ones first.
+/// Calls `codes` with `code` of 32 nibbles from byte `at` on: first the lower ones, then the upper ones.
 ///
 /// # Safety
-/// 16 bytes from there on are readable in all rows.
+/// 16 bytes from `at` on are readable in all rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn nibbles(
@@ -304,7 +304,7 @@ unsafe fn nibbles(
     codes(4, bytes.map(|bytes| code(bits(bytes, 4, 15))));
 }
 
-/// Byte `j` of each lane, in all four bytes of the lane.
+/// Returns byte `j` of each lane, in all four bytes of the lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_times(bytes: __m512i, j: usize) -> __m512i {
@@ -312,7 +312,7 @@ fn four_times(bytes: __m512i, j: usize) -> __m512i {
     _mm512_shuffle_epi8(bytes, _mm512_or_si512(first, _mm512_set1_epi8(j as i8)))
 }
 
-/// Bits 4 k to 4 k + 3 of each lane, one for each of its bytes.
+/// Returns bits 4 k to 4 k + 3 of each lane as a mask: one bit for each byte of the lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_bits(bits: __m512i, k: usize) -> u64 {
@@ -320,19 +320,19 @@ fn four_bits(bits: __m512i, k: usize) -> u64 {
     _mm512_test_epi8_mask(four_times(bits, k / 2), _mm512_set1_epi32(one_each))
 }
 
-/// The four codes of 2 bits in byte `j` of each lane, one for each of its bytes.
+/// Returns the four codes of 2 bits in byte `j` of each lane, each in its own byte of the lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_codes(bytes: __m512i, j: usize) -> __m512i {
     let bytes = four_times(bytes, j);
-    // Bits 2 i and 2 i + 1 of byte i: none enters the byte from another that the mask keeps.
+    // Byte i keeps bits 2 i and 2 i + 1. The mask drops the bits that the shifts bring from another byte.
     let lanes = |lanes: __m512i, mask: u32| _mm512_and_si512(lanes, _mm512_set1_epi32(mask as i32));
     let (a, b) = (lanes(bytes, 3), lanes(_mm512_srli_epi32::<2>(bytes), 3 << 8));
     let (c, d) = (lanes(_mm512_srli_epi32::<4>(bytes), 3 << 16), lanes(_mm512_srli_epi32::<6>(bytes), 3 << 24));
     _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d))
 }
 
-/// Codes 4 k to 4 k + 15 with bits 4 k to 4 k + 15 of `high` as their fifth bits.
+/// Returns codes 4 k to 4 k + 15, with bits 4 k to 4 k + 15 of `high` as their fifth bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn with_fifth_bits(mut codes: [__m512i; 4], high: __m512i, k: usize) -> [__m512i; 4] {

@@ -1,4 +1,4 @@
-//! Rows of activations to int8: with a scale per 32 four blocks at a time, or with a scale per 256.
+//! Quantization of rows of activations to int8: with a scale per 32, four blocks at a time, or with a scale per 256.
 
 use core::arch::x86_64::*;
 
@@ -6,9 +6,9 @@ use crate::kernels::generic;
 use crate::num::SETTLED_MIN;
 use crate::quant::{Form, QuantizeError, row_words};
 
-/// Blocks that are done together.
+/// Number of blocks that are quantized together.
 const BLOCKS: usize = 4;
-/// Activations of these.
+/// Number of activations of these blocks.
 const STEP: usize = 32 * BLOCKS;
 
 /// As [`quantize_row`](crate::quant::quantize_row).
@@ -25,7 +25,7 @@ pub(in crate::kernels) fn quantize_row(form: Form, x: &[f32], words: &mut [u32])
     }
 }
 
-/// A row of blocks of 256; `None` where the words are fewer than it needs.
+/// Quantizes a row of blocks of 256; `None` where there are fewer words than it needs.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn by_256(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
@@ -44,7 +44,7 @@ fn by_256(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     Some(Ok(()))
 }
 
-/// The codes of a block and its scale; `None` where an element is not finite.
+/// Stores the codes of a block and returns its scale; `None` where an element is not finite.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
@@ -61,7 +61,7 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     if amax >= 0x7f80_0000 {
         return None;
     }
-    // Where everything is below 2^-50, scale and codes are 0.
+    // Where all magnitudes are below 2^-50, scale and codes are 0.
     if amax < SETTLED_MIN.to_bits() {
         codes.fill(0);
         return Some(0.0);
@@ -69,8 +69,8 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     let amax = f32::from_bits(amax);
     let inverse = _mm512_set1_ps(127.0 / amax);
     for (x, codes) in x.as_chunks::<16>().0.iter().zip(codes.as_chunks_mut::<4>().0) {
-        // SAFETY: the chunks have the 16 elements that are read and the four words, 16 bytes, that are written. To
-        // nearest even: the floating-point environment is the default one.
+        // SAFETY: the chunks have the 16 elements that are read and the four words, 16 bytes, that are written. The
+        // conversion rounds to nearest even: the floating-point environment is the default one.
         unsafe {
             let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x.as_ptr()), inverse));
             _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded));
@@ -79,7 +79,7 @@ fn block_of_256(x: &[f32; 256], codes: &mut [u32; 64]) -> Option<f32> {
     Some(amax * (1.0 / 127.0))
 }
 
-/// Stores the sums of 16 codes each; returns the largest sum of 16 squares.
+/// Stores the sum of every 16 codes, and returns the largest sum of the squares of 16 codes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
@@ -91,7 +91,8 @@ fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
         let magnitudes = _mm512_abs_epi8(codes);
         largest = _mm512_max_epu32(largest, sums_of_16(magnitudes, magnitudes));
     }
-    // The sums of the first 64 codes are in the first lanes of the quarters, and so on.
+    // The sums of the first 64 codes are in the first lanes of the quarters, those of the next 64 in the second lanes,
+    // and so on.
     let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     let all = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, all));
     // SAFETY: the array has the eight words, 32 bytes, that are written.
@@ -99,7 +100,7 @@ fn sums_of_256(codes: &[u32; 64], sums: &mut [u32; 8]) -> u32 {
     _mm512_reduce_max_epu32(largest)
 }
 
-/// A row of four blocks of 32 and more; `None` where the words are fewer than it needs.
+/// Quantizes a row of at least four blocks of 32; `None` where there are fewer words than it needs.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn by_32(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
@@ -107,7 +108,7 @@ fn by_32(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     let (codes, others) = words.split_at_mut_checked(x.len() / 4)?;
     let (scales, sums) = others.split_at_mut_checked(blocks)?;
     for first in (0..blocks).step_by(BLOCKS) {
-        // The last ones may have been done before.
+        // The last four blocks may overlap blocks that are quantized already.
         let first = first.min(blocks.checked_sub(BLOCKS)?);
         let x = x.get(32 * first..)?.first_chunk()?;
         let codes = codes.get_mut(8 * first..)?.first_chunk_mut()?;
@@ -120,7 +121,7 @@ fn by_32(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     Some(Ok(()))
 }
 
-/// Four blocks; the error is the first one that is not finite.
+/// Quantizes four blocks. The error is the index of the first block that is not finite.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_blocks(
@@ -139,7 +140,7 @@ fn four_blocks(
     if infinite != 0 {
         return Err(infinite.trailing_zeros() as usize);
     }
-    // Where everything is below 2^-50, scale and codes are 0.
+    // Where all magnitudes are below 2^-50, scale and codes are 0.
     let tiny = _mm_cmplt_epi32(amax, _mm_set1_epi32(SETTLED_MIN.to_bits() as i32));
     let amax = _mm_castsi128_ps(amax);
     let scale = _mm_mul_ps(amax, _mm_set1_ps(1.0 / 127.0));
@@ -151,7 +152,7 @@ fn four_blocks(
     for (block, (values, codes)) in values.into_iter().zip(codes.as_chunks_mut::<8>().0).enumerate() {
         let inverse = _mm512_permutexvar_epi32(_mm512_set1_epi32(block as i32), inverses);
         for (values, codes) in values.into_iter().zip(codes.as_chunks_mut::<4>().0) {
-            // To nearest even: the floating-point environment is the default one.
+            // The conversion rounds to nearest even: the floating-point environment is the default one.
             let rounded = _mm512_cvtps_epi32(_mm512_mul_ps(values, _mm512_castsi512_ps(inverse)));
             // SAFETY: the chunk has the four words, 16 bytes, that are written.
             unsafe { _mm_storeu_si128(codes.as_mut_ptr().cast(), _mm512_cvtepi32_epi8(rounded)) };
@@ -163,7 +164,7 @@ fn four_blocks(
     unsafe {
         let low = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().cast()));
         let high = sums_of_16(ones, _mm512_loadu_si512(codes.as_ptr().add(16).cast()));
-        // One lane of each four, low ones first.
+        // One of every four lanes, those of `low` first.
         let first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 28, 24, 20, 16, 12, 8, 4, 0);
         let all = _mm512_castsi512_si256(_mm512_permutex2var_epi32(low, first, high));
         _mm_storeu_si128(sums.as_mut_ptr().cast(), _mm256_cvtepi32_epi16(all));
@@ -171,7 +172,7 @@ fn four_blocks(
     Ok(())
 }
 
-/// The largest magnitude of each block, as bits.
+/// Returns the largest magnitude of each block, as bits.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn largest(values: [[__m512; 2]; BLOCKS]) -> __m128i {
@@ -184,7 +185,7 @@ fn largest(values: [[__m512; 2]; BLOCKS]) -> __m128i {
     _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
 }
 
-/// The sum of each 16 products of an unsigned and a signed byte, in all their four lanes.
+/// Returns the sums of every 16 products of an unsigned and a signed byte, each in all of its four lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn sums_of_16(unsigned: __m512i, signed: __m512i) -> __m512i {

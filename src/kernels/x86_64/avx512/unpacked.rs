@@ -1,5 +1,5 @@
-//! Some rows of activations times super-blocks that are unpacked row by row. What follows that is the same for all
-//! formats that have as many sub-scales, and codes as large.
+//! Products of several rows of activations and super-blocks that are unpacked row by row. After unpacking, all formats
+//! with the same number of sub-scales and the same largest code share the code.
 
 use core::arch::x86_64::*;
 use core::cell::Cell;
@@ -29,7 +29,7 @@ pub(super) fn products(
         IQ3_XXS => of::<Iq3Xxs, 8, 62>(weights, inputs, out, scratch),
         IQ3_S => of::<Iq3S, 8, 15>(weights, inputs, out, scratch),
         IQ1_S => of::<Iq1S, 8, 15>(weights, inputs, out, scratch),
-        // As larger codes, so that they share the code of IQ2.
+        // With a larger bound of the codes than necessary, so that it shares the code of IQ2.
         IQ1_M => of::<Iq1M, 16, 62>(weights, inputs, out, scratch),
         TQ1_0 => of::<Tq1_0, 8, 15>(weights, inputs, out, scratch),
         _ => return Err(Refused::NoKernel),
@@ -37,7 +37,7 @@ pub(super) fn products(
     done.ok_or(Refused::Sizes)
 }
 
-/// A format with so many sub-scales and codes of at most `LARGEST`.
+/// Computes the products for format `B`, with `SUBS` sub-scales and codes of at most `LARGEST`.
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn of<B: ByRow, const SUBS: usize, const LARGEST: i16>(
     weights: TensorView<'_>,
@@ -52,28 +52,29 @@ fn of<B: ByRow, const SUBS: usize, const LARGEST: i16>(
     by_panels::<Unpacked<SUBS, LARGEST>>(how, weights, inputs, out, scratch)
 }
 
-/// Formats with so many sub-scales and without minima, whose codes are at most `LARGEST`.
+/// The formats with `SUBS` sub-scales, without minima, and with codes of at most `LARGEST`.
 pub(super) struct Unpacked<const SUBS: usize, const LARGEST: i16>;
 
-/// What unpacks a super-block of sixteen rows, and its bytes.
+/// The function that unpacks a super-block of sixteen rows, and the number of bytes of a super-block.
 ///
 /// # Safety
-/// The function may be called where so many bytes are readable at all places, and the processor has the instructions.
+/// The function may be called where this number of bytes is readable at all places, and the processor has the
+/// instructions.
 pub(super) type Unpack = (UnpackRows, usize);
 type UnpackRows = unsafe fn(&[*const u8; 16], &mut [Row; 16]);
 
-/// A super-block of a row, unpacked.
+/// An unpacked super-block of a row.
 #[repr(C, align(64))]
 pub(super) struct Row {
-    /// Plus the largest code.
+    /// 256 codes, each plus the largest code of the format.
     pub(super) codes: [__m512i; 4],
-    /// Of 16 codes each.
+    /// 16 sub-scales, one per 16 codes.
     pub(super) sub_scales: __m128i,
     pub(super) scale: f32,
 }
 
 impl Row {
-    /// Sixteen, of zeros.
+    /// Returns sixteen rows of zeros.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn sixteen() -> [Self; 16] {
@@ -82,7 +83,7 @@ impl Row {
     }
 }
 
-// SAFETY: a panel is that of all super-blocks.
+// SAFETY: the type of the panel is that of all super-blocks.
 unsafe impl<const SUBS: usize, const LARGEST: i16> Format for Unpacked<SUBS, LARGEST> {
     type Panel = Panel256;
     const COLS: usize = 256;
@@ -99,7 +100,7 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Format for Unpacked<SUBS, LAR
     unsafe fn unpack((unpack, bytes): Unpack, rows: &Rows, g: usize, panel: &mut Panel256, many: bool) {
         rows.fetch(bytes);
         let mut plain = Row::sixteen();
-        // SAFETY: the caller promises so many bytes in all rows; this function has the features.
+        // SAFETY: the caller promises `bytes` bytes in all rows; this function has the features.
         unsafe { unpack(&rows.places(0), &mut plain) };
         let rows = Rows {
             block: plain.as_ptr().cast(),
@@ -136,7 +137,7 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, 
     const WIDE: usize = 0;
     const MIN: bool = false;
 
-    /// Of a [`Row`].
+    /// Unpacks sixteen values of [`Row`].
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<H: Header>(
@@ -144,7 +145,7 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, 
         header: &mut H,
         mut codes: impl FnMut(&H, usize, [[__m512i; 4]; 1]),
     ) {
-        // SAFETY: the caller promises sixteen rows of a `Row`, which has 256 codes, 16 bytes of sub-scales and a scale;
+        // SAFETY: the caller promises sixteen values of `Row`, which has 256 codes, 16 bytes of sub-scales and a scale;
         // p < 16, so 4 p is at most 60, and j < SUBS / 4 <= 4.
         unsafe {
             header.scales(_mm512_castsi512_ps(rows.word(272)), _mm512_setzero_ps());
@@ -160,10 +161,10 @@ unsafe impl<const SUBS: usize, const LARGEST: i16> Layout256 for Unpacked<SUBS, 
     }
 }
 
-/// Unpacks a super-block of format `B` of sixteen rows.
+/// Unpacks a super-block of sixteen rows in format `B`.
 ///
 /// # Safety
-/// There is one at each of the places, and the processor has the instructions.
+/// There is a super-block at each of the places, and the processor has the instructions.
 #[inline(never)] // a function of its own for each format
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn unpack<B: ByRow, const LARGEST: i16>(places: &[*const u8; 16], rows: &mut [Row; 16]) {
@@ -188,11 +189,11 @@ unsafe fn unpack<B: ByRow, const LARGEST: i16>(places: &[*const u8; 16], rows: &
     }
 }
 
-/// Every second byte of 16 in each lane, in the first two registers.
+/// Returns every second one of the 16 bytes in each lane. They are in the first two registers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn every_second(bytes: [__m512i; 4]) -> [__m512i; 4] {
-    // Of four bytes the first and the third, in the lower half.
+    // The first and the third of four bytes, in the lower half of the lane.
     let [a, b, c, d] = bytes.map(|bytes| {
         let third = _mm512_and_si512(_mm512_srli_epi32::<8>(bytes), _mm512_set1_epi32(0xff00));
         _mm512_or_si512(_mm512_and_si512(bytes, _mm512_set1_epi32(0xff)), third)

@@ -7,7 +7,7 @@ use half::f16;
 use crate::kernels::generic::Lanes;
 use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
-/// The machine has AVX-512 F, BW, VL and VNNI, with AVX2, FMA and F16C.
+/// Proof that the machine has AVX-512 F, BW, VL and VNNI, with AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Avx512(());
 
@@ -19,7 +19,7 @@ impl Avx512 {
     }
 }
 
-/// There is none without an [`Avx512`], so where there is one the machine has its instructions.
+/// 16 lanes of f32. It is made only with an [`Avx512`], so a value proves that the machine has the instructions.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(in crate::kernels) struct Zmm(__m512);
@@ -199,14 +199,15 @@ impl Lanes for Zmm {
     }
 }
 
-/// The trees of eight dots at a time: each level halves what is left of every dot and puts two dots together.
+/// Returns the tree sums of eight dots. Each level adds the two halves of every dot, and puts two dots together into
+/// one register.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn trees(dots: [Zmm; 8]) -> __m256 {
     let [Zmm(a), Zmm(b), Zmm(c), Zmm(d), Zmm(e), Zmm(f), Zmm(g), Zmm(h)] = dots;
     let (a, b, c, d) = (halve_512(a, b), halve_512(c, d), halve_512(e, f), halve_512(g, h));
     let (a, b) = (halve_256(a, b), halve_256(c, d));
-    // 128 bits per dot; now those of dots i and i + 4 are together.
+    // Each dot has 128 bits left. Now dots i and i + 4 come together.
     let low = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     let high = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)));
     let two = _mm512_add_ps(low, high);
@@ -215,21 +216,21 @@ fn trees(dots: [Zmm; 8]) -> __m256 {
     _mm512_castps512_ps256(_mm512_permutexvar_ps(order, sums))
 }
 
-/// Lanes i + 8 added to lanes i: of a in the lower half, of b in the upper one.
+/// Adds lanes i + 8 to lanes i. The sums of a are in the lower half, the sums of b in the upper one.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halve_512(a: __m512, b: __m512) -> __m512 {
     _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4::<0x4e>(a, b))
 }
 
-/// In both halves lanes i + 4 added to lanes i: of a in the lower half, of b in the upper one.
+/// Adds lanes i + 4 to lanes i, in both halves. The sums of a are in the lower half, the sums of b in the upper one.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn halve_256(a: __m512, b: __m512) -> __m512 {
     _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b))
 }
 
-/// [`crate::num::weight`], operation by operation, `M` times side by side.
+/// [`crate::num::weight`] of each lane of `M` registers, operation by operation.
 #[inline]
 #[target_feature(enable = "avx512f")]
 #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; iterators are not always inlined.
@@ -256,7 +257,7 @@ fn weights<const M: usize>(x: [__m512; M]) -> [__m512; M] {
         y[m] = _mm512_add_ps(y[m], _mm512_set1_ps(1.0));
     }
     for m in 0..M {
-        // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+        // (shifted - magic + 127) << 23: the shift drops the bits of magic.
         let exponent = _mm512_add_epi32(_mm512_castps_si512(shifted[m]), _mm512_set1_epi32(127));
         let result = _mm512_mul_ps(y[m], _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent)));
         let large = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(x[m], _mm512_set1_ps(88.0));

@@ -1,5 +1,4 @@
-//! IQ1_S, IQ1_M: entries of 8 numbers, -1, 0 or 1, to which an eighth is added or of which it is taken. The layouts are
-//! described in `src/quant`.
+//! IQ1_S, IQ1_M: entries of 8 numbers, -1, 0 or 1, plus or minus an eighth. The layouts are described in `src/quant`.
 
 use core::arch::x86_64::*;
 
@@ -7,7 +6,7 @@ use super::super::matvec::tile::{load_16, load_32};
 use super::{ByRow, Codes, each_with, eight, eights, odd, twice};
 use crate::quant::IQ1;
 
-/// Eight times the number and 1, with 9 on top.
+/// Eight times the numbers -1, 0 and 1, plus 1, plus [`ByRow::OFFSET`], which is 9.
 const VALUES: [u8; 3] = [2, 10, 18];
 
 pub(in crate::kernels::x86_64::avx512) struct Iq1S;
@@ -61,7 +60,7 @@ impl ByRow for Iq1M {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn scale_bits(first: __m512i, second: __m512i) -> __m512i {
-        // The upper nibbles of four words, the lowest first.
+        // The upper nibbles of four words, the lowest nibble first.
         let nibbles = |bits: __m512i, mask| _mm512_and_si512(bits, _mm512_set1_epi32(mask));
         let a = nibbles(_mm512_srli_epi32::<12>(first), 0x000f);
         let b = nibbles(_mm512_srli_epi32::<24>(first), 0x00f0);
@@ -71,7 +70,7 @@ impl ByRow for Iq1M {
     }
 }
 
-/// Which bytes are word i of 8, four times.
+/// Returns the byte indices of a shuffle that puts four copies of word i of 8 into the 64 bits of lane i.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_times() -> __m512i {
@@ -79,8 +78,8 @@ fn four_times() -> __m512i {
     _mm512_set_epi64(word(7), word(6), word(5), word(4), word(3), word(2), word(1), word(0))
 }
 
-/// Codes from the lower 8 bits of the indices, words whose lowest 3 bits are the upper ones, and a bit for each entry
-/// of which an eighth is taken.
+/// Returns codes from the lower 8 bits of the indices, words whose lowest 3 bits are the upper bits of the indices, and
+/// a bit for each entry that has minus an eighth.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn codes<const R: usize>(lower: [__m256i; R], upper: [__m512i; R], less: [u32; R]) -> [[__m512i; 4]; R] {
@@ -93,21 +92,21 @@ fn codes<const R: usize>(lower: [__m256i; R], upper: [__m512i; R], less: [u32; R
     let mut codes = indices.map(|indices| eights(gathered(&IQ1, indices), VALUES));
     for (codes, less) in codes.iter_mut().zip(less) {
         for (codes, less) in codes.iter_mut().zip(less.to_le_bytes()) {
-            // All have bit 1: without it they are 2 less.
+            // All codes have bit 1. Without this bit they are 2 less.
             *codes = _mm512_mask_xor_epi64(*codes, less, *codes, _mm512_set1_epi8(2));
         }
     }
     codes
 }
 
-/// The entries of 32 indices. The codebook is too large for `entries`, which takes longer with it than a gathering
-/// load.
+/// Returns the entries for 32 indices. The codebook is too large for `entries`, which takes longer with it than a
+/// gathering load.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn gathered(book: &[u16; 2048], indices: __m512i) -> __m512i {
     let half = |indices| {
         let indices = _mm512_cvtepu16_epi32(indices);
-        // Two entries each.
+        // A gathered dword is a pair of entries.
         let pairs = _mm512_and_si512(_mm512_srli_epi32::<1>(indices), _mm512_set1_epi32(1023));
         // SAFETY: there are 1024 pairs of entries.
         let pairs = unsafe { _mm512_i32gather_epi32::<4>(pairs, book.as_ptr().cast()) };
@@ -118,7 +117,7 @@ fn gathered(book: &[u16; 2048], indices: __m512i) -> __m512i {
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(low)), half(high))
 }
 
-/// Codes without signs.
+/// Returns a block whose codes have no signs.
 #[inline(always)]
 fn unsigned(codes: [__m512i; 4], sub_scales: __m128i) -> Codes {
     Codes { codes, negative: [0; 4], sub_scales }

@@ -6,7 +6,7 @@ use super::super::matvec::tile::{load_32, load_64};
 use super::{ByRow, Codes, bytes, each_with, eight, eights, entries, even_signs, odd, of_nibbles, sevens, twice};
 use crate::quant::{IQ2_S, IQ2_XS, IQ2_XXS};
 
-/// What the numbers in the entries stand for.
+/// Magnitudes for the numbers 0, 1 and 2 in the entries.
 const VALUES: [u8; 3] = [8, 25, 43];
 
 pub(in crate::kernels::x86_64::avx512) struct Iq2Xxs;
@@ -20,7 +20,7 @@ impl ByRow for Iq2Xxs {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<const R: usize>(blocks: [&[u8; 66]; R]) -> [Codes; R] {
-        // Of each 8 bytes four are indices; then come signs and the sub-scale.
+        // Each 8 bytes are four indices, then signs and a sub-scale.
         let subs = blocks.map(|block| load_64::<2, _, _>(block));
         let order = _mm_set_epi64x(0x800b_800a_8009_8008_u64 as i64, 0x8003_8002_8001_8000_u64 as i64);
         let indices = subs.map(|subs| _mm512_shuffle_epi8(subs, _mm512_broadcast_i32x4(order)));
@@ -55,7 +55,8 @@ impl ByRow for Iq2S {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<const R: usize>(blocks: [&[u8; 82]; R]) -> [Codes; R] {
-        // Each byte in the upper halves of four words, of which each has two of its bits as the lowest ones there.
+        // Each byte goes to the upper halves of four words. Shifts by 0, 2, 4 and 6 bits then make a different pair of
+        // its bits the lowest ones of each half.
         let order = _mm512_set_epi64(
             0x0780_0780_0780_0780,
             0x0680_0680_0680_0680,

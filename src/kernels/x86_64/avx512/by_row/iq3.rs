@@ -16,7 +16,7 @@ impl ByRow for Iq3Xxs {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<const R: usize>(blocks: [&[u8; 98]; R]) -> [Codes; R] {
-        // Two dwords, which have the signs of 64 codes, in each lane of 128 bits.
+        // Each lane of 128 bits gets two dwords, which have the signs of 64 codes.
         let order = _mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0);
         blocks.map(|block| {
             let subs = load_32::<66, _, _>(block);
@@ -50,7 +50,7 @@ impl ByRow for Iq3S {
     }
 }
 
-/// 64 bytes as words.
+/// Returns 64 bytes as words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn words(bytes: __m512i) -> [__m512i; 2] {

@@ -1,8 +1,8 @@
-//! Super-blocks that are unpacked row by row: those with a codebook, and TQ1_0. A block becomes four registers of
+//! Super-blocks that are unpacked row by row: the formats with a codebook, and TQ1_0. A block becomes four registers of
 //! codes.
 //!
-//! Codebooks have their entries in words, so that 32 indices are looked up in registers: an instruction chooses from 64
-//! entries, and others choose from what these gave. That takes less time than a gathering load.
+//! The entries of codebooks are words, so that 32 indices are looked up in registers: one instruction chooses from 64
+//! entries, and others choose from its results. That takes less time than a gathering load.
 
 mod iq1;
 mod iq2;
@@ -18,22 +18,23 @@ pub(super) use tq1_0::Tq1_0;
 
 /// A format that is unpacked row by row.
 pub(super) trait ByRow {
-    /// The bytes of a super-block.
+    /// Type of a super-block, an array of bytes.
     type Block;
-    /// What the codes have on top. With 0 they are magnitudes, and have signs.
+    /// Number that is added to the codes. With 0, the codes are magnitudes and have signs.
     const OFFSET: u8 = 0;
-    /// Where in a block the 4 bytes begin that have the scale, or two parts of it.
+    /// Byte offsets in a block of the 4 bytes with the scale, or of the 4 bytes with each of two parts of it.
     const SCALE: [usize; 2] = [0, 0];
-    /// What the f16 number of a block is multiplied by, a power of two.
+    /// Factor of the f16 number of a block, a power of two.
     const FACTOR: f32;
 
-    /// Unpacks a block of some rows: the more of them, the fewer times the codebook is read.
+    /// Unpacks a block of each of `R` rows. With more rows, the codebook is read fewer times.
     ///
     /// # Safety
     /// The processor has the instructions.
     unsafe fn unpack<const R: usize>(blocks: [&Self::Block; R]) -> [Codes; R];
 
-    /// The bits of the f16 number in the low words of the lanes, from the words at the places of [`Self::SCALE`].
+    /// Returns the bits of the f16 number in the lower words of the lanes, from the words at the offsets
+    /// [`Self::SCALE`].
     ///
     /// # Safety
     /// The processor has the instructions.
@@ -44,17 +45,17 @@ pub(super) trait ByRow {
     }
 }
 
-/// A super-block of a row.
+/// An unpacked super-block of a row.
 pub(super) struct Codes {
-    /// 64 codes each, at least 0.
+    /// 64 codes in each register, none of them less than 0.
     pub(super) codes: [__m512i; 4],
-    /// A bit for each code that is less than 0.
+    /// A bit per code: whether the code is negated.
     pub(super) negative: [u64; 4],
-    /// Of 16 codes each.
+    /// 16 sub-scales, one per 16 codes.
     pub(super) sub_scales: __m128i,
 }
 
-/// What becomes of each of some blocks with what was found for it.
+/// Calls `codes` with each block and what was found for it, and returns the results.
 #[inline(always)]
 fn each_with<B: Copy, E: Copy, const R: usize>(
     blocks: [B; R],
@@ -66,7 +67,7 @@ fn each_with<B: Copy, E: Copy, const R: usize>(
     core::array::from_fn(|r| codes(blocks[r], found[r]))
 }
 
-/// The entries of 32 indices each, in words. Bits of an index that no index needs do not count.
+/// Returns the entries for the 32 indices of each register, in words. Bits above the largest index are ignored.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn entries<const N: usize, const R: usize>(book: &[u16; N], indices: [__m512i; R]) -> [__m512i; R] {
@@ -101,7 +102,7 @@ fn of_256<const R: usize>(book: &[u16; 256], indices: &[__m512i; R]) -> [__m512i
     chosen::<128, R>(indices, chosen::<64, R>(indices, a, b), chosen::<64, R>(indices, c, d))
 }
 
-/// The words of `with` where the index has bit `BIT`, else those of `without`.
+/// Returns the words of `with` where the index has bit `BIT`, and those of `without` elsewhere.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn chosen<const BIT: i16, const R: usize>(
@@ -116,11 +117,11 @@ fn chosen<const BIT: i16, const R: usize>(
     without
 }
 
-/// The codes of 32 entries that have 8 numbers of 2 bits each, of which none is 3.
+/// Returns the codes of 32 entries. An entry has 8 numbers of 2 bits each, none of which is 3.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn eights(entries: __m512i, [zero, one, two]: [u8; 3]) -> [__m512i; 4] {
-    // Each byte of two entries four times.
+    // Repeats each byte of two entries four times.
     let bytes = _mm512_set_epi64(
         0x0f0f_0f0f_0e0e_0e0e,
         0x0d0d_0d0d_0c0c_0c0c,
@@ -131,7 +132,8 @@ fn eights(entries: __m512i, [zero, one, two]: [u8; 3]) -> [__m512i; 4] {
         0x0303_0303_0202_0202,
         0x0101_0101_0000_0000,
     );
-    // Of each second byte the number is four times as large.
+    // In every second byte the number stays shifted by 2 bits, so the table has the values at four times the number,
+    // too.
     let values = i64::from_le_bytes([zero, one, two, 0, one, 0, 0, 0]);
     let values = _mm512_broadcast_i32x4(_mm_set_epi64x(i64::from(two), values));
     let lanes = [
@@ -146,12 +148,12 @@ fn eights(entries: __m512i, [zero, one, two]: [u8; 3]) -> [__m512i; 4] {
     })
 }
 
-/// The codes of twice 32 entries that have 4 numbers of 3 bits each.
+/// Returns the codes of twice 32 entries. An entry has 4 numbers of 3 bits each.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn fours(entries: [__m512i; 2], values: [u8; 8]) -> [__m512i; 4] {
     let values = _mm512_set1_epi64(i64::from_le_bytes(values));
-    // Each of 16 entries twice.
+    // Repeats each of 16 entries.
     let twice = _mm512_cvtepu8_epi16(_mm256_set_epi64x(
         0x0f0f_0e0e_0d0d_0c0c,
         0x0b0b_0a0a_0909_0808,
@@ -163,7 +165,7 @@ fn fours(entries: [__m512i; 2], values: [u8; 8]) -> [__m512i; 4] {
     [first[0], second[0], first[1], second[1]]
 }
 
-/// The codes of 16 entries, each in two words.
+/// Returns the codes of 16 entries, each of which is in two words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn codes_of_fours(words: __m512i, values: __m512i) -> __m512i {
@@ -174,12 +176,12 @@ fn codes_of_fours(words: __m512i, values: __m512i) -> __m512i {
     _mm512_shuffle_epi8(values, _mm512_and_si512(both, _mm512_set1_epi16(0x0707)))
 }
 
-/// Signs of 8 codes each from 7 bits in the words: the eighth one makes their number even.
+/// Returns the signs of 8 codes each from 7 bits in the words. The eighth sign makes the number of signs even.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn even_signs(words: __m512i) -> [u64; 4] {
     let words = _mm512_and_si512(words, _mm512_set1_epi16(0x7f));
-    // The eighth sign by the lower bits: which numbers below 16 have an odd number of bits.
+    // The eighth sign follows from the lower bits. The table says which numbers below 16 have an odd number of bits.
     let odd = _mm512_broadcast_i32x4(_mm_set_epi64x(0x0080_8000_8000_0080, 0x8000_0080_0080_8000_u64 as i64));
     let folded = _mm512_and_si512(_mm512_xor_si512(words, _mm512_srli_epi16::<4>(words)), _mm512_set1_epi16(15));
     let signs = _mm512_or_si512(words, _mm512_shuffle_epi8(odd, folded));
@@ -189,40 +191,40 @@ fn even_signs(words: __m512i) -> [u64; 4] {
     bytes
 }
 
-/// Bits 0 to 6, 7 to 13, 14 to 20 and 21 to 27 of a dword, each in the lower bits of a word: from bytes 4 to 7 and 12
-/// to 15 of each lane of 128 bits, or those from `first` and `second` on.
+/// Returns bits 0 to 6, 7 to 13, 14 to 20 and 21 to 27 of two dwords of each lane of 128 bits, each in the lower bits
+/// of a word. The dwords begin at bytes `first` and `second` of the lane.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn sevens(dwords: __m512i, [first, second]: [i64; 2]) -> __m512i {
-    // Bytes 0 and 1, 0 and 1, 1 and 2, 2 and 3.
+    // The four words have bytes 0 and 1, 0 and 1, 1 and 2, 2 and 3 of a dword.
     let bytes = |at: i64| 0x0302_0201_0100_0100 + at * 0x0101_0101_0101_0101;
     let bytes = _mm512_broadcast_i32x4(_mm_set_epi64x(bytes(second), bytes(first)));
     let shifts = _mm512_set1_epi64(0x0005_0006_0007_0000);
     _mm512_srlv_epi16(_mm512_shuffle_epi8(dwords, bytes), shifts)
 }
 
-/// Odd sub-scales of 16 codes each, from nibbles or less, two to a byte: the low one first.
+/// Returns odd sub-scales of 16 codes each from nibbles, or fewer bits, two to a byte. The lower nibble comes first.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn of_nibbles(bytes: __m128i) -> __m128i {
     odd(_mm_and_si128(_mm_unpacklo_epi8(bytes, _mm_srli_epi16::<4>(bytes)), _mm_set1_epi8(15)))
 }
 
-/// Twice the bytes, and 1.
+/// Returns twice each byte plus 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn odd(bytes: __m128i) -> __m128i {
     _mm_add_epi8(_mm_add_epi8(bytes, bytes), _mm_set1_epi8(1))
 }
 
-/// Sub-scales of 32 codes each as those of 16.
+/// Returns sub-scales of 16 codes each from sub-scales of 32 codes each.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn twice(eight: __m128i) -> __m128i {
     _mm_unpacklo_epi8(eight, eight)
 }
 
-/// `L` bytes from byte `AT` on.
+/// Returns `L` bytes from byte `AT` on.
 #[inline]
 fn bytes<const AT: usize, const L: usize, const N: usize>(block: &[u8; N]) -> &[u8; L] {
     const { assert!(AT + L <= N) };
@@ -230,7 +232,7 @@ fn bytes<const AT: usize, const L: usize, const N: usize>(block: &[u8; N]) -> &[
     unsafe { &*block.as_ptr().add(AT).cast() }
 }
 
-/// Eight bytes from byte `AT` on, the others 0.
+/// Returns eight bytes from byte `AT` on. The other bytes are 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn eight<const AT: usize, const N: usize>(block: &[u8; N]) -> __m128i {

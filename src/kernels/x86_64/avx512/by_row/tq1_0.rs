@@ -17,7 +17,8 @@ impl ByRow for Tq1_0 {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn unpack<const R: usize>(blocks: [&[u8; 54]; R]) -> [Codes; R] {
         blocks.map(|block| {
-            // 32 bytes, 16 and 4: of each all first digits, then all second ones and so on.
+            // The block has 32 bytes, 16 and 4 of digits. The codes of each part are all first digits, then all second
+            // digits, and so on.
             let first = _mm512_broadcast_i64x4(load_32::<0, _, _>(block));
             let second = _mm512_broadcast_i32x4(load_16::<32, _, _>(block));
             let third = _mm_set1_epi32(load_u32::<48, _>(block) as i32);
@@ -38,7 +39,8 @@ impl ByRow for Tq1_0 {
     }
 }
 
-/// The digits that multiplication by powers of three makes the first: one for each 16 bytes, or with 0 one for each 4.
+/// Returns the first digit of each byte times a power of three, which makes a later digit the first one. Each power
+/// belongs to 16 bytes. 0 stands for the four powers 1, 3, 9 and 27, each for 4 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn digits(bytes: __m512i, powers: [i16; 4]) -> __m512i {
@@ -46,12 +48,13 @@ fn digits(bytes: __m512i, powers: [i16; 4]) -> __m512i {
     let [a, b, c, d] = powers.map(each);
     let powers = _mm512_inserti32x4::<1>(_mm512_castsi128_si512(a), b);
     let powers = _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(powers, c), d);
-    // Of a product only the lowest 8 bits count: those of the lower bytes, then of the upper ones.
+    // Only the lowest 8 bits of a product count. First come the products of the lower bytes of the words, then those of
+    // the upper bytes.
     let lower = _mm512_mullo_epi16(bytes, powers);
     let upper = _mm512_mullo_epi16(_mm512_andnot_si512(_mm512_set1_epi16(0xff), bytes), powers);
     // 0xca: a ? b : c.
     let products = _mm512_ternarylogic_epi32::<0xca>(_mm512_set1_epi16(0xff), lower, upper);
-    // 3 b / 256 is 1 from 86 on, and 2 from 171 on.
+    // The digit is 3 b / 256, rounded down: 1 from b = 86 on, and 2 from b = 171 on.
     let least = |number: u8| _mm512_cmpge_epu8_mask(products, _mm512_set1_epi8(number.cast_signed()));
     let ones = _mm512_maskz_mov_epi8(least(86), _mm512_set1_epi8(1));
     _mm512_mask_mov_epi8(ones, least(171), _mm512_set1_epi8(2))

@@ -1,4 +1,4 @@
-//! Blocks of 32.
+//! Kernels for few rows of activations and formats with blocks of 32.
 
 use core::arch::x86_64::*;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use crate::kernels::x86_64::avx512::panel_32::Layout32;
 impl<L: Layout32<1>> Few for Blocks<L, 1> {
     const LEAD: usize = 4096;
 
-    #[inline(never)] // so that what a call does before it is there once
+    #[inline(never)] // so that the code of the caller before it exists once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply<const N: usize>(
         mut rows: Neighbours,
@@ -21,7 +21,7 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
         out: *mut f32,
     ) {
         rows.far = L::BYTES > 32 && N <= 4;
-        /// Blocks for which there are sums at a time.
+        /// Number of blocks for which sums are prepared at a time.
         const PREPARED: usize = 32;
         let mut acc = [_mm512_setzero_ps(); N];
         for first in (0..blocks).step_by(PREPARED) {
@@ -38,7 +38,8 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
                         }
                     }
                     let at = 32 * (first + b);
-                    // One row alone waits for itself: each addition takes four cycles, so its sum is two sums.
+                    // With one row of activations an addition waits for the one before, which takes four cycles. So its
+                    // sum is kept as two sums.
                     let mut others = [_mm512_setzero_si512(); N];
                     let [[scale, min]] = L::unpack(&rows, |k, codes| {
                         let sums = if N == 1 && k >= 4 { &mut others } else { &mut isums };
@@ -66,11 +67,11 @@ impl<L: Layout32<1>> Few for Blocks<L, 1> {
     }
 }
 
-/// Blocks of two parts, with two scales in each: 16 codes have one.
+/// Blocks of two parts with two scales each: every 16 codes have a scale.
 impl<L: Layout32<2>> Few for Blocks<L, 2> {
     const LEAD: usize = 4096;
 
-    #[inline(never)] // so that what a call does before it is there once
+    #[inline(never)] // so that the code of the caller before it exists once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply<const N: usize>(
         mut rows: Neighbours,
@@ -80,13 +81,13 @@ impl<L: Layout32<2>> Few for Blocks<L, 2> {
         out: *mut f32,
     ) {
         const { assert!(L::SCALES == 2 && L::OFFSET != 0) };
-        /// Blocks for which there are sums at a time.
+        /// Number of blocks for which sums are prepared at a time.
         const PREPARED: usize = 16;
         let mut acc = [_mm512_setzero_ps(); N];
         for b in 0..blocks {
             // SAFETY: the caller promises block b in all rows and inputs, codes and scales of which are read, and the
-            // sums of the 16 blocks from there on, or up to the last one; k is at most 12, so there is the start of its
-            // sixteen codes.
+            // sums of the 16 blocks from there on, or up to the last one; k is at most 12, so its sixteen codes have a
+            // start.
             unsafe {
                 if b.is_multiple_of(PREPARED) {
                     prepare_32::<L, 2>(inputs, 2 * b..2 * blocks.min(b + PREPARED), sums);
@@ -115,10 +116,10 @@ impl<L: Layout32<2>> Few for Blocks<L, 2> {
     }
 }
 
-/// The sums over the activations of some blocks, at most 32, that are needed.
+/// Computes the sums of the activations of some blocks, at most 32, that the kernels need.
 ///
 /// # Safety
-/// Every input has the blocks, and there are at most 8.
+/// Every input has the blocks, and there are at most 8 inputs.
 #[inline(never)] // once for all numbers of rows
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn prepare_32<L: Layout32<PARTS>, const PARTS: usize>(inputs: &[Input], blocks: Range<usize>, sums: &mut Sums) {

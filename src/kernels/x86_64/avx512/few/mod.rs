@@ -1,6 +1,6 @@
-//! One to eight rows of activations: a block of sixteen rows of weights is transposed in registers, so that a lane
-//! belongs to a row, and multiplied with all rows of activations at once. Nothing is unpacked to memory. Meanwhile the
-//! next sixteen rows are fetched.
+//! Products with one to eight rows of activations. A block of sixteen rows of weights is transposed in registers, so
+//! that a lane belongs to a row, and multiplied with all rows of activations at once. Nothing is unpacked to memory.
+//! Meanwhile the next sixteen rows are fetched.
 
 mod blocks;
 mod super_blocks;
@@ -18,15 +18,15 @@ use crate::kernels::x86_64::ahead::{Coming, fetch_lines, fetch_rows};
 use crate::quant::by_dtype;
 use crate::tensor::{Dtype, TensorView};
 
-/// Rows of weights that are multiplied together.
+/// Number of rows of weights that are multiplied together.
 const ROWS: usize = 16;
-/// Rows of activations that they are multiplied with at most.
+/// Largest number of rows of activations.
 const MOST: usize = 8;
-/// The same for formats that fewer files have.
+/// Largest number of rows of activations for formats that fewer files have.
 const FEW: usize = 4;
 
-/// The least number of rows of activations with a kernel for these weights. One row of some formats has a faster one in
-/// `matvec`.
+/// Returns the least number of rows of activations with a kernel for these weights. One row of some formats has a
+/// faster kernel in `matvec`.
 const fn least(dtype: Dtype) -> usize {
     match dtype {
         Dtype::Q8_0 | Dtype::Q2_K | Dtype::Q3_K | Dtype::Q6_K => 2,
@@ -34,7 +34,8 @@ const fn least(dtype: Dtype) -> usize {
     }
 }
 
-/// The largest number, 0 if there is no kernel. With more rows, panels are faster.
+/// Returns the largest number of rows of activations with a kernel for these weights, or 0 if there is none. With more
+/// rows, panels are faster.
 const fn most(dtype: Dtype) -> usize {
     use Dtype::*;
     match dtype {
@@ -45,8 +46,8 @@ const fn most(dtype: Dtype) -> usize {
     }
 }
 
-/// Whether [`products`] has a kernel for these weights and so many rows of activations. One row of Q4_K and Q5_K is
-/// faster in `matvec` where weights are fetched in the order of rows.
+/// Returns whether [`products`] has a kernel for these weights and inputs. One row of Q4_K and Q5_K is faster in
+/// `matvec` where weights are fetched in the order of rows.
 pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     let least = match weights.dtype() {
         Dtype::Q4_K | Dtype::Q5_K if inputs.order() == FetchOrder::Rows => 2,
@@ -55,7 +56,7 @@ pub(super) fn supports(weights: TensorView<'_>, inputs: &Inputs<'_>) -> bool {
     (least..=most(weights.dtype())).contains(&inputs.rows()) && weights.rows().is_multiple_of(ROWS)
 }
 
-/// See [`Level::products`](crate::kernels::Level::products); [`supports`] is true.
+/// See [`Level::products`](crate::kernels::Level::products). [`supports`] is true for the arguments.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn products(
     weights: TensorView<'_>,
@@ -83,7 +84,8 @@ pub(super) fn products(
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows of weights, sixteen at a time, with `LEAST` to `LAST` rows of activations: each number takes 2 KB of code.
+/// Multiplies all rows of weights, sixteen at a time, with `LEAST` to `LAST` rows of activations. Each number of rows
+/// of activations takes 2 KB of code.
 #[inline(never)] // a function of its own for each format
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
@@ -92,7 +94,7 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
     out: &mut [f32],
     scratch: &mut [f32],
 ) -> Option<()> {
-    // Everything that the pointers below rely on.
+    // The checks that the pointers below rely on.
     let (rows, cols, count) = (weights.rows(), weights.cols(), inputs.rows());
     let blocks = cols / F::COLS;
     let row_bytes = blocks * F::bytes(());
@@ -109,7 +111,7 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
     let out = out.get_mut(..count.checked_mul(OUTPUTS)?)?;
     let (sums, _) = Sums::take(scratch)?;
     let batch = Batch::new(inputs, blocks * (F::COLS / F::SCALED), F::SCALED)?;
-    // SAFETY: `Batch::new` has compared the parts of the rows with so many blocks of `SCALED` columns.
+    // SAFETY: `Batch::new` has compared the parts of the rows with this number of blocks of `SCALED` columns.
     let each = unsafe { rows_of(&batch, count, F::SCALED) };
     if count > 1 {
         fetch_rows(inputs.destination(), 0..count);
@@ -129,7 +131,7 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
             order: inputs.order(),
             far: false,
         };
-        // SAFETY: there are sixteen rows from `first` on with so many blocks of the format `F`, as compared above;
+        // SAFETY: there are sixteen rows from `first` on with `blocks` blocks of the format `F`, as compared above;
         // `Batch::new` has compared the parts of the inputs with them; `out` has 32 elements for each input, and
         // `first` is at most 16.
         unsafe {
@@ -150,10 +152,11 @@ fn tiles<F: Few, const LEAST: usize, const LAST: usize>(
     Some(())
 }
 
-/// The rows of activations, of blocks of `cols` columns. Past the last one, the first one again.
+/// Returns the `count` rows of activations, whose blocks have `cols` columns. The first row stands in for the missing
+/// ones.
 ///
 /// # Safety
-/// There are so many rows, at least one.
+/// There are `count` rows, at least one.
 #[inline(never)] // once for all formats
 unsafe fn rows_of(batch: &Batch, count: usize, cols: usize) -> [Input; MOST] {
     // SAFETY: the caller promises one row at least; where there is no block, nothing is read.
@@ -165,16 +168,16 @@ unsafe fn rows_of(batch: &Batch, count: usize, cols: usize) -> [Input; MOST] {
     rows
 }
 
-/// A block of sixteen rows of weights, of which each lies right after the one before.
+/// A block of sixteen rows of weights, each of which lies right after the one before.
 struct Neighbours {
-    /// The block of the first row.
+    /// Address of the block of the first row.
     block: *const u8,
-    /// Bytes from there to the block of the next row.
+    /// Bytes from the block of a row to the block of the next row.
     row_bytes: usize,
-    /// What is fetched next.
+    /// Address of the bytes that are fetched next.
     next: Cell<*const u8>,
     order: FetchOrder,
-    /// Whether more is fetched to the second-level cache.
+    /// Whether lines further on are fetched to the second-level cache, see [`fetch_lines`].
     far: bool,
 }
 
@@ -183,8 +186,9 @@ unsafe impl Sixteen for Neighbours {
     #[inline(always)]
     fn places(&self, at: usize) -> [*const u8; ROWS] {
         let mut row_bytes = self.row_bytes;
-        // SAFETY: nothing happens. The compiler must not know that the addresses of all blocks of a row differ from
-        // those of the first row by the same number: it would keep all of these numbers in memory instead of adding.
+        // SAFETY: the text has no instruction. Without it, the compiler would know that the addresses of all blocks of
+        // a row differ from those of the first row by the same number. It would keep all of these numbers in memory
+        // instead of adding.
         unsafe { asm!("/* {} */", inout(reg) row_bytes, options(nomem, nostack, preserves_flags)) };
         let first = self.block.wrapping_add(at);
         core::array::from_fn(|row| first.wrapping_add(row / 4 * (4 * row_bytes)).wrapping_add(row % 4 * row_bytes))
@@ -197,16 +201,17 @@ unsafe impl Sixteen for Neighbours {
     }
 }
 
-/// A format of weights that has such kernels.
+/// A format of weights that has kernels for few rows of activations.
 trait Few: Format<How = ()> {
-    /// Bytes: see [`Coming::with_lead`].
+    /// Lead in bytes, see [`Coming::with_lead`].
     const LEAD: usize;
 
-    /// The products of sixteen rows of weights with `N` rows of activations: lane r of what is stored for a row of
-    /// activations belongs to row r. [`OUTPUTS`] elements lie between two rows of activations.
+    /// Computes the products of sixteen rows of weights with `N` rows of activations and stores them to `out`. Lane r
+    /// of a row of products belongs to row r of the weights. A row of products begins [`OUTPUTS`] elements after the
+    /// one before.
     ///
     /// # Safety
-    /// Every row of weights and every input has so many blocks, N is at most 8, `out` has sixteen elements for each
+    /// Every row of weights and every input has `blocks` blocks, N is at most 8, `out` has sixteen elements for each
     /// input, and the processor has the instructions.
     unsafe fn multiply<const N: usize>(
         rows: Neighbours,
@@ -217,10 +222,10 @@ trait Few: Format<How = ()> {
     );
 }
 
-/// Adds the products of codes with the codes of the inputs from `at` on, sixteen of each.
+/// Adds the products of sixteen codes of each row with sixteen codes of the inputs, from `at` on, to `sums`.
 ///
 /// # Safety
-/// Every input has these codes.
+/// Every input has codes `at` to `at + 15`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn add_dots<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N], at: usize, codes: [__m512i; 4]) {
@@ -236,12 +241,12 @@ unsafe fn add_dots<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N],
 /// Stores sixteen products with each row of activations.
 ///
 /// # Safety
-/// There is room for them, [`OUTPUTS`] elements from one row to the next.
+/// There is room for them, with [`OUTPUTS`] elements from one row to the next.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn store<const N: usize>(acc: [__m512; N], out: *mut f32) {
     for (row, acc) in acc.into_iter().enumerate() {
-        // SAFETY: the caller promises sixteen elements there.
+        // SAFETY: the caller promises sixteen elements at this row.
         unsafe { _mm512_storeu_ps(out.add(OUTPUTS * row), acc) };
     }
 }

@@ -1,4 +1,4 @@
-//! Super-blocks.
+//! Kernels for few rows of activations and formats with super-blocks of 256.
 
 use core::arch::asm;
 use core::arch::x86_64::*;
@@ -13,7 +13,7 @@ use crate::kernels::x86_64::avx512::panel_256::{Header, Layout256};
 impl<L: Layout256> Few for SuperBlocks<L> {
     const LEAD: usize = 2048;
 
-    #[inline(never)] // so that what a call does before it is there once
+    #[inline(never)] // so that the code of the caller before it exists once
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     unsafe fn multiply<const N: usize>(
         mut rows: Neighbours,
@@ -28,8 +28,8 @@ impl<L: Layout256> Few for SuperBlocks<L> {
         let mut header = Registers::<L>::new();
         for b in 0..blocks {
             // SAFETY: the caller promises super-block b in all rows and inputs, codes, scales and sums of which are
-            // read; codes 4 k and those after it, as many as are unpacked, are among 256, so there are their sub-scale,
-            // and the start of sixteen.
+            // read; the codes that are unpacked together, from code 4 k on, are among 256, so they have a sub-scale,
+            // and sixteen of them a start.
             unsafe {
                 prepare_256::<L>(inputs, b, sums);
                 let mut isums = [_mm512_setzero_si512(); N];
@@ -42,7 +42,7 @@ impl<L: Layout256> Few for SuperBlocks<L> {
                     }
                     let at = 256 * b + 4 * k;
                     if let [first, second] = codes.as_ref() {
-                        // In two parts where the first has time to leave before the second.
+                        // Fetches in two parts where the lines of the first can leave before those of the second.
                         let (now, later) = const { if N > 2 { (8, 8) } else { (16, 0) } };
                         rows.fetch(now);
                         add_chains(&mut parts, inputs, at, *first);
@@ -79,8 +79,8 @@ impl<L: Layout256> Few for SuperBlocks<L> {
     }
 }
 
-/// The same in the order that is written: where 32 codes have one sum, the compiler would load the activations first,
-/// and keep them in memory.
+/// As [`add_dots`], in the order that is written. Where 32 codes have one sum, the compiler would load the activations
+/// first, and keep them in memory.
 ///
 /// # Safety
 /// As for [`add_dots`].
@@ -110,11 +110,11 @@ unsafe fn add_chains<const N: usize>(sums: &mut [__m512i; N], inputs: &[Input; N
     }
 }
 
-/// The sums over the activations of super-block b that are needed: where sums of sixteen codes start, and pairs for the
-/// minima.
+/// Computes the sums of the activations of super-block b that the kernels need: the starts of sums of sixteen codes,
+/// and pairs for the minima.
 ///
 /// # Safety
-/// Every input has the super-block, and there are at most 8.
+/// Every input has the super-block, and there are at most 8 inputs.
 #[inline(never)] // once for all numbers of rows
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn prepare_256<L: Layout256>(inputs: &[Input], b: usize, sums: &mut Sums) {
@@ -129,7 +129,7 @@ unsafe fn prepare_256<L: Layout256>(inputs: &[Input], b: usize, sums: &mut Sums)
     }
 }
 
-/// The header of a super-block of sixteen rows.
+/// Scales and minima of a super-block of sixteen rows, in registers.
 struct Registers<L> {
     sub_scales: [__m512i; 16],
     sub_mins: [__m512i; 8],

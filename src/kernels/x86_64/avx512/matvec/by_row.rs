@@ -1,5 +1,5 @@
-//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits in 16 bits (62 *
-//! 127 * 4 < 2^15), so two registers of such sums are packed to one of words, and the dot product of words with the
+//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits 16 bits (62 * 127
+//! * 4 < 2^15). So two registers of such sums are packed to one of words, and the dot product of words with the
 //! sub-scales is exact.
 
 use core::arch::x86_64::*;
@@ -39,7 +39,7 @@ pub(super) fn by_row<B: ByRow<Block = [u8; BYTES]>, const BYTES: usize, const R:
                     for (((dots, codes), &x), &negative) in
                         dots.iter_mut().zip(block.codes).zip(&x).zip(&block.negative)
                     {
-                        // The codes are unsigned, so the activations take their signs; no activation is -128.
+                        // The codes are unsigned, so the signs go to the activations. No activation is -128.
                         let x = _mm512_mask_sub_epi8(x, negative, _mm512_setzero_si512(), x);
                         *dots = _mm512_dpbusd_epi32(*dots, codes, x);
                     }
@@ -61,7 +61,8 @@ pub(super) fn by_row<B: ByRow<Block = [u8; BYTES]>, const BYTES: usize, const R:
     acc
 }
 
-/// The products of a row, times its sub-scales, in 16 lanes; `dots` are sums of four products of 64 codes each.
+/// Returns the sums of the products of a row, times its sub-scales, in 16 lanes. `dots` has the sums of four products
+/// each, 64 codes per register.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn row_dots([a, b, c, d]: [__m512i; 4], sub_scales: __m128i) -> __m512i {

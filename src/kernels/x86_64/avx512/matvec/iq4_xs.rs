@@ -1,7 +1,7 @@
-//! IQ4_XS: super-blocks of 8 sub-blocks of 32, four of them in a register.
+//! IQ4_XS: super-blocks of 8 sub-blocks of 32. A register has the indices of four sub-blocks.
 //!
-//! The codes are too large for sums of four in 16 bits, so the sub-scales come last: the dot products of a
-//! sub-block of 16 rows, lanes = rows, are multiplied with the rows' sub-scales.
+//! The codes are too large for sums of four products in 16 bits, so the sub-scales come last: the dot products of a
+//! sub-block of 16 rows, in a lane per row, are multiplied by the sub-scales of the rows.
 
 use core::arch::x86_64::*;
 
@@ -26,7 +26,8 @@ pub(super) fn iq4_xs(tile: &Tile<'_, 136, 1>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// The dot products of four sub-blocks, whose indices begin at byte `AT`, with their activations; lanes = rows.
+/// Returns the dot products of four sub-blocks, whose indices begin at byte `AT`, with their activations. A lane
+/// belongs to a row.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.
@@ -57,8 +58,8 @@ unsafe fn half_dots<const AT: usize, const FETCH: bool>(
     transpose_lanes(quads)
 }
 
-/// The dot products times their sub-scales, added: `header` has the upper 2 bits in its upper half, `low` the
-/// low 4.
+/// Returns the sum of the dot products times their sub-scales. The upper half of `header` has the upper 2 bits of the
+/// sub-scales, `low` the lower 4 bits.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn scaled(dots: [[__m512i; 4]; 2], header: __m512i, low: __m512i) -> __m512i {
@@ -75,7 +76,7 @@ fn scaled(dots: [[__m512i; 4]; 2], header: __m512i, low: __m512i) -> __m512i {
     sum
 }
 
-/// The values of IQ4_NL, plus 128, in each 128-bit lane.
+/// Returns the codes of IQ4_NL, plus 128, in each 128-bit lane.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn iq4_values() -> __m512i {

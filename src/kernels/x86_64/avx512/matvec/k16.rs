@@ -1,8 +1,8 @@
 //! Super-blocks with sub-blocks of 16: Q2_K, Q3_K, Q6_K.
 //!
-//! Four registers have 64 codes each, a sub-block per 128-bit lane. A sum of four products of a code, less its
-//! offset, and an activation fits in 16 bits (32 * 128 * 4 = 2^14), so two registers of such sums are packed to
-//! one of words, and the dot product of words with the sub-scales is exact.
+//! Four registers have 64 codes each, a sub-block per 128-bit lane. A sum of four products of a code, without its
+//! offset, and an activation fits 16 bits (32 * 128 * 4 = 2^14). So two registers of such sums are packed to one of
+//! words, and the dot product of words with the sub-scales is exact.
 
 use core::arch::x86_64::*;
 
@@ -28,7 +28,7 @@ pub(super) fn q6_k(tile: &Tile<'_, 210, 1>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// What unpacks blocks of Q6_K to codes plus 32, and to sub-scales as [`words`] places them.
+/// Returns a function that unpacks blocks of Q6_K to codes plus 32, and to sub-scales in the order of [`words`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn six_bits() -> impl Fn(&[u8; 210]) -> ([__m512i; 4], [__m512i; 2]) {
@@ -81,7 +81,8 @@ pub(super) fn q3_k(tile: &Tile<'_, 110, 1>, x: QuantizedRow<'_>) -> __m512 {
                 let scales = _mm512_broadcast_i32x4(load_16::<0, _, _>(scales.get_unchecked(lane)));
                 (codes, [_mm512_shuffle_epi8(scales, words_0), _mm512_shuffle_epi8(scales, words_8)])
             });
-            // The scales were multiplied with 256 in their words: 256 * 256 * 4 * 128 * 32 = 2^30.
+            // The sub-scales are multiplied by 256, as they are upper bytes of words. The sums still fit: 256 * 256 * 4
+            // * 128 * 32 = 2^30.
             let dots = _mm512_srai_epi32::<8>(dots);
             let last = _mm512_unpackhi_epi64(_mm512_unpackhi_epi32(i, j), _mm512_unpackhi_epi32(k, l));
             acc = _mm512_add_ps(acc, term(dots, high_f16(last), dx));
@@ -101,7 +102,7 @@ pub(super) fn q2_k(tile: &Tile<'_, 84, 1>, x: QuantizedRow<'_>) -> __m512 {
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         let first_sums = _mm512_broadcast_i32x4(load_16::<0, _, _>(sums));
         let last_sums = _mm512_broadcast_i32x4(load_16::<16, _, _>(sums));
-        // Sub-minimum times sum of activations, four partial sums in each row's lane.
+        // Sub-minimum times sum of activations: the lane of each row gets four partial sums.
         let mins = |subs| {
             let mins = _mm512_and_si512(_mm512_srli_epi16::<4>(subs), low);
             let dots = _mm512_dpwssd_epi32(zero, _mm512_unpacklo_epi8(mins, zero), first_sums);
@@ -127,10 +128,10 @@ pub(super) fn q2_k(tile: &Tile<'_, 84, 1>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// The dot products of block `b` with `x`, lanes = rows.
+/// Returns the dot products of block `b` with `x`. A lane belongs to a row.
 ///
-/// `unpack` is given a block and the index of its row in [`store_lanes`], below 16, and makes the codes plus
-/// `OFFSET`, and the sub-scales as [`words`] places them.
+/// `unpack` takes a block and the index of its row in [`store_lanes`], below 16. It returns the codes plus `OFFSET`,
+/// and the sub-scales in the order of [`words`].
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.
@@ -166,14 +167,14 @@ unsafe fn dots<const BYTES: usize, const OFFSET: u8>(
     sum_lanes(quads)
 }
 
-/// Shifts of the words of both halves.
+/// Returns shift counts for the words of the lower and of the upper half.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn shifts(low: i16, high: i16) -> __m512i {
     halves(_mm256_set1_epi16(low), _mm256_set1_epi16(high))
 }
 
-/// The codes of 128 elements in 32 bytes, 2 bits each.
+/// Returns the codes of 128 elements in 32 bytes, 2 bits each.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn two_bits(bytes: __m256i) -> [__m512i; 2] {
@@ -185,7 +186,7 @@ fn two_bits(bytes: __m256i) -> [__m512i; 2] {
     ]
 }
 
-/// The sub-scales of Q3_K, in the lanes of [`Tile::headers`] from byte 94 on.
+/// Returns the sub-scales of Q3_K from headers that begin at byte 94, in the lanes of [`Tile::headers`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn q3_scales(header: __m512i) -> __m512i {
@@ -197,15 +198,15 @@ fn q3_scales(header: __m512i) -> __m512i {
     _mm512_sub_epi8(six_bits, _mm512_set1_epi8(32))
 }
 
-/// Where in a word a byte goes; the other byte is zero.
+/// The half of a word that a byte goes to. The other byte is zero.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Lower,
     Upper,
 }
 
-/// Which bytes of 16 sub-scales make the words that belong to packed sums: lane l has four words of sub-block
-/// `from + l` and four of sub-block `from + 4 + l`.
+/// Returns the shuffle indices that make words of 16 sub-scales, in the order of the packed sums: lane l has four words
+/// of sub-block `from + l` and four of sub-block `from + 4 + l`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn words(from: i64, place: Place) -> __m512i {

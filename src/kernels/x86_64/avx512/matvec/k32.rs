@@ -1,7 +1,7 @@
 //! Super-blocks with sub-blocks of 32 and minima: Q4_K, Q5_K.
 //!
-//! A sum of four products of a code and an activation fits in 16 bits (31 * 128 * 4 < 2^15), so two registers
-//! of such sums are packed to one of words, and the dot product of words with the sub-scales is exact.
+//! A sum of four products of a code and an activation fits 16 bits (31 * 128 * 4 < 2^15). So two registers of such sums
+//! are packed to one of words, and the dot product of words with the sub-scales is exact.
 
 use core::arch::x86_64::*;
 
@@ -21,11 +21,11 @@ pub(super) fn q5_k(tile: &Tile<'_, 176, 1>, x: QuantizedRow<'_>) -> __m512 {
     dots::<176>(tile, x, |block| five_bits(block))
 }
 
-/// The codes of Q5_K in the order of [`four_bits`].
+/// Returns the codes of Q5_K in the order of [`four_bits`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn five_bits(block: &[u8; 176]) -> [__m512i; 4] {
-    // Bit j of a high byte belongs to sub-block j and has to become bit 4.
+    // Bit j of a high byte belongs to sub-block j and has to become bit 4 of a code.
     let words = |low, high| halves(_mm256_set1_epi16(low), _mm256_set1_epi16(high));
     let (up_0, up_1) = (words(4, 2), words(3, 1));
     let (down_2, down_3) = (words(0, 2), words(1, 3));
@@ -41,7 +41,7 @@ fn five_bits(block: &[u8; 176]) -> [__m512i; 4] {
     ]
 }
 
-/// The low 4 bits of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7.
+/// Returns the lower 4 bits of sub-blocks 0 and 2, 1 and 3, 4 and 6, 5 and 7, a pair per register.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn four_bits(first: __m512i, second: __m512i) -> [__m512i; 4] {
@@ -54,7 +54,7 @@ fn four_bits(first: __m512i, second: __m512i) -> [__m512i; 4] {
     ]
 }
 
-/// The dot products; `unpack` makes the codes of a block in the order of [`four_bits`].
+/// Returns the products of a tile. `unpack` returns the codes of a block in the order of [`four_bits`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn dots<const BYTES: usize>(
@@ -98,22 +98,23 @@ fn dots<const BYTES: usize>(
     acc
 }
 
-/// Which bytes make the words of the sub-scales `from` to `from + 3` that belong to packed sums.
+/// Returns the shuffle indices that make the words of sub-scales `from` to `from + 3`, in the order of the packed sums.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn scale_words(from: i64) -> __m512i {
-    // A word is a byte and a zero (an index with the top bit); a lane has four words of each of two sub-blocks.
+    // A word is a byte and a zero byte (an index with the top bit). A lane has four words of each of two sub-blocks.
     let words = |sub: i64| 0x8000_8000_8000_8000_u64 as i64 | (sub * 0x0001_0001_0001_0001);
     let (a, b, c, d) = (words(from), words(from + 1), words(from + 2), words(from + 3));
     _mm512_setr_epi64(a, b, a, b, c, d, c, d)
 }
 
-/// Per row, in the lanes of [`Tile::headers`]: eight sub-scales, then eight sub-minima.
+/// Returns eight sub-scales, then eight sub-minima per row, in the lanes of [`Tile::headers`].
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn headers_to_subs([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
-    // The dwords of a lane are d and dmin, scales 0..4, minima 0..4, low nibbles of both 4..8. First comes
-    // scales, low nibbles, minima, low nibbles; then what has the upper bits of the latter.
+    // The dwords of a lane are: d and dmin; scales 0..4; minima 0..4; the low nibbles of scales and minima 4..8. `low`
+    // takes scales, low nibbles, minima, low nibbles. `high` takes the bytes that have the upper bits of scales and
+    // minima 4..8.
     let low = set_lanes([0x0706_0504, 0x0f0e_0d0c, 0x0b0a_0908, 0x0f0e_0d0c]);
     let high = set_lanes([u32::MAX, 0x0706_0504, u32::MAX, 0x0b0a_0908]);
     let shift = set_lanes([0, 0, 0, 4]);
@@ -127,14 +128,14 @@ fn headers_to_subs([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     [subs(a), subs(b), subs(c), subs(d)]
 }
 
-/// The first dwords of the lanes of [`Tile::headers`], lanes = rows.
+/// Returns the first dwords of the lanes of [`Tile::headers`]. A lane of the result belongs to a row.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn first_dwords([a, b, c, d]: [__m512i; 4]) -> __m512i {
     _mm512_unpacklo_epi64(_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d))
 }
 
-/// The sums of sub-minimum times sum of activations, lanes = rows.
+/// Returns the sums of sub-minimum times sum of activations. A lane belongs to a row.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn min_dots([a, b, c, d]: [__m512i; 4], sums: &[i16; 16]) -> __m512i {

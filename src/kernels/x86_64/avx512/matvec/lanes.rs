@@ -1,9 +1,9 @@
-//! Formats of 1 and 2 bits whose codes are a shift and a mask away: Q1_0, Q2_0, TQ2_0.
+//! Formats of 1 and 2 bits whose codes come from a shift and a mask: Q1_0, Q2_0, TQ2_0.
 //!
-//! A lane is a row from the beginning: 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes of its
-//! row, and four codes of a lane at a time meet four activations that all lanes share. So no partial sums have to be
-//! added across lanes. Where the four codes that a shift and a mask leave do not belong to neighbours, the activations
-//! are put in their order.
+//! A lane belongs to a row from the beginning. 16 bytes of each of 16 rows are transposed, so that a lane has 4 bytes
+//! of its row. Four codes of each lane at a time are multiplied with four activations that all lanes share. So no
+//! partial sums have to be added across lanes. Where the four codes that a shift and a mask leave are not neighbours,
+//! the activations are put in the same order.
 
 use core::arch::x86_64::*;
 
@@ -29,7 +29,7 @@ pub(super) fn q1_0(tile: &Tile<'_, 18, 4>, x: QuantizedRow<'_>) -> __m512 {
                 even = _mm512_dpbusd_epi32(even, bits(bits_of_32, 2 * i, 1), _mm512_set1_epi32(x_even));
                 odd = _mm512_dpbusd_epi32(odd, bits(bits_of_32, 2 * i + 1, 1), _mm512_set1_epi32(x_odd));
             }
-            // A code is twice the bit, less 1.
+            // A code is twice the bit minus 1.
             let dots = _mm512_add_epi32(even, odd);
             let twice = _mm512_add_epi32(dots, dots);
             acc = _mm512_add_ps(acc, term(_mm512_sub_epi32(twice, total(sums)), scale, dx));
@@ -71,7 +71,7 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66, 1>, x: QuantizedRow<'_>) -> __m512 {
     let blocks = x.codes.as_chunks::<256>().0.iter().zip(x.scales).zip(x.sums.as_chunks::<16>().0);
     for (b, ((codes, &dx), sums)) in blocks.enumerate().take(tile.blocks()) {
         let (x, _) = codes.as_chunks::<4>();
-        // Codes 32 j + 4 i of half a block and the three after them are in the same bits of the same four bytes.
+        // Codes 32 j + 4 i to 32 j + 4 i + 3 of half a block are in the same bits of the same four bytes.
         let mut dots = [_mm512_setzero_si512(); 4];
         // SAFETY: `take` keeps b below tile.blocks().
         let (quarters, header) = unsafe {
@@ -95,8 +95,8 @@ pub(super) fn tq2_0(tile: &Tile<'_, 66, 1>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// Bytes `AT..AT + 16` of block `b` of each row: lane r of register i has bytes 4 i to 4 i + 3 of row r. As much of the
-/// next rows is fetched as four blocks of 18 bytes have, every fourth time; of larger blocks each time.
+/// Returns bytes `AT..AT + 16` of block `b` of each row: lane r of register i has bytes 4 i to 4 i + 3 of row r. With
+/// every `TOGETHER`-th block, fetches as many bytes of the next rows as `TOGETHER` blocks of each row have.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.
@@ -116,7 +116,7 @@ unsafe fn columns<const AT: usize, const BYTES: usize, const TOGETHER: usize>(
     }
 }
 
-/// As [`columns`], and nothing is fetched.
+/// As [`columns`], without fetching.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.
@@ -130,7 +130,7 @@ unsafe fn columns_again<const AT: usize, const BYTES: usize, const TOGETHER: usi
     by_fours(unsafe { tile.headers::<AT, false>(b) })
 }
 
-/// Dword j is the codes j, j + 8, j + 16 and j + 24.
+/// Returns dwords of activations: dword j has codes j, j + 8, j + 16 and j + 24.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn every_eighth(codes: &[i8; 32]) -> [i32; 8] {
@@ -138,14 +138,15 @@ fn every_eighth(codes: &[i8; 32]) -> [i32; 8] {
     stored(bytes_transposed(halves))
 }
 
-/// Dwords j and 4 + j are the codes j, j + 4, j + 8 and j + 12 of each half.
+/// Returns dwords of activations: dwords j and 4 + j have codes j, j + 4, j + 8 and j + 12 of the first and of the
+/// second half.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn every_fourth(codes: &[i8; 32]) -> [i32; 8] {
     stored(bytes_transposed(load_32::<0, _, _>(codes)))
 }
 
-/// The 4x4 matrix of bytes in each 128-bit lane transposed.
+/// Transposes the 4x4 matrix of bytes in each 128-bit lane.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn bytes_transposed(bytes: __m256i) -> __m256i {
@@ -162,7 +163,7 @@ fn stored(dwords: __m256i) -> [i32; 8] {
     array
 }
 
-/// The sum of the activations of a block, in all lanes.
+/// Returns the sum of the activations of a block, in all lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn total(sums: &[i16]) -> __m512i {

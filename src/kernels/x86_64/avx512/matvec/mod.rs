@@ -1,11 +1,11 @@
-//! Rows of weights times one row of activations, straight on the blocks of the file.
+//! Products of rows of weights and one row of activations, straight from the blocks of the file.
 //!
-//! Such a product waits for memory, so the work per byte has to be small and the memory busy. Sixteen
-//! rows are done at once. Within a block, or a few, each row's codes meet the activations in vector dot
-//! products; the partial sums of the 16 rows are then transposed and added, which leaves one register whose
-//! lanes are rows, so the ordered chain of f32 additions is one addition for 16 rows. While a block is
-//! computed, as many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the
-//! order that the processor likes.
+//! Such a product waits for memory, so the work per byte has to be small and the memory busy. Sixteen rows are
+//! multiplied at once. Within a block, or a few blocks, the codes of each row are multiplied with the activations in
+//! vector dot products. Then the partial sums of the 16 rows are transposed and added. That leaves one register whose
+//! lanes are rows, so the ordered chain of f32 additions is one addition for 16 rows. While a block is multiplied, as
+//! many bytes of the next 16 rows are fetched into the cache, also across the end of the call, in the order that suits
+//! the processor.
 
 pub(super) mod by_row;
 mod iq4_xs;
@@ -25,13 +25,14 @@ use crate::tensor::{Dtype, TensorView};
 use by_row::by_row;
 use tile::{ROWS, Tile};
 
-/// Whether [`products`] does rows of this width, where it has a kernel for the type.
+/// Returns whether [`products`] supports rows of this width, where it has a kernel for the type.
 pub(super) fn supports(dtype: Dtype, cols: usize) -> bool {
-    // The distance of the first and the last row of a tile is an i32 of a gathering load.
+    // The byte distance from the first to the last row of a tile is an i32 offset of a gathering load.
     dtype.row_bytes(cols).is_some_and(|bytes| bytes <= i32::MAX as usize / ROWS)
 }
 
-/// See [`Level::products`](crate::kernels::Level::products); there is one row of integers, and [`supports`] is true.
+/// See [`Level::products`](crate::kernels::Level::products). There is one row of quantized activations, and
+/// [`supports`] is true.
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Result<(), Refused> {
     let Some(ActivationRow::Q8x32(x) | ActivationRow::Q8x256(x)) = inputs.row(0) else {
@@ -62,8 +63,9 @@ pub(super) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [
     done.ok_or(Refused::Sizes)
 }
 
-/// All rows, a tile at a time; blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER` blocks of a row
-/// at once. `LEAD` is that of [`Coming::with_lead`](crate::kernels::x86_64::ahead::Coming::with_lead).
+/// Multiplies all rows, a tile at a time. Blocks have `LEN` elements in `BYTES` bytes. The kernel takes `TOGETHER`
+/// blocks of a row at once. `LEAD` is the lead of
+/// [`Coming::with_lead`](crate::kernels::x86_64::ahead::Coming::with_lead).
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const LEAD: usize>(
@@ -73,18 +75,18 @@ fn tiles<const BYTES: usize, const LEN: usize, const TOGETHER: usize, const LEAD
     out: &mut [f32; OUTPUTS],
     kernel: impl Fn(&Tile<'_, BYTES, TOGETHER>, QuantizedRow<'_>) -> __m512,
 ) -> Option<()> {
-    // Four blocks of a row are little more than a line: by rows, each line would be fetched about twice.
+    // Four blocks of a row are little more than a line. In the order of rows, each line would be fetched about twice.
     let order = if TOGETHER < 4 { inputs.order() } else { FetchOrder::Memory };
     for (first, out) in (0..weights.rows()).step_by(ROWS).zip(out.as_chunks_mut::<ROWS>().0) {
         let tile = Tile::new(weights, first, inputs, (LEAD, order))?;
         let blocks = tile.blocks();
-        // A scale per block, or of larger blocks of formats with blocks of 32 per 32.
+        // Blocks of 256 have one scale of the activations. Smaller blocks have a scale per 32 elements.
         let scales = blocks * const { if LEN < 256 { LEN / 32 } else { 1 } };
         if [x.codes.len(), x.scales.len(), x.sums.len()] != [blocks * LEN, scales, blocks * (LEN / 16)] {
             return None;
         }
         let sums = kernel(&tile, x);
-        // SAFETY: at most the 16 elements of `out` are written: a lane of the mask each.
+        // SAFETY: at most the 16 elements of `out` are written, one for each lane of the mask.
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), tile.mask(), sums) };
     }
     Some(())

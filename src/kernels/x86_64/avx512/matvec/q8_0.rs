@@ -1,4 +1,4 @@
-//! Q8_0: two blocks of 32 of a row in a register.
+//! Q8_0: a register has two blocks of 32 of a row.
 
 use core::arch::x86_64::*;
 
@@ -34,10 +34,10 @@ pub(super) fn q8_0(tile: &Tile<'_, 34, 2>, x: QuantizedRow<'_>) -> __m512 {
     acc
 }
 
-/// The integer dot products of two blocks of each row with their halves of `x`, lanes = rows.
+/// Returns the integer dot products of two blocks of each row with the two halves of `x`. A lane belongs to a row.
 ///
 /// # Safety
-/// Both are below `tile.blocks()`.
+/// Both indices are below `tile.blocks()`.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 unsafe fn dots(tile: &Tile<'_, 34, 2>, [first, second]: [usize; 2], x: __m512i) -> [__m512i; 2] {
@@ -58,7 +58,7 @@ unsafe fn dots(tile: &Tile<'_, 34, 2>, [first, second]: [usize; 2], x: __m512i) 
     sum_halves(quads)
 }
 
-/// `acc` and what block `b` adds to it.
+/// Returns `acc` plus the products of block `b`.
 ///
 /// # Safety
 /// `b` < `tile.blocks()`.

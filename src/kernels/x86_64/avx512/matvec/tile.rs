@@ -1,4 +1,4 @@
-//! Sixteen rows of weights, and what kernels of all formats do with them.
+//! A tile of sixteen rows of weights, and the steps that kernels of all formats share.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -8,36 +8,37 @@ use crate::kernels::generic::Inputs;
 use crate::kernels::x86_64::ahead::{Coming, NextRows};
 use crate::tensor::TensorView;
 
-/// Rows of weights that are done at once.
+/// Number of rows of weights that are multiplied at once.
 pub(super) const ROWS: usize = 16;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the rest. The
-/// kernel takes `TOGETHER` blocks of a row at once.
+/// Up to [`ROWS`] rows of blocks of `BYTES` bytes. Where there are fewer, the last one stands in for the missing ones.
+/// The kernel takes `TOGETHER` blocks of a row at once.
 pub(super) struct Tile<'a, const BYTES: usize, const TOGETHER: usize> {
     first: *const u8,
     /// Bytes from `first` to each row: `offsets[r] + blocks * BYTES` are within the weights.
     offsets: [usize; ROWS],
-    /// The same in lanes.
+    /// The offsets as i32 in lanes.
     indices: __m512i,
-    /// The number of blocks of a row.
+    /// Number of blocks of a row.
     blocks: usize,
-    /// The rows that are wanted next.
+    /// The rows that are needed next.
     next: NextRows,
-    /// Where they are fetched with the first block of each row.
+    /// Addresses that are fetched with the first block of each row.
     places: [*const u8; ROWS],
     mask: u16,
     weights: PhantomData<&'a [u8]>,
 }
 
 impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
-    /// The lines that are fetched with a row: none of them is left out where what is fetched lies as in memory.
+    /// Number of lines that are fetched with a row. It is rounded up, so that no line is left out when weights are
+    /// fetched in the order of memory.
     const LINES: usize = (TOGETHER * BYTES).div_ceil(LINE);
 
-    /// The rows from `first` on; `None` where there are none, where blocks have another size, or where the rows
-    /// are too long for offsets of 31 bits. The inputs say what is wanted after the weights.
+    /// Returns the tile of rows from `first` on; `None` where there are none, where blocks have another size, or where
+    /// the rows are too long for offsets of 31 bits. The inputs say which weights are needed next.
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) fn new(
@@ -73,17 +74,17 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         })
     }
 
-    /// The number of blocks of a row.
+    /// Returns the number of blocks of a row.
     pub(super) fn blocks(&self) -> usize {
         self.blocks
     }
 
-    /// A bit per row that there is.
+    /// Returns a mask with a bit for each row that exists.
     pub(super) fn mask(&self) -> u16 {
         self.mask
     }
 
-    /// Block `b` of row `r`; if `FETCH`, as much of the next tile is fetched meanwhile as the kernel takes of a row at
+    /// Returns block `b` of row `r`. If `FETCH`, fetches as many bytes of the next tile as the kernel takes of a row at
     /// once.
     ///
     /// # Safety
@@ -91,8 +92,8 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
     #[inline]
     #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
     pub(super) unsafe fn block<const FETCH: bool>(&self, r: usize, b: usize) -> &'a [u8; BYTES] {
-        // SAFETY: the caller promises that there is this row, below 16, and this block of it, so its bytes are within
-        // the weights, which are borrowed for 'a.
+        // SAFETY: the caller promises that this row, below 16, and this block of it exist, so its bytes are within the
+        // weights, which are borrowed for 'a.
         unsafe {
             if FETCH {
                 self.next.fetch_at(*self.places.get_unchecked(r), b, Self::LINES);
@@ -101,7 +102,7 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         }
     }
 
-    /// The 4 bytes from `AT` on of block `b` of each row.
+    /// Returns the 4 bytes from `AT` on of block `b` of each row.
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`].
@@ -113,7 +114,7 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         unsafe { self.gather_at(b, AT) }
     }
 
-    /// The 4 bytes from `at` on of block `b` of each row.
+    /// Returns the 4 bytes from `at` on of block `b` of each row.
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`], and a block has these bytes.
@@ -124,8 +125,8 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
         unsafe { _mm512_i32gather_epi32::<1>(self.indices, self.first.add(b * BYTES + at).cast()) }
     }
 
-    /// The 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i. `FETCH` is that
-    /// of [`Tile::block`].
+    /// Returns the 16 bytes from `AT` on of block `b` of each row: row 4 l + i is 128-bit lane l of register i. `FETCH`
+    /// is as in [`Tile::block`].
     ///
     /// # Safety
     /// `b` < [`Tile::blocks`].
@@ -149,7 +150,7 @@ impl<'a, const BYTES: usize, const TOGETHER: usize> Tile<'a, BYTES, TOGETHER> {
     }
 }
 
-/// The 64 bytes from byte `AT` on.
+/// Returns the 64 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn load_64<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m512i {
@@ -158,7 +159,7 @@ pub(in crate::kernels::x86_64::avx512) fn load_64<const AT: usize, T: Copy, cons
     unsafe { _mm512_loadu_si512(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
-/// The 32 bytes from byte `AT` on.
+/// Returns the 32 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn load_32<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m256i {
@@ -167,7 +168,7 @@ pub(in crate::kernels::x86_64::avx512) fn load_32<const AT: usize, T: Copy, cons
     unsafe { _mm256_loadu_si256(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
-/// The 16 bytes from byte `AT` on.
+/// Returns the 16 bytes from byte `AT` on.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn load_16<const AT: usize, T: Copy, const N: usize>(from: &[T; N]) -> __m128i {
@@ -176,7 +177,7 @@ pub(in crate::kernels::x86_64::avx512) fn load_16<const AT: usize, T: Copy, cons
     unsafe { _mm_loadu_si128(from.as_ptr().cast::<u8>().add(AT).cast()) }
 }
 
-/// The little-endian u32 at byte `AT`.
+/// Returns the little-endian u32 at byte `AT`.
 #[inline]
 pub(in crate::kernels::x86_64::avx512) fn load_u32<const AT: usize, const N: usize>(from: &[u8; N]) -> u32 {
     const { assert!(AT + 4 <= N) };
@@ -184,7 +185,7 @@ pub(in crate::kernels::x86_64::avx512) fn load_u32<const AT: usize, const N: usi
     unsafe { u32::from_le(from.as_ptr().add(AT).cast::<u32>().read_unaligned()) }
 }
 
-/// The 16 bytes from byte `AT` on of each block, in 128-bit lanes.
+/// Returns the 16 bytes from byte `AT` on of each block, in 128-bit lanes.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn four_lanes<const AT: usize, const N: usize>([a, b, c, d]: [&[u8; N]; 4]) -> __m512i {
@@ -194,14 +195,14 @@ pub(super) fn four_lanes<const AT: usize, const N: usize>([a, b, c, d]: [&[u8; N
     _mm512_inserti32x4::<3>(lanes, load_16::<AT, _, _>(d))
 }
 
-/// The same four dwords in each 128-bit lane.
+/// Returns the same four dwords in each 128-bit lane.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn set_lanes([a, b, c, d]: [u32; 4]) -> __m512i {
     _mm512_set4_epi32(d as i32, c as i32, b as i32, a as i32)
 }
 
-/// The lanes of [`Tile::headers`] in memory: row 4 l + i is at 4 i + l.
+/// Stores the lanes of [`Tile::headers`] to memory: row 4 l + i is at index 4 i + l.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn store_lanes(registers: [__m512i; 4]) -> [[u64; 2]; ROWS] {
@@ -213,14 +214,14 @@ pub(super) fn store_lanes(registers: [__m512i; 4]) -> [[u64; 2]; ROWS] {
     lanes
 }
 
-/// Two halves of 256 bits.
+/// Returns a register of two halves of 256 bits.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn halves(low: __m256i, high: __m256i) -> __m512i {
     _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
 }
 
-/// Where a sum starts whose unsigned codes are `offset` more than they mean: at -offset times the activations.
+/// Returns the start of a sum of products with codes that are too large by `offset`: -offset times the activations.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn start(offset: u8, x: __m512i) -> __m512i {
@@ -228,7 +229,7 @@ pub(in crate::kernels::x86_64::avx512) fn start(offset: u8, x: __m512i) -> __m51
     _mm512_sub_epi32(zero, _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(offset as i8), x))
 }
 
-/// The dwords of each 128-bit lane added: dword i of a lane is the sum of that lane of register i.
+/// Adds the dwords of each 128-bit lane: dword i of a lane is the sum of this lane of register i.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn sum_in_lanes([a, b, c, d]: [__m512i; 4]) -> __m512i {
@@ -237,7 +238,7 @@ pub(in crate::kernels::x86_64::avx512) fn sum_in_lanes([a, b, c, d]: [__m512i; 4
     _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd))
 }
 
-/// The 4x4 matrix of 128-bit lanes transposed: register l has lane l of all four.
+/// Transposes the 4x4 matrix of 128-bit lanes: register l has lane l of all four registers.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn transpose_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
@@ -251,7 +252,8 @@ pub(super) fn transpose_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-/// The lanes of each 256-bit half added, then as [`transpose_lanes`]: register h has half h of all four.
+/// Adds the two lanes of each 256-bit half, and transposes as [`transpose_lanes`]: register h has the sums of half h of
+/// all four registers.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
@@ -260,7 +262,7 @@ pub(super) fn sum_halves([a, b, c, d]: [__m512i; 4]) -> [__m512i; 2] {
     [_mm512_shuffle_i32x4::<0x88>(ab, cd), _mm512_shuffle_i32x4::<0xdd>(ab, cd)]
 }
 
-/// The four lanes of each register added.
+/// Adds the four lanes of each register: lane l of the result belongs to register l.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn sum_lanes(registers: [__m512i; 4]) -> __m512i {
@@ -268,7 +270,7 @@ pub(in crate::kernels::x86_64::avx512) fn sum_lanes(registers: [__m512i; 4]) -> 
     _mm512_add_epi32(low, high)
 }
 
-/// `f32(integers) * (scale * dx)`: what a block adds to a sum.
+/// Returns `f32(integers) * (scale * dx)`, which a block adds to a sum.
 #[inline]
 #[target_feature(enable = "avx2,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(in crate::kernels::x86_64::avx512) fn term(integers: __m512i, scale: __m512, dx: f32) -> __m512 {
