@@ -1,5 +1,5 @@
-//! Bytes that lead from a frontier to the same place, of which a walk over tokens looks at one only, and the numbers of
-//! frontiers.
+//! Finds bytes that lead from a frontier to the same frontier, so that a walk over tokens looks at only one of them.
+//! Gives frontiers their numbers.
 
 use super::class::LAST;
 use super::code::{COUNTED, FREE, NAME, TEXT};
@@ -12,7 +12,8 @@ use super::seen::{ITEMS, Known, Noted};
 use super::tables::{Item, Saved};
 
 impl Matcher<'_, '_> {
-    /// Returns the first and the last of the bytes around one that lead from a frontier where it leads.
+    /// Returns the first and the last byte of a range around `byte` whose bytes all lead from a frontier to the same
+    /// frontier.
     pub(super) fn alike(&self, from: Saved, byte: u8) -> [u8; 2] {
         self.items(from).iter().fold([0, u8::MAX], |[low, high], item| {
             let [first, last] = self.alike_in(item, byte);
@@ -29,13 +30,13 @@ impl Matcher<'_, '_> {
                 None => [byte; 2],
             },
             TEXT | NAME | COUNTED => codec::alike(word >> 8, item.partial, byte, |chars| around(edges, chars)),
-            // Tokens that are named have no bytes.
+            // An item of a token that the grammar names reads no bytes.
             _ => [0, u8::MAX],
         }
     }
 
-    /// Returns a frontier with its number among those seen, or 0: it is not noted. A counted text has one number for
-    /// all counts.
+    /// Returns a frontier with its number among the frontiers seen, or with 0 if it is not noted. A counted text has
+    /// one number for all counts.
     pub(super) fn numbered(&mut self, from: Saved) -> Saved {
         if self.tables.seen.is_noted(from.number) {
             return from;
@@ -61,8 +62,8 @@ impl Matcher<'_, '_> {
         Saved { number: self.tables.seen.number(noted), chars, ..from }
     }
 
-    /// Returns how many characters a counted text may have in the state of an item, at least and at most. `None` where
-    /// one edge of its state can be met with more than another one.
+    /// Returns the least and the greatest number of characters that a counted text may have at an item. `None` if there
+    /// is no such number, or if the part of a character that was read does not belong to one edge.
     fn bounds(&self, item: Item) -> Option<[u32; 2]> {
         let (min, max) = (self.grammar.word(item.code.wrapping_add(3)), self.grammar.word(item.code.wrapping_add(4)));
         let of = |state: u32| {
@@ -80,8 +81,9 @@ impl Matcher<'_, '_> {
         Some([least.saturating_sub(1), most.checked_sub(1)?])
     }
 
-    /// Returns the least part of a character that leads where what was read of one leads, with the same bytes: few of
-    /// them lead to different places. 0: nothing was read. `None`: items have read different things.
+    /// Returns the least part of a character from which the same bytes lead to the same places as from the part that
+    /// the items have read. So there are few different parts. 0: no part was read. `None`: the items have read
+    /// different parts.
     fn least_alike(&self, items: &[Item]) -> Option<u32> {
         let within = || items.iter().filter(|item| item.partial != 0);
         let Some(partial) = within().next().map(|item| item.partial) else { return Some(0) };
@@ -95,29 +97,30 @@ impl Matcher<'_, '_> {
         Some(first.map_or(partial, |first| codec::least_alike(partial, first)))
     }
 
-    /// Notes where a byte leads from a frontier, and all bytes that are alike.
+    /// Notes where a byte leads from a frontier, for this byte and for all bytes that lead to the same place.
     pub(super) fn note(&mut self, from: Saved, byte: u8, next: Option<Saved>) {
         if !self.tables.seen.is_noted(from.number) {
             return;
         }
         let known = match next {
-            // In a counted text that depends on the count, too.
+            // In a counted text this also depends on the count.
             _ if self.is_counted(from) => self.known_of_counted(from, byte, next),
             None => Known::Dead,
-            // There is no count of rounds in which nodes are made and not needed.
+            // A row counts no nodes where a text goes on or a frontier leads to itself, so a byte that makes nodes
+            // there is not noted.
             Some(next) if self.has_grown(from, next) => Known::Nothing,
             Some(next) => Known::To(next.number),
         };
         self.tables.seen.note(from.number, self.alike(from, byte), known);
     }
 
-    /// Whether nodes were made within a text.
+    /// Returns whether nodes were made although the text goes on or the frontier is the same.
     fn has_grown(&self, from: Saved, next: Saved) -> bool {
         let is_beside = self.only(from).zip(self.only(next)).is_some_and(|(one, other)| one.is_beside(other));
         (is_beside || from.number == next.number) && [next.nodes, next.returns] != [from.nodes, from.returns]
     }
 
-    /// What is known of a byte in a counted text, however many characters it has.
+    /// Returns what is known of a byte in a counted text for every number of characters.
     fn known_of_counted(&mut self, from: Saved, byte: u8, next: Option<Saved>) -> Known {
         let item = self.item(from.frontier(), 0);
         let codec = self.grammar.word(item.code) >> 8;
@@ -130,7 +133,8 @@ impl Matcher<'_, '_> {
                 }
                 Item { state, partial: 0, ..item }
             }
-            // The text ends here with any number of characters that it has from now on.
+            // The text ends here. That is known for every number of characters only if the fewest in this walk are
+            // enough.
             Move::To(_, state) => {
                 let min = self.grammar.word(item.code.wrapping_add(3));
                 let is_open = self.grammar.highest(state) == 0 && min <= self.least_chars(item);
@@ -140,22 +144,23 @@ impl Matcher<'_, '_> {
         };
         let Some(start) = from.start.checked_add(from.count) else { return Known::Nothing };
         let Some(place) = self.tables.items.get_mut(start as usize) else { return Known::Nothing };
-        // What lies there is made already, or it is the same.
+        // The frontier behind the byte may lie at this place. It has its number already, and its item is put back
+        // below.
         let before = core::mem::replace(place, behind);
         let number = self.numbered(Saved { start, count: 1, number: 0, accepting: 0, ..from }).number;
         self.tables.items.get_mut(start as usize).into_iter().for_each(|place| *place = before);
         if number == 0 { Known::Nothing } else { Known::To(number) }
     }
 
-    /// Returns how many characters the counted text of an item has at least in this walk.
+    /// Returns the fewest characters that the counted text of an item has in this walk.
     fn least_chars(&self, item: Item) -> u32 {
         let now = self.only(Saved::new(self.now)).filter(|now| now.is_beside(item));
         now.map_or(0, |now| now.count)
     }
 }
 
-/// Returns the characters around some that the same edge has, or that none has. `None`: some of these have an edge and
-/// others have none, or another one.
+/// Returns the range of characters around `low` to `high` that one edge has, or that no edge has. `None`: `low` to
+/// `high` is not within one such range.
 fn around(edges: &[[u32; 3]], [low, high]: [u32; 2]) -> Option<[u32; 2]> {
     let mut begin = 0;
     for &[first, last, _] in edges {

@@ -1,46 +1,46 @@
-//! The anchors of an expression that is a whole text: `^` stands at its begin and `$` at its end, so they change
+//! The anchors of an expression that is a whole text: `^` stands at its beginning and `$` at its end, so they change
 //! nothing. Elsewhere they are refused.
 
-/// What was read: a bit for each group that is open, and one for the whole.
+/// What was read so far. Each set has a bit for each open group, and one for the whole expression.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Anchors {
-    /// How many groups are open.
+    /// Number of open groups.
     depth: u32,
-    /// There is a part before, in the alternative of the group.
+    /// Groups whose present alternative already has a part.
     begun: u128,
-    /// There is a `$` before, in the alternative.
+    /// Groups whose present alternative already has a `$`.
     ended: u128,
-    /// There is one in another alternative.
+    /// Groups of which an earlier alternative has a `$`.
     ends: u128,
-    /// There is an anchor in the group.
+    /// Groups that have an anchor.
     anchored: u128,
     /// Whether the last part is an anchor, or a group that has one.
     is_last: bool,
 }
 
 impl Anchors {
-    /// A part is read that is no anchor. Returns whether it can stand here.
+    /// Notes a part that is no anchor. Returns whether it can stand here.
     pub(super) fn part(&mut self) -> bool {
         self.begun |= self.bit();
         self.is_last = false;
         self.ended & self.open_groups() == 0
     }
 
-    /// `^` is read. Returns whether it can stand here.
+    /// Notes a `^`. Returns whether it can stand here.
     pub(super) fn begin(&mut self) -> bool {
         self.anchored |= self.bit();
         self.is_last = true;
         (self.begun | self.ended) & self.open_groups() == 0
     }
 
-    /// `$` is read, behind which nothing can stand.
+    /// Notes a `$`, behind which nothing can stand.
     pub(super) fn end(&mut self) {
         self.anchored |= self.bit();
         self.ended |= self.bit();
         self.is_last = true;
     }
 
-    /// A group begins.
+    /// Notes the beginning of a group.
     pub(super) fn open(&mut self) {
         self.depth = self.depth.saturating_add(1);
         let others = !self.bit();
@@ -49,7 +49,7 @@ impl Anchors {
         }
     }
 
-    /// Another alternative begins.
+    /// Notes the beginning of another alternative.
     pub(super) fn bar(&mut self) {
         let bit = self.bit();
         self.ends |= self.ended & bit;
@@ -57,7 +57,7 @@ impl Anchors {
         self.begun &= !bit;
     }
 
-    /// A group ends.
+    /// Notes the end of a group.
     pub(super) fn close(&mut self) {
         let has = |set: u128| u128::from(set & self.bit() != 0);
         let (ends, anchored) = (has(self.ended | self.ends), has(self.anchored));
@@ -68,7 +68,8 @@ impl Anchors {
         self.is_last = anchored != 0;
     }
 
-    /// Whether the last part can be repeated: not if its anchors would stand behind each other.
+    /// Returns whether the last part can be repeated. A part with anchors cannot, because they would stand behind each
+    /// other.
     pub(super) fn can_repeat(&self) -> bool {
         !self.is_last
     }

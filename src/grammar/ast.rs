@@ -1,4 +1,4 @@
-//! Expressions, as GBNF and regular expressions write them: a tree of records.
+//! The expressions of GBNF texts and regular expressions, as a tree of records.
 
 use super::class::Class;
 use super::scratch::{Result, Scratch};
@@ -11,33 +11,34 @@ pub(super) const DEPTH: usize = 100;
 /// An expression, by the number of its record. 0 is the empty text.
 pub(super) type Ast = u32;
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expr {
-    /// One after the other: the first of a list.
+    /// Several expressions one after the other, given by the first of their list.
     Sequence(Ast),
-    /// One of them: the first of a list.
+    /// One of several expressions, given by the first of their list.
     Choice(Ast),
     /// One character.
     Class(Class),
-    /// An expression so many times.
+    /// An expression, and the least and the greatest number of times that it is repeated.
     Repeat(Ast, u32, u32),
     /// A rule, by its record.
     Rule(u32),
-    /// A token with this id, or any but that.
+    /// The token with this id or, if `true`, any token but that one.
     Token(u32, bool),
-    /// The begin of the text.
+    /// The beginning of the text.
     Begin,
     /// The end of the text.
     End,
 }
 
 const LINK: u32 = 4;
-/// How often the innermost part can be repeated by counters within each other; the highest bit: there are counters.
+/// Field: how often nested repetitions repeat the innermost part at most. The highest bit, [`COUNTER`], says that there
+/// are counters.
 const ROUNDS: u32 = 5;
 const COUNTER: u32 = 1 << 31;
 
-/// Returns the record of an expression. Its parts are complete.
+/// Returns a new record of an expression whose parts are complete.
 pub(super) fn make(scratch: &mut Scratch<'_>, expr: Expr) -> Result<Ast> {
     let rounds = rounds_of(scratch, expr);
     scratch.record(match expr {
@@ -74,7 +75,7 @@ fn rounds_of(scratch: &Scratch<'_>, expr: Expr) -> u32 {
     most.min(COUNTER - 1) | counter
 }
 
-/// Returns what a record is. 0 is an empty sequence.
+/// Returns the expression of a record. 0 is an empty sequence.
 pub(super) fn expr(scratch: &Scratch<'_>, ast: Ast) -> Expr {
     let field = |field| scratch.get(ast, field);
     if ast == 0 {
@@ -124,15 +125,15 @@ impl List {
     }
 }
 
-/// What a text of expressions has at a place.
+/// What stands at a place of a text of expressions.
 pub(super) enum Part {
     /// An expression, which may be repeated.
     Item(Ast),
-    /// What is no part of the text.
+    /// Something that adds no part to the expression, such as flags.
     Nothing,
-    /// The begin of a group, and what the parser wants to know at its end.
+    /// The beginning of a group, with a number that the parser gets back at the group's end.
     Open(u32),
-    /// What stands between alternatives.
+    /// The mark between two alternatives.
     Bar,
     /// The end of a group or of the whole.
     End,
@@ -140,25 +141,25 @@ pub(super) enum Part {
 
 /// A notation of expressions.
 pub(super) trait Notation<'s> {
-    /// Where the tree is made.
+    /// Returns the scratch in which the tree is made.
     fn scratch(&mut self) -> &mut Scratch<'s>;
 
-    /// Reads the next part, in so many groups.
+    /// Reads the next part, inside of `depth` groups.
     fn part(&mut self, depth: usize) -> Result<Part>;
 
-    /// A bar was read, in a group that was opened so.
+    /// Called behind a bar in a group. `opened` is the number of the group's [`Part::Open`].
     fn bar(&mut self, opened: u32);
 
-    /// Reads the end of a group that was opened so.
+    /// Reads the end of a group. `opened` is the number of the group's [`Part::Open`].
     fn close(&mut self, opened: u32) -> Result<()>;
 
-    /// Reads how often an expression is repeated, in so many groups.
+    /// Reads how often an expression is repeated, inside of `depth` groups. Returns the repeated expression.
     fn repeats(&mut self, item: Ast, depth: usize) -> Result<Ast>;
 
     /// Refuses what stands here.
     fn refuse(&self, text: &'static str) -> Result<Ast>;
 
-    /// Goes on with alternatives. Returns them at their end.
+    /// Goes on reading alternatives. Returns their expression at their end.
     fn choice(&mut self, read: &mut Choice) -> Result<Option<Ast>> {
         while !self.scratch().is_spent() {
             let item = match self.part(read.depth)? {
@@ -196,7 +197,7 @@ pub(super) trait Notation<'s> {
     }
 }
 
-/// Alternatives that are read. Groups that are open are records, so they take no stack.
+/// Alternatives that are being read. Open groups are records, so they take no stack.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Choice {
     group: u32,
@@ -206,7 +207,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Returns the alternatives of the innermost group.
+    /// Returns the expression of the alternatives of the innermost group.
     fn inner(&mut self, scratch: &mut Scratch<'_>) -> Result<Ast> {
         self.choices.close(scratch, &mut self.items)?;
         if self.choices.first == self.choices.last {
@@ -216,7 +217,7 @@ impl Choice {
         }
     }
 
-    /// Goes on behind the innermost group. Returns what its parser wants to know.
+    /// Goes on behind the innermost group. Returns the number of the group's [`Part::Open`].
     fn leave(&mut self, scratch: &Scratch<'_>) -> u32 {
         let field = |field| scratch.get(self.group, field);
         let (outside, opened) = (field(0), field(1));
@@ -228,7 +229,7 @@ impl Choice {
 }
 
 impl List {
-    /// Adds the sequence of some items, and empties these.
+    /// Adds the sequence of `items` to the list, and empties `items`.
     fn close(&mut self, scratch: &mut Scratch<'_>, items: &mut Self) -> Result<()> {
         let sequence = make(scratch, Expr::Sequence(items.first))?;
         self.push(scratch, sequence);
@@ -237,16 +238,17 @@ impl List {
     }
 }
 
-/// What a walk over an expression from its end to its begin does next. What waits for its parts are records.
+/// The next step of a walk over an expression, from its end to its beginning. Expressions that wait for their parts are
+/// records.
 #[derive(Clone, Copy)]
 pub(super) enum Next {
-    /// It goes into a part, which goes on at this code.
+    /// The walk goes into a part. Behind the part the text goes on at this code.
     Into(Ast, u32),
-    /// The part begins at this code.
+    /// The walk has made a part, which begins at this code.
     Done(u32),
 }
 
-/// Makes a record of the parts of a list. Returns it and their number.
+/// Makes a record of the expressions of a list. Returns the record and the number of expressions.
 pub(super) fn listed(scratch: &mut Scratch<'_>, first: Ast) -> Result<(u32, u32)> {
     let list = scratch.mark() as u32;
     let (mut count, mut child) = (0, first);
@@ -258,12 +260,12 @@ pub(super) fn listed(scratch: &mut Scratch<'_>, first: Ast) -> Result<(u32, u32)
     Ok((list, count))
 }
 
-/// Returns whether an expression has a counted repetition in it, of which a rule has room for one at a time.
+/// Returns whether an expression has a counted repetition in it. A rule has room for one counter at a time.
 pub(super) fn has_counter(scratch: &Scratch<'_>, ast: Ast) -> bool {
     ast != 0 && scratch.get(ast, ROUNDS) & COUNTER != 0
 }
 
-/// Returns how often the innermost part of an expression can be repeated by counters within each other.
+/// Returns how often nested repetitions repeat the innermost part of an expression at most.
 pub(super) fn rounds(scratch: &Scratch<'_>, ast: Ast) -> u32 {
     if ast == 0 { 1 } else { scratch.get(ast, ROUNDS) & (COUNTER - 1) }
 }

@@ -1,4 +1,4 @@
-//! How a mask begins: with the tokens of which it is known that they may follow, and with those that are looked at.
+//! The beginning of a mask: which tokens are known to be allowed, and which tokens the walk looks at.
 
 use super::code::{COUNTED, FREE, NAME, TEXT};
 use super::codec::RAW;
@@ -18,13 +18,13 @@ impl Matcher<'_, '_> {
         mask: &mut [u32],
     ) -> Result<Walk, MatchError> {
         let walk = self.begin_walk(trie, most, mask)?;
-        // In other walks tokens are cleared, or all begin alike.
+        // Other walks clear tokens, or all of their tokens begin alike.
         let picks = !walk.clears && walk.free.is_none() && matches!(walk.part, Part::All | Part::Rest);
         Ok(Walk { first: picks.then(|| self.first_bytes()), ..walk })
     }
 
-    /// Returns all bytes with which a token may begin, and perhaps some others: what the edges of the states say,
-    /// without a step for each byte.
+    /// Returns all bytes with which a token may begin, and perhaps some others. It reads the edges of the states and
+    /// makes no step for each byte.
     fn first_bytes(&self) -> [u64; 4] {
         let mut set = [0; 4];
         for index in 0..self.now.count {
@@ -71,7 +71,7 @@ impl Matcher<'_, '_> {
         if let Some(most) = most {
             return Ok(Walk { part: self.begin_within(trie, most, mask), ..walk });
         }
-        // Each token is looked at: what is behind its bytes comes beside what is behind its name.
+        // The walk looks at each token: the frontier behind its bytes is joined with the frontier behind its name.
         if walk.named.is_some() {
             trie.allow_plain(0, mask);
             return Ok(walk);
@@ -90,21 +90,21 @@ impl Matcher<'_, '_> {
             trie.allow_within(codec, mask);
             let from = self.put(now, free)?;
             self.tables.walk.iter_mut().take(1).for_each(|place| *place = from);
-            // Plain tokens are all allowed, where no plain character leads out before.
+            // All plain tokens are allowed if no plain character leads out of one of the texts.
             let plain = (0..self.now.count).any(|index| self.plain_chars(self.item(self.now, index)) == u32::MAX);
             let others = if plain { Part::Rest } else { Part::All };
             return Ok(Walk { part: Part::Closing(codec), free: Some((free, others)), ..walk });
         }
         let of_items = || (0..self.now.count).map(|index| self.plain_chars(self.item(self.now, index)));
-        // Where one item does not know, longer tokens can be allowed by it.
+        // An item for which the number is not known may allow longer tokens.
         let known = of_items().all(|chars| chars > 0);
         let chars = of_items().max().filter(|&chars| known || chars == u32::MAX).unwrap_or(0);
         trie.allow_plain(chars, mask);
         Ok(Walk { part: if chars == 0 { Part::All } else { Part::Rest }, ..walk })
     }
 
-    /// Returns the codec and the item of a string that takes any characters once it differs from some, as a name does
-    /// that is none of those declared.
+    /// Returns the codec and the item of a string of any characters. The text of `item` becomes this string once it
+    /// differs from some texts, as a name does once it differs from all declared names.
     fn free(&self, item: Item) -> Option<(u32, Item)> {
         let word = self.grammar.word(item.code);
         let codec = word >> 8;
@@ -115,8 +115,8 @@ impl Matcher<'_, '_> {
         Some((codec, Item { state, ..item }))
     }
 
-    /// Returns the codec of the string that an item is in, if any characters lead to where it is and no token can bring
-    /// it to one of its bounds.
+    /// Returns the codec of the string that an item is in, if all characters lead back to its state and no token can
+    /// bring it to a bound of the string.
     pub(super) fn string(&self, item: Item, trie: &TokenTrie<'_>) -> Option<u32> {
         let word = self.grammar.word(item.code);
         let is_far = match word & 0xFF {
@@ -132,8 +132,8 @@ impl Matcher<'_, '_> {
         (is_far && is_free()).then_some(codec)
     }
 
-    /// Returns up to how many characters a plain token can always have in the text that an item is in. 0: that is not
-    /// known, and others may be allowed, too.
+    /// Returns the number of characters up to which all plain tokens are allowed at an item. 0: the number is not
+    /// known, and tokens may be allowed all the same.
     fn plain_chars(&self, item: Item) -> u32 {
         match self.grammar.word(item.code) & 0xFF {
             TEXT if item.partial == 0 && self.grammar.is_plain(item.state) => u32::MAX,
@@ -144,7 +144,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Returns how many characters a counted text can have so that it can end from this state.
+    /// Returns the most characters with which a counted text can still end from the state of an item.
     pub(super) fn most(&self, item: Item) -> u32 {
         let max = self.grammar.word(item.code.wrapping_add(4));
         max.saturating_sub(self.grammar.highest(item.state) & 0xFFFF)

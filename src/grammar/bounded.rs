@@ -4,15 +4,15 @@
 use super::ast::{Ast, Expr, OPEN, expr, link, set_repeats};
 use super::scratch::Scratch;
 
-/// Up to so many rounds are states.
+/// The most rounds that stay states of an automaton.
 const STATES: u32 = 8;
 /// The most groups around a character.
 const GROUPS: usize = 8;
 
-/// Takes the bound from a pattern of single characters of which only the last has a number of rounds that is not fixed,
-/// as `^[a-z][a-z0-9]{0,62}$`. Returns the fewest and the most characters of its texts: those of the pattern without
-/// the bound that have so many characters are the texts of the pattern. `None`: it is another pattern, and nothing
-/// changes.
+/// Takes the bound out of a pattern of single characters of which only the last has a number of rounds that is not
+/// fixed, such as `^[a-z][a-z0-9]{0,62}$`. Returns the fewest and the most characters of its texts. With a number of
+/// characters within these, the pattern without the bound has the same texts. `None`: it is another pattern, and
+/// nothing changes.
 pub(super) fn take_bound(scratch: &mut Scratch<'_>, pattern: Ast) -> Option<(u32, u32)> {
     let Expr::Sequence(first) = expr(scratch, pattern) else { return None };
     if expr(scratch, first) != Expr::Begin {
@@ -43,7 +43,7 @@ pub(super) fn take_bound(scratch: &mut Scratch<'_>, pattern: Ast) -> Option<(u32
     }
 }
 
-/// Whether all texts of an expression are one character.
+/// Returns whether each text of an expression is one character.
 fn is_character(scratch: &Scratch<'_>, ast: Ast) -> bool {
     let mut inner = ast;
     for _ in 0..GROUPS {

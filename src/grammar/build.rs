@@ -5,35 +5,36 @@ use super::sorted::{Sort, Texts, is_plain, shared};
 use super::trie::{CODECS, FIRSTS, MOST, Node, SHORT, Strings, TokenTrie, TrieError, Vocabulary, chars};
 use crate::mem::{Arena, MemoryError};
 
-/// Tokens, comparisons or nodes of a unit.
+/// Number of tokens, comparisons or nodes of a unit.
 const UNIT: usize = 4096;
 
-/// As many of these are the work of a token in which a quote is looked for.
+/// A token in which a quote is looked for counts as this many.
 const READ: usize = 8;
 
-/// A [`TokenTrie`] in the making: in units of work, so that a host with a deadline spreads it. The tables are the same
-/// however it is cut.
+/// A [`TokenTrie`] in the making. The work is done in units, so that a host with a deadline can spread it. The tables
+/// are the same however the work is cut.
 ///
 /// [Example](crate::grammar#in-pieces).
 pub struct TrieBuild<'s, 'm> {
     vocabulary: &'s dyn Vocabulary,
-    /// All ids, by their bytes once they are sorted.
+    /// The ids of all tokens, later sorted by their bytes.
     pub(super) ids: &'s mut [u32],
-    /// Those whose tokens are not plain.
+    /// The ids of the tokens that are not plain.
     pub(super) others: &'s mut [u32],
-    /// Those of them that end a string of the present codec, by their bytes from its quote on.
+    /// The ids of the tokens that end a string of the present codec, later sorted by their bytes from its quote on.
     pub(super) closing: &'s mut [u32],
     /// By id: where the bytes of the token end in `bytes`.
     pub(super) ends: &'s mut [u32],
     pub(super) bytes: &'s mut [u8],
     pub(super) counts: Counts,
     stage: Stage,
-    /// The next token, node or word of the stage.
+    /// Index of the next token, node or word of the stage.
     pub(super) at: usize,
-    /// What the stage has written, and how many of the tokens alike.
+    /// Number of elements that the stage has written.
     pub(super) written: usize,
+    /// Number of pairs of tokens alike that were written.
     pub(super) pairs: usize,
-    /// The first of the tokens with the bytes of the one before.
+    /// Id of the first token that has the same bytes as the token that was looked at last.
     pub(super) first: u32,
     sort: Sort,
     pub(super) tables: Option<Tables<'m>>,
@@ -47,7 +48,7 @@ impl core::fmt::Debug for TrieBuild<'_, '_> {
     }
 }
 
-/// How long the tables are.
+/// Lengths of the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     bytes: usize,
@@ -56,14 +57,14 @@ pub(super) struct Counts {
     nodes: [usize; 2],
     alike: usize,
     long: usize,
-    /// For each codec: tokens that end a string, and their nodes.
+    /// For each codec: number of tokens that end a string, and number of their nodes.
     strings: [[usize; 2]; CODECS],
 }
 
-/// Which tokens: all, or those that are not plain.
+/// A choice of tokens: 0 for all, 1 for those that are not plain.
 pub(super) type Which = usize;
 
-/// What is done: first all is measured, then the tables are filled.
+/// The stages of the work: first everything is measured, then the tables are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Gather,
@@ -96,10 +97,10 @@ pub(super) struct Tables<'m> {
 }
 
 impl<'s, 'm> TrieBuild<'s, 'm> {
-    /// Begins, in scratch of [`TokenTrie::scratch_len`] words.
+    /// Begins to make the tables, in scratch of [`TokenTrie::scratch_len`] words.
     ///
     /// # Errors
-    /// The vocabulary is too large, or the scratch too small. That may be found by [`TrieBuild::step`] only.
+    /// The vocabulary is too large, or the scratch too small. [`TrieBuild::step`] may be the first to find this.
     pub fn new(vocabulary: &'s dyn Vocabulary, scratch: &'s mut [u32]) -> Result<Self, TrieError> {
         let tokens = vocabulary.tokens();
         if tokens > MOST {
@@ -134,8 +135,8 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         })
     }
 
-    /// Goes on for at most so many units of 4,096 tokens, comparisons or nodes. Returns whether it has come to its end:
-    /// first to where [`TrieBuild::bytes`] is known, then, in the memory of [`TrieBuild::place`], to the finished
+    /// Goes on for at most `units` units of 4,096 tokens, comparisons or nodes. Returns whether it has come to an end.
+    /// Before [`TrieBuild::place`] the end is where [`TrieBuild::bytes`] is known, afterwards it is the finished
     /// tables.
     ///
     /// # Errors
@@ -148,7 +149,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         Ok(matches!(self.stage, Stage::Measured | Stage::Done))
     }
 
-    /// Returns the bytes of memory that the tables take.
+    /// Returns the number of bytes of memory that the tables take.
     ///
     /// # Errors
     /// [`TrieError::Unfinished`] before [`TrieBuild::step`] has returned true.
@@ -296,7 +297,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
         };
     }
 
-    /// The ids of some tokens.
+    /// Returns the ids of a choice of tokens.
     pub(super) fn list(&self, which: Which) -> &[u32] {
         if which == 0 { self.ids } else { self.others.get(..self.counts.others).unwrap_or_default() }
     }
@@ -389,7 +390,7 @@ impl<'s, 'm> TrieBuild<'s, 'm> {
     }
 }
 
-/// There is too little scratch for a vocabulary.
+/// Returns the error that the scratch is too small for a vocabulary.
 fn small(vocabulary: &dyn Vocabulary, given: usize) -> TrieError {
     TrieError::ScratchTooSmall { needed: TokenTrie::scratch_len(vocabulary), given }
 }

@@ -1,9 +1,9 @@
-//! Which calls of tools a model may write: the source of a grammar.
+//! The source of a grammar that says which calls of tools a model may write.
 
 use crate::token::{TokenKind, Tokenizer};
 use crate::tools::{CallFormat, ThoughtMarks};
 
-/// Calls of tools, and the text around them. Its grammar is that of a whole reply.
+/// Calls of tools, and the text around them. The texts of the grammar are whole replies.
 ///
 /// [Example](crate::grammar#calls-of-tools).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,21 +16,22 @@ pub struct Calls<'t> {
     pub choice: ToolChoice<'t>,
     /// Whether several calls may be written. If not, the text ends behind the first one.
     pub parallel: bool,
-    /// What is around thoughts, in which nothing is a call. Without it the text has none.
+    /// The marks around thoughts, in which nothing is a call. `None`: the text has no thoughts.
     pub thoughts: Option<ThoughtMarks>,
     /// Whether the prompt has opened a thought.
     pub is_thinking: bool,
-    /// Marks of the format that are tokens without bytes: [`Marks::of`] finds them. Others are written as text.
+    /// Marks of the format that are tokens without bytes: [`Marks::of`] finds them. All other marks are written as
+    /// text.
     pub marks: &'t [Mark],
 }
 
 impl<'t> Calls<'t> {
-    /// Returns calls that a model may write or not, any number of them, with marks that are text and without thoughts.
+    /// Returns calls of which a model may write any number or none. All marks are text, and there are no thoughts.
     pub fn new(tools: &'t [u8], format: CallFormat) -> Self {
         Self { tools, format, choice: ToolChoice::Auto, parallel: true, thoughts: None, is_thinking: false, marks: &[] }
     }
 
-    /// Returns the name of the tool in whose element of the list a byte is: that of
+    /// Returns the name of the tool in whose element of the list a byte lies, such as that of
     /// [`GrammarError::at`](super::GrammarError::at).
     pub fn tool_at(&self, at: usize) -> Option<&'t str> {
         let list = core::str::from_utf8(self.tools).ok()?;
@@ -44,12 +45,12 @@ impl<'t> Calls<'t> {
 /// [Example](crate::grammar#calls-of-tools).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolChoice<'t> {
-    /// It may. All text is free up to the mark that begins a call.
+    /// The model may call tools. All text is free up to the mark that begins a call.
     #[default]
     Auto,
-    /// It has to, and says nothing before but its thoughts.
+    /// The model has to call a tool. Before the call it writes nothing but its thoughts.
     Required,
-    /// It has to call the tool with this name.
+    /// The model has to call the tool with this name.
     Named(&'t str),
 }
 
@@ -60,7 +61,7 @@ pub enum ToolChoice<'t> {
 pub struct Mark {
     /// The name of the token.
     pub text: &'static str,
-    /// Its id.
+    /// The id of the token.
     pub token: u32,
 }
 
@@ -77,12 +78,12 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Finds the marks of a format and those of thoughts.
+    /// Finds those marks of a format and of thoughts that are control tokens.
     pub fn of(format: CallFormat, thoughts: Option<ThoughtMarks>, tokenizer: &Tokenizer<'_, '_>) -> Self {
         let mut marks = Self::default();
         let around = thoughts.into_iter().flat_map(|thoughts| [thoughts.open, thoughts.close]);
         for text in format.marks().chain(around) {
-            // That of a thought may have a word behind it that is no part of the token.
+            // The mark of a thought may end with a word that is no part of the token.
             let names = [text, text.strip_suffix("thought").unwrap_or(text)];
             let found = names.iter().find_map(|name| Some((*name, tokenizer.find(name.as_bytes())?)));
             if let Some((text, token)) = found.filter(|(_, token)| is_silent(tokenizer, *token)) {
@@ -92,7 +93,7 @@ impl Marks {
         marks
     }
 
-    /// Returns them, for [`Calls::marks`].
+    /// Returns the marks, for [`Calls::marks`].
     pub fn as_slice(&self) -> &[Mark] {
         self.list.get(..self.count).unwrap_or_default()
     }
@@ -108,7 +109,7 @@ impl Marks {
     }
 }
 
-/// Whether a token is no text.
+/// Returns whether a token is no text.
 fn is_silent(tokenizer: &Tokenizer<'_, '_>, token: u32) -> bool {
     matches!(tokenizer.kind(token), TokenKind::Control | TokenKind::Unknown | TokenKind::Unused)
 }

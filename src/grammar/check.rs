@@ -1,4 +1,4 @@
-//! What has to hold before a program is used: it has a text, and no rule begins with itself.
+//! The checks of a program before it is used: it has a text, and no rule begins with itself.
 
 use core::ops::Range;
 
@@ -11,12 +11,13 @@ use super::error::{ErrorKind, GrammarError};
 use super::reach::Trim;
 use super::scratch::{Result, Scratch};
 
-/// What is marked of instructions, in as many pieces as one likes: those from which a text can end, and those that can
-/// be passed without a character. Automata are trimmed before.
+/// Trims automata and then marks instructions, in as many pieces as one likes: those from which a text can come to its
+/// end, and those that can be passed without a character.
 pub(super) struct Marking {
     first: Code,
-    /// The next instruction, and whether a mark was set in this round.
+    /// The next instruction.
     code: Code,
+    /// Whether a mark was set in this round.
     changed: bool,
     /// A table of names, and the number from which on no entry is known to lead to an end in this round.
     dead: (u32, u32),
@@ -54,9 +55,9 @@ impl Marking {
         }
     }
 
-    /// Whether one of the names of an instruction leads to an end. The names of an object are looked at one after the
-    /// other, so each entry of their table is looked at once in a round. What is marked behind it is seen in the next
-    /// one.
+    /// Returns whether one of the names of an instruction leads to an end. The instructions of an object's names follow
+    /// each other, so each entry of their table is looked at once in a round. A mark that is set later is seen in the
+    /// next round.
     fn is_name_alive(&mut self, scratch: &mut Scratch<'_>) -> bool {
         let (table, from) = (scratch.get(self.code, B), scratch.get(self.code, C));
         let (known, dead) = self.dead;
@@ -68,7 +69,7 @@ impl Marking {
         found.is_some()
     }
 
-    /// Goes on with an instruction. Returns whether it is done.
+    /// Goes on with the present instruction. Returns whether it is done.
     fn mark(&mut self, scratch: &mut Scratch<'_>) -> bool {
         let (field, holds): (u32, fn(&Scratch<'_>, Code) -> bool) = match &mut self.stage {
             Stage::Trim(_) if op(scratch, self.code) != TEXT => return true,
@@ -105,7 +106,7 @@ fn is_alive(scratch: &Scratch<'_>, code: Code) -> bool {
     match op(scratch, code) {
         RETURN => true,
         TEXT | COUNTED => field(A) != 0 && alive(scratch, field(C)),
-        // `Marking` knows.
+        // `Marking::is_name_alive` decides this.
         NAME => false,
         SPLIT => alive(scratch, field(A)) || alive(scratch, field(B)),
         LOOP => alive(scratch, field(D)) && (field(A) == 0 || alive(scratch, field(C))),
@@ -123,14 +124,16 @@ pub(super) fn entries<'p>(scratch: &'p Scratch<'_>, table: u32) -> impl Iterator
     (0..count).zip(words.iter().copied())
 }
 
-/// Words behind the entries of a table: how far they have their places, and how far they are walked.
+/// Index of a word behind the entries of a table: the first number whose entry has its place, plus 1, or 0. In the end
+/// it is the place of the table.
 pub(super) const PLACED: u32 = 1;
+/// Index of a word behind the entries of a table: the first number whose entry was walked, plus 1, or 0.
 pub(super) const WALKED: u32 = 2;
-/// All words of a table besides its entries.
+/// Number of words of a table besides its entries.
 pub(super) const TABLE_WORDS: usize = 3;
 
-/// Returns the numbers of a table from one on that were not met before: each name of an object leads to those behind
-/// it.
+/// Returns the numbers of a table from `from` on that were not met before, and notes that they are met. A name of an
+/// object leads to all entries from its own on, so the numbers that were met are always the last ones.
 pub(super) fn not_met(scratch: &mut Scratch<'_>, table: u32, from: u32, which: u32) -> Range<u32> {
     let count = scratch.get(table, 0);
     let word = count.wrapping_add(which);
@@ -148,7 +151,7 @@ fn empty(scratch: &Scratch<'_>, code: Code) -> bool {
 fn is_empty(scratch: &Scratch<'_>, code: Code) -> bool {
     let field = |field| scratch.get(code, field);
     match op(scratch, code) {
-        // The end of a round: so it is known of a loop's code whether it can be passed.
+        // COUNT ends the body of a loop. It counts as passed, so that it is known of the body whether it can be passed.
         RETURN | COUNT => true,
         TEXT => field(A) != 0 && dfa::accept(scratch, field(A)) != 0 && empty(scratch, field(C)),
         SPLIT => empty(scratch, field(A)) || empty(scratch, field(B)),
@@ -159,13 +162,14 @@ fn is_empty(scratch: &Scratch<'_>, code: Code) -> bool {
     }
 }
 
-/// Refuses a program of which no text is known, or with a rule that begins with itself; in as many pieces as one likes.
+/// Refuses a program that has no text, or that has a rule that begins with itself, in as many pieces as one likes.
 pub(super) struct Checking {
     root: Rule,
-    /// The next rule. Those that are found are a list, and this is its last one.
+    /// The next rule.
     rule: Rule,
+    /// The last rule of the list of rules that were found.
     last: Rule,
-    /// What waits of the rule that is walked.
+    /// The instructions that wait in the rule that is being walked, as a list of records.
     stack: u32,
     /// Whether a mark was set in this round.
     changed: bool,
@@ -182,9 +186,9 @@ impl Checking {
         Ok(Self { root, rule: root, last: root, stack, changed: false, is_walked: false })
     }
 
-    /// Goes on. Returns whether all rules that are reached are sound.
+    /// Goes on. Returns whether the check is finished. Then all rules that are reached are sound.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<bool> {
-        // All rules that are reached, each with those it can begin with.
+        // Finds all rules that are reached, and for each the rules with which it can begin.
         while !self.is_walked {
             while self.stack != 0 {
                 if scratch.is_spent() {
@@ -241,12 +245,12 @@ fn begins_soundly(scratch: &Scratch<'_>, rule: Rule) -> bool {
     true
 }
 
-// How far a walk got to an instruction.
+// How a walk reaches an instruction: behind a character, or before any.
 const REACHED: u32 = 2;
 const REACHED_FIRST: u32 = 3;
 
-/// Walks an instruction of a rule: notes the rule that it calls, and whether that is before any character. Returns what
-/// waits then.
+/// Walks one instruction of a rule. Notes the rule that it calls, and whether the call is before any character. Returns
+/// the list of instructions that wait then.
 fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) -> Result<u32> {
     let (code, how) = (scratch.get(waiting, 0), scratch.get(waiting, 1));
     let mut stack = scratch.get(waiting, 2);
@@ -261,7 +265,7 @@ fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) ->
     let behind = |passed: bool| if passed { how } else { REACHED };
     let next = match op(scratch, code) {
         TEXT => [(c, behind(dfa::accept(scratch, a) != 0)), (0, 0)],
-        // It has quotes, at least.
+        // A counted text has at least its quotes.
         COUNTED => [(c, REACHED), (0, 0)],
         SPLIT => [(a, how), (b, how)],
         LOOP => [(c, how), (d, behind(a == 0 || empty(scratch, c)))],
@@ -295,7 +299,7 @@ fn walk(scratch: &mut Scratch<'_>, rule: Rule, waiting: u32, last: &mut Rule) ->
     Ok(stack)
 }
 
-/// Notes that a rule calls another.
+/// Notes that a rule calls another one, before any character if `first` is set.
 fn found(scratch: &mut Scratch<'_>, rule: Rule, called: Rule, first: bool, last: &mut Rule) -> Result<()> {
     if scratch.get(called, FOUND) == 0 {
         scratch.set(called, FOUND, 1);

@@ -97,7 +97,7 @@ pub(super) fn both_cases(scratch: &mut Scratch<'_>, class: Class) -> Result<Clas
     Ok(result)
 }
 
-/// Returns a copy.
+/// Returns a copy of the set.
 fn of_class(scratch: &mut Scratch<'_>, class: Class) -> Result<Class> {
     let (mut result, mut range) = (0, class);
     while let Some((low, high, next)) = range_of(scratch, range) {

@@ -9,13 +9,13 @@ use super::rest::NEVER;
 use super::tables::{Frontier, Item, Return, Saved};
 use super::trie::{Part, TokenTrie};
 
-/// As long as so many times the bytes that the longest instruction needs are left beyond those to the end, no token is
-/// looked at.
+/// No token is looked at while the tokens left exceed the bytes to the end by more than this many times the bytes of
+/// the longest instruction.
 const FAR: u32 = 4;
 
 impl Matcher<'_, '_> {
-    /// Returns how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a
-    /// byte of them leaves at least one less.
+    /// Returns a number of bytes that bring the text to an end. There may be a shorter end, but these bytes suffice,
+    /// and behind each of them the number is at least one less.
     ///
     /// # Errors
     /// [`MatchError::NoEnds`] if the grammar was compiled without [`Options::close`](super::Options::close).
@@ -24,13 +24,13 @@ impl Matcher<'_, '_> {
         Ok(self.bytes_left(Saved::new(self.now)) as usize)
     }
 
-    /// Returns the most bytes that may be left behind a token so that the text can end within so many tokens. `None`:
-    /// the end is far.
+    /// Returns the most bytes to the end that may be left behind the next token, so that the text can end within
+    /// `tokens` tokens. `None`: the end is far.
     pub(super) fn bytes_within(&mut self, tokens: usize) -> Result<Option<u32>, MatchError> {
         let left = self.bytes_to_end()?;
         let far = self.grammar.rest(0).saturating_mul(FAR);
         Ok(if tokens <= left {
-            // Too late, if each byte takes a token: each token brings it nearer.
+            // If each byte takes a token it is too late. Then each token brings the text nearer to its end.
             Some(tokens.max(left).saturating_sub(1) as u32)
         } else if tokens - left <= far as usize {
             Some(tokens.saturating_sub(1) as u32)
@@ -39,11 +39,11 @@ impl Matcher<'_, '_> {
         })
     }
 
-    /// Begins a mask of tokens behind which an end has at most so many bytes. Returns which of them are to be looked at
-    /// one by one.
+    /// Begins a mask of the tokens behind which an end has at most `most` bytes. Returns the part of the tokens that is
+    /// to be looked at one by one.
     ///
-    /// In a string of any characters all plain tokens lead to where the text is now. So they are all allowed, or
-    /// nothing is but what ends the string.
+    /// In a string of any characters all plain tokens lead back to the present state. So all of them are allowed, or
+    /// only tokens that end the string are.
     pub(super) fn begin_within(&self, trie: &TokenTrie<'_>, most: u32, mask: &mut [u32]) -> Part {
         let now = Saved::new(self.now);
         let codec = self.only(now).and_then(|item| self.string(item, trie));
@@ -56,7 +56,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Returns the bytes from a frontier to an end.
+    /// Returns the number of bytes from a frontier to an end.
     pub(super) fn bytes_left(&self, from: Saved) -> u32 {
         let Frontier { count, accepting, .. } = from.frontier();
         if accepting {
@@ -65,7 +65,7 @@ impl Matcher<'_, '_> {
         (0..count).map(|index| self.item_rest(self.item(from.frontier(), index))).min().unwrap_or(NEVER)
     }
 
-    /// Notes in each node how many bytes lie between the end of its rule and that of the text.
+    /// Notes in each node how many bytes lie between the end of its rule and the end of the text.
     fn note_ends(&mut self) -> Result<(), MatchError> {
         if !self.grammar.has_rests() {
             return Err(MatchError::NoEnds);
@@ -77,7 +77,7 @@ impl Matcher<'_, '_> {
         Ok(())
     }
 
-    /// Notes the same in the nodes of a range, which may return to each other.
+    /// Notes these numbers of bytes in the nodes of a range, which may return to each other.
     pub(super) fn settle_ends(&mut self, from: usize, to: usize) {
         let nodes = self.tables.nodes.get_mut(..to).unwrap_or_default();
         let mut changed = true;
@@ -121,7 +121,8 @@ impl Matcher<'_, '_> {
         own.saturating_add(node).min(NEVER)
     }
 
-    /// Returns the bytes from a state of the automaton of an item to the end of the rule, `more` characters later.
+    /// Returns the number of bytes from a state of the automaton of an item to the end of the rule, `more` characters
+    /// behind the item.
     fn state_rest(&self, item: Item, op: u32, state: u32, more: u32) -> u32 {
         let grammar = &self.grammar;
         let word = |index: u32| grammar.word(item.code.wrapping_add(index));
@@ -151,12 +152,14 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Returns the bytes from a place to which a rule returns, with those from the end of the rule there on.
+/// Returns the number of bytes to the end of the text from a place to which a rule returns. `beyond` is the number
+/// behind the end of the rule that has this place.
 fn place_rest(grammar: &Compiled<'_>, place: &Return, beyond: u32) -> u32 {
     code_rest(grammar, place.code, place.count).saturating_add(beyond).min(NEVER)
 }
 
-/// Returns the bytes from an instruction to the end of its rule, after so many rounds of the loop that it is in.
+/// Returns the number of bytes from an instruction to the end of its rule, after `count` rounds of the loop that it is
+/// in.
 fn code_rest(grammar: &Compiled<'_>, code: u32, count: u32) -> u32 {
     if grammar.word(code) & 0xFF == RETURN {
         return 0;
@@ -171,7 +174,7 @@ fn code_rest(grammar: &Compiled<'_>, code: u32, count: u32) -> u32 {
     rest.saturating_add(rounds.saturating_mul(round)).saturating_add(code_rest_outside(grammar, word(4)))
 }
 
-/// The same of an instruction in no loop.
+/// Returns the number of bytes from an instruction that is in no loop to the end of its rule.
 fn code_rest_outside(grammar: &Compiled<'_>, code: u32) -> u32 {
     if grammar.word(code) & 0xFF == RETURN { 0 } else { grammar.rest(code) }
 }

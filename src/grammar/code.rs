@@ -1,11 +1,11 @@
-//! The one form that all kinds of grammars are brought into: rules of instructions, while they are compiled.
+//! Rules of instructions: the one form to which all kinds of grammars are compiled, before it is packed.
 
 use super::dfa::Dfa;
 use super::scratch::{Result, Scratch};
 
 /// An instruction, by the number of its record.
 pub(super) type Code = u32;
-/// A rule, likewise.
+/// A rule, by the number of its record.
 pub(super) type Rule = u32;
 
 /// How characters are written.
@@ -15,9 +15,9 @@ pub(super) enum Codec {
     Raw = 0,
     /// In a string of JSON, with short escapes.
     Short = 1,
-    /// Likewise, and `\u00xx` of control characters.
+    /// In a string of JSON, with short escapes, and with `\u00xx` of control characters.
     Control = 2,
-    /// Likewise, and `\uXXXX` of any character.
+    /// In a string of JSON, with short escapes, and with `\uXXXX` of any character.
     All = 3,
 }
 
@@ -30,32 +30,32 @@ pub(super) const C: u32 = 5;
 pub(super) const D: u32 = 6;
 pub(super) const ALIVE: u32 = 7;
 pub(super) const EMPTY: u32 = 8;
-/// A fifth number, which few operations have.
+/// A fifth operand, which few operations have.
 pub(super) const EXTRA: u32 = 9;
 
-// Operations, here and in a finished grammar.
+// Operations, in a compilation and in a finished grammar.
 /// The rule ends.
 pub(super) const RETURN: u32 = 0;
-/// A text of the automaton `A`, written as `B` says; then `C`.
+/// A text of the automaton `A`, written in the codec `B`; then the code `C`.
 pub(super) const TEXT: u32 = 1;
-/// A name of the automaton `A` whose number is at least `C`; then what the table `B` has for the number.
+/// A name of the automaton `A` whose number is at least `C`; then the code that the table `B` has for this number.
 pub(super) const NAME: u32 = 2;
-/// `A` or `B`.
+/// The code `A` or the code `B`.
 pub(super) const SPLIT: u32 = 3;
-/// The code `C` `A` to `B` times, then `D`.
+/// A loop: the code `C`, `A` to `B` times; then the code `D`.
 pub(super) const LOOP: u32 = 4;
-/// The end of the code of the loop `A`.
+/// The end of the body of the loop `A`.
 pub(super) const COUNT: u32 = 5;
-/// The rule `A`, then `B`.
+/// A call of the rule `A`; then the code `B`.
 pub(super) const CALL: u32 = 6;
-/// The token `A`, or any but that if `B` is 1; then `C`.
+/// The token with the id `A` or, if `B` is 1, any token but that one; then the code `C`.
 pub(super) const TOKEN: u32 = 7;
 
-/// Any bytes, in which the automaton `A` finds texts by their numbers, then what the table `B` has for the number.
-/// Wherever none is being found, also `C`. `D` is the state in which nothing of a text was found. `EXTRA` is 1: tokens
-/// without bytes may stand here, too.
+/// Free text: any bytes, in which the automaton `A` finds texts. Behind a text that it has found, the code follows that
+/// the table `B` has for the text's number. At every other place the code `C` may follow, unless it is 0. `D` is the
+/// state in which no part of a text was found. If `EXTRA` is 1, tokens without bytes may stand in free text, too.
 pub(super) const FREE: u32 = 9;
-/// As [`TEXT`], of at least `D` and at most `EXTRA` characters. No loop is around it in its rule.
+/// As [`TEXT`], but of at least `D` and at most `EXTRA` characters. In its rule there is no loop around it.
 pub(super) const COUNTED: u32 = 8;
 
 // The fields of a rule.
@@ -63,12 +63,13 @@ const START: u32 = 0;
 const RULE_AT: u32 = 1;
 /// The rule found after this one.
 pub(super) const RULE_LINK: u32 = 2;
-/// The rules with which it can begin: a list.
+/// The rules with which the rule can begin, as a list.
 pub(super) const BEGINS: u32 = 3;
-/// Whether it was found, and whether it is known that it does not begin with itself.
+/// Whether the rule was found.
 pub(super) const FOUND: u32 = 4;
+/// Whether it is known that the rule does not begin with itself.
 pub(super) const SOUND: u32 = 5;
-/// The rule of white space and this one.
+/// The rule of white space followed by this rule, or 0.
 const SPACED: u32 = 6;
 
 /// The instructions of all rules, in the order in which they were made.
@@ -102,7 +103,7 @@ impl Program {
         self.push(scratch, TEXT, dfa, codec as u32, then, 0)
     }
 
-    /// Returns the code of a text with so many characters.
+    /// Returns the code of a text of `min` to `max` characters.
     pub(super) fn counted_text(
         &mut self,
         scratch: &mut Scratch<'_>,
@@ -115,8 +116,8 @@ impl Program {
         Ok(code)
     }
 
-    /// Returns the code of free text in which an automaton finds texts. What the table has for their numbers, and what
-    /// may stand beside it, is set later.
+    /// Returns the code of free text in which an automaton finds texts. The entries of the table, and the code that may
+    /// follow at every other place, are set later.
     pub(super) fn free(
         &mut self,
         scratch: &mut Scratch<'_>,
@@ -129,7 +130,7 @@ impl Program {
         Ok(code)
     }
 
-    /// Returns the code of one or the other. 0 is no code.
+    /// Returns code that goes on at the one or at the other code. 0 stands for no code.
     pub(super) fn either(&mut self, scratch: &mut Scratch<'_>, one: Code, other: Code) -> Result<Code> {
         match (one, other) {
             (0, code) | (code, 0) => Ok(code),
@@ -173,7 +174,7 @@ pub(super) fn start(scratch: &Scratch<'_>, rule: Rule) -> Code {
     scratch.get(rule, START)
 }
 
-/// Returns the rule of white space and this one, or 0.
+/// Returns the rule of white space followed by this rule, or 0.
 pub(super) fn spaced(scratch: &Scratch<'_>, rule: Rule) -> Rule {
     scratch.get(rule, SPACED)
 }

@@ -1,45 +1,47 @@
-//! From bytes to characters, one byte at a time, as plain UTF-8 or as it is written in a string of JSON.
+//! Reads characters one byte at a time, from plain UTF-8 or from a string of JSON.
 //!
-//! What was read of a character is one word. Whether a character that an automaton wants can still come of it is known
-//! after each byte: the characters that can come are a range.
+//! The part of a character that was read so far is one word. The characters that it can still become are a range. So
+//! after each byte it is known whether one of them has an edge in an automaton.
 
 use super::class::LAST;
 use super::dfa::QUOTE;
 
-/// What was read of a character: 0 for nothing. Bits 28 to 31 say what it is.
+/// The part of a character that was read so far, or 0 for none. Bits 28 to 31 are its kind.
 pub(super) type Partial = u32;
 
 // Kinds of partial characters.
-/// UTF-8: bits 24 to 25 are the bytes to come, 26 to 27 those of the whole, less 1; below is the value.
+/// UTF-8. Bits 24 to 25: number of bytes to come. Bits 26 to 27: number of all bytes of the character, less 1. Below:
+/// the value so far.
 const UTF8: u32 = 1;
 /// A backslash.
 const ESCAPE: u32 = 2;
-/// `\u` and digits: bits 16 to 18 are how many, below is the value.
+/// `\u` and some digits. Bits 16 to 18: number of digits. Below: their value.
 const UNIT: u32 = 3;
-/// A high surrogate, whose 10 bits are bits 16 to 25; then a backslash, if bit 26 is set.
+/// A high surrogate. Bits 16 to 25: its 10 bits. Bit 26: a backslash follows it.
 const HIGH: u32 = 4;
-/// Behind it, `\u` and digits: bits 12 to 14 are how many, below is the value.
+/// A high surrogate, whose 10 bits are bits 16 to 25, then `\u` and some digits. Bits 12 to 14: number of digits.
+/// Below: their value.
 const LOW: u32 = 5;
 
 /// The codec of plain text.
 pub(super) const RAW: u32 = 0;
-/// Strings without `\u`.
+/// The codec of strings without `\u`.
 pub(super) const SHORT: u32 = 1;
-/// Strings with `\u00xx` of control characters only.
+/// The codec of strings with `\u00xx` of control characters only.
 const CONTROL: u32 = 2;
 
-/// What a byte makes of what was read.
+/// The result of one more byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// No character has these bytes.
     Wrong,
-    /// The characters from here to there can come of it.
+    /// The part can become any character of a range: the first, the last.
     Range(Partial, u32, u32),
-    /// One of a few characters can come of it, or any of those from here to there.
+    /// The part can become one of a few characters, or any character of a range: the first, the last.
     Escape(Partial, &'static [u32], u32, u32),
-    /// As [`Read::Range`], or any character above U+FFFF.
+    /// As [`Read::Range`], but the part can also become any character above U+FFFF.
     RangeOrHigh(Partial, u32, u32),
-    /// A character.
+    /// A complete character.
     Char(u32),
 }
 
@@ -66,13 +68,13 @@ pub(super) fn read(codec: u32, partial: Partial, byte: u8) -> Read {
     }
 }
 
-/// Returns whether this can have been read of a character.
+/// Returns whether a word is a possible part of a character in a codec.
 pub(super) fn is_partial(codec: u32, partial: Partial) -> bool {
     let again = match partial >> 28 {
         0 => return partial == 0,
         UTF8 => {
             let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
-            // The first byte has fewer bits of the value where more follow.
+            // The first byte has fewer bits of the value where more bytes follow.
             if left == 0 || left > length || (partial & 0xFF_FFFF) >> (6 - length + 6 * (length - left)) != 0 {
                 return false;
             }
@@ -101,7 +103,7 @@ pub(super) fn is_partial(codec: u32, partial: Partial) -> bool {
     }
 }
 
-/// Returns the characters that can come of what was read of one in UTF-8, from the first to the last.
+/// Returns the first and the last character that a part in UTF-8 can become. `None` for any other part.
 pub(super) fn chars(partial: Partial) -> Option<(u32, u32)> {
     let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
     match utf8(length, left, partial & 0xFF_FFFF) {
@@ -110,13 +112,15 @@ pub(super) fn chars(partial: Partial) -> Option<(u32, u32)> {
     }
 }
 
-/// Bytes at the begin of a character of which neighbours are written alike, in strings of JSON.
+/// Ranges of bytes below 0x80 that are read alike at the start of a character, in strings of JSON.
 const RUNS: [[u8; 2]; 4] = [[0, 0x1F], [0x20, 0x21], [0x23, 0x5B], [0x5D, 0x7E]];
-/// Bytes with which no character begins, and those with which any continuation begins one.
+/// Ranges of bytes from 0x80 on: those with which no character begins, and those that any continuation bytes complete
+/// to a character.
 const LEADS: [[u8; 2]; 6] = [[0x80, 0xC1], [0xC2, 0xDF], [0xE1, 0xEC], [0xEE, 0xEF], [0xF1, 0xF3], [0xF5, 0xFF]];
 
-/// Returns the first and the last of the bytes around one that make of what was read what it makes, for an automaton
-/// that has the same for all characters that `around` returns around some: `None` if not all of these are alike.
+/// Returns the first and the last byte of a range around `byte` whose bytes all do the same behind a part of a
+/// character. For a range of characters, `around` returns the wider range that the automaton treats alike, or `None` if
+/// the automaton does not treat the given characters alike.
 pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32; 2]) -> Option<[u32; 2]>) -> [u8; 2] {
     let run_of = |runs: &[[u8; 2]]| runs.iter().copied().find(|[first, last]| (*first..=*last).contains(&byte));
     let run = match (partial >> 28, byte) {
@@ -136,11 +140,11 @@ pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32
     };
     let Some([from, to]) = around([low, high]) else { return [byte; 2] };
     let (from, to) = match chars(partial) {
-        // Only these can come at all.
+        // The part can become only these characters.
         Some((first, last)) => (from.max(first), to.min(last)),
         None => (from, to),
     };
-    // None of the characters between is a surrogate.
+    // The range has no surrogates.
     let (from, to) = if low < 0xD800 { (from, to.min(0xD7FF)) } else { (from.max(0xE000), to) };
     let chars = high.saturating_sub(low).saturating_add(1);
     let bytes = |chars_between: u32| chars_between.checked_div(chars).and_then(|bytes| u8::try_from(bytes).ok());
@@ -149,8 +153,8 @@ pub(super) fn alike(codec: u32, partial: Partial, byte: u8, around: impl Fn([u32
     [first.max(byte.saturating_sub(below)), last.min(byte.saturating_add(above))]
 }
 
-/// Returns the least part of a character of which the same bytes make the same as of this one, for an automaton that
-/// has the same for all characters from `first` on up to those of this one.
+/// Returns the least part of a character behind which the same bytes do the same as behind this one. The automaton
+/// treats all characters alike from `first` to those that this part can become.
 pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
     let (length, left) = (partial >> 26 & 3, partial >> 24 & 3);
     let bits = 6 * left;
@@ -163,15 +167,14 @@ pub(super) fn least_alike(partial: Partial, first: u32) -> Partial {
         Read::Range(partial, low, high) if low == value << bits && high - low == (1 << bits) - 1 => Some(partial),
         _ => None,
     };
-    // With the bytes of surrogates not all continuations make a character.
+    // Where surrogates are in the range, not all continuation bytes make a character.
     let is_whole = |value: u32| !(0xD800..0xE000).contains(&(value << bits | ((1 << bits) - 1)));
     let value = first.max(least).saturating_add((1 << bits) - 1) >> bits;
     let found = of(value).filter(|_| is_whole(value) && of(partial & 0xFF_FFFF) == Some(partial));
     found.filter(|_| is_whole(partial & 0xFF_FFFF)).unwrap_or(partial)
 }
 
-/// Returns the fewest bytes that make one of the characters from here to there of what was read of one, if any bytes
-/// do.
+/// Returns the fewest bytes that complete a part to a character from `low` to `high`. `None` if no bytes do.
 pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> Option<u32> {
     let meets = |(first, last): (u32, u32)| first.max(low) <= last.min(high);
     let within =
@@ -208,12 +211,12 @@ pub(super) fn least_bytes(codec: u32, partial: Partial, low: u32, high: u32) -> 
     }
 }
 
-/// Returns the fewest bytes behind `\u` and some digits, of which these are how many and their value, that make one of
-/// the characters of which some meet a range.
+/// Returns the fewest bytes that complete `\u` and `count` digits of a value to a wanted character. `meets` says
+/// whether a range of characters has a wanted one.
 fn least_of_unit(codec: u32, (count, value): (u32, u32), meets: &impl Fn((u32, u32)) -> bool) -> Option<u32> {
     let left = 4_u32.saturating_sub(count);
     let (first, last) = (value << (4 * left), (value << (4 * left)) | ((1 << (4 * left)) - 1));
-    // A range that ends before it begins meets none.
+    // An empty range, whose end is before its start, meets no character.
     let meets_some = |from: u32, to: u32| meets((first.max(from), last.min(to)));
     match codec {
         SHORT => return None,
@@ -232,7 +235,7 @@ fn above(high: u32) -> u32 {
     0x1_0000 + (high << 10)
 }
 
-/// Returns the characters that can come of a high surrogate and `count` digits of the low one.
+/// Returns the first and the last character that a high surrogate and `count` digits of the low one can become.
 fn of_pair(high: u32, count: u32, value: u32) -> Option<(u32, u32)> {
     match pair(0, high, count, value) {
         Read::Range(_, low, last) => Some((low, last)),
@@ -250,7 +253,7 @@ fn lead(byte: u8) -> Read {
     utf8(length, length, u32::from(value))
 }
 
-/// `value` was read of a character of `length` + 1 bytes, and `left` are to come.
+/// Returns the result where `value` was read of a character of `length` + 1 bytes, and `left` bytes are to come.
 fn utf8(length: u32, left: u32, value: u32) -> Read {
     let least = match length {
         1 => 0x80,
@@ -314,7 +317,7 @@ fn digit(byte: u8) -> Option<u32> {
     char::from(byte).to_digit(16)
 }
 
-/// `count` digits behind `\u` were read.
+/// Returns the result where `count` digits were read behind `\u`.
 fn unit(codec: u32, count: u32, value: u32) -> Read {
     let bits = 16_u32.saturating_sub(4 * count);
     let (low, high) = (value << bits, (value << bits) | ((1 << bits) - 1));
@@ -339,14 +342,14 @@ fn unit(codec: u32, count: u32, value: u32) -> Read {
             Read::Range(partial, 0x1_0000 + ((low - 0xD800) << 10), 0x1_0000 + ((high - 0xD800) << 10 | 0x3FF))
         }
         _ if count == 4 => Read::Char(value),
-        // High surrogates are in the range, with which characters above U+FFFF begin.
+        // The range has all high surrogates, with which characters above U+FFFF begin.
         (0xD000, 0xDFFF) => Read::RangeOrHigh(partial, low, 0xD7FF),
         (0, 0xFFFF) => Read::Range(partial, 0, LAST),
         _ => Read::Range(partial, low, high),
     }
 }
 
-/// A high surrogate and `count` digits of the low one were read.
+/// Returns the result where a high surrogate and `count` digits of the low one were read.
 fn pair(partial: Partial, high: u32, count: u32, value: u32) -> Read {
     let first = above(high);
     let bits = 16_u32.saturating_sub(4 * count);

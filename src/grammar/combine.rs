@@ -1,4 +1,4 @@
-//! Automata of what two automata accept both, or of what only one accepts.
+//! Combines two automata to the automaton of the texts that both accept, or of the texts that only the first accepts.
 
 use super::dfa::{Builder, Dfa, Growing, accept, append, chained, edge, edges, key};
 use super::scratch::{Result, Scratch, mix};
@@ -6,13 +6,14 @@ use super::scratch::{Result, Scratch, mix};
 /// How two automata are combined.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Combine {
-    /// What both accept.
+    /// The texts that both accept.
     Both,
-    /// What the first accepts and the second does not.
+    /// The texts that the first accepts and the second does not.
     Without,
 }
 
-/// A combination of two automata in the making. Its states accept what those of the first do.
+/// A combination of two automata in the making. Its states accept the same numbers as the states of the first
+/// automaton.
 pub(super) struct Combining {
     growing: Growing,
     how: Combine,

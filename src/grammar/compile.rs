@@ -7,7 +7,7 @@ use super::making::GrammarBuild;
 use super::scratch::{MOST_SCRATCH, Result};
 use crate::num::Xxh64;
 
-/// The text of a grammar, and what it is.
+/// The text of a grammar, and its kind.
 ///
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Source<'t> {
 }
 
 impl<'t> Source<'t> {
-    /// Returns the text. Of tools it is their list.
+    /// Returns the text. For tools it is their list.
     pub fn text(self) -> &'t [u8] {
         match self {
             Self::Schema(text) | Self::Gbnf(text) | Self::Regex(text) => text,
@@ -44,7 +44,7 @@ pub enum Whitespace {
     Compact,
     /// One blank behind each comma and colon, and nothing else.
     Spaced,
-    /// Any blanks, tabs and line ends, for ever.
+    /// Any number of blanks, tabs and line ends.
     Any,
 }
 
@@ -56,7 +56,8 @@ pub enum Escapes {
     /// `\"`, `\\`, `\b`, `\f`, `\n`, `\r` and `\t`.
     #[default]
     Short,
-    /// Also `\uXXXX`: of any character in free strings, of control characters in those with a pattern, format or value.
+    /// Also `\uXXXX`: of any character in free strings, of control characters in strings with a pattern, format or
+    /// value.
     All,
 }
 
@@ -69,7 +70,7 @@ pub struct Options<'o> {
     pub whitespace: Whitespace,
     /// Escapes of strings in JSON.
     pub escapes: Escapes,
-    /// Whether an object has no other members than those that it declares, if its schema does not say.
+    /// Whether an object that declares `properties` has no other members, where its schema does not say.
     pub closed: bool,
     /// Whether `oneOf` means `anyOf` where its branches are not known to be disjoint, instead of being refused.
     pub one_of_as_any_of: bool,
@@ -108,8 +109,8 @@ impl<'m> Grammar<'m> {
     /// The most 32-bit words of scratch that a compilation uses.
     pub const MOST_SCRATCH: usize = MOST_SCRATCH;
 
-    /// Returns what [`Grammar::new`] needs. It compiles the grammar in `scratch`, of any contents; without any it says
-    /// with how much to begin.
+    /// Returns how much scratch and memory [`Grammar::new`] needs. It compiles the grammar in `scratch`, whose contents
+    /// do not matter. With an empty `scratch` it returns how much scratch to begin with.
     ///
     /// # Errors
     /// The grammar is refused, or takes more than 2^28 words of scratch.
@@ -151,15 +152,14 @@ impl<'m> Grammar<'m> {
     }
 }
 
-/// What [`Grammar::plan`] has found.
+/// The result of [`Grammar::plan`].
 ///
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// The scratch is too small to tell. The next call needs so many 32-bit words; it is the last one for most
-    /// grammars.
+    /// The scratch is too small. The next call needs this number of 32-bit words. It is enough for most grammars.
     Scratch(usize),
-    /// The grammar takes so many bytes of memory, and this scratch is enough.
+    /// The grammar takes this number of bytes of memory, and the given scratch is enough.
     Memory(usize),
 }
 
@@ -169,7 +169,7 @@ fn measure(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Re
     build.bytes()
 }
 
-/// Begins the hash of a source, its options, and what it is compiled to, with the first two.
+/// Returns the hash of a source and its options, to which the words of the compiled grammar are added.
 pub(super) fn identity(source: Source<'_>, options: &Options<'_>) -> Xxh64 {
     let mut hash = Xxh64::new();
     let kind = match source {

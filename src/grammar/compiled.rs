@@ -6,13 +6,13 @@ use super::codec::{Read, SHORT, read};
 use super::dfa::QUOTE;
 use super::pack::{HEADER, length};
 
-/// The bit of the number of a state's edges that says whether the state is plain.
+/// The bit that says whether a state is plain, in the word with the number of its edges.
 pub(super) const PLAIN_BIT: u32 = 31;
 
 /// All operations.
 pub(super) const OPS: [u32; 10] = [RETURN, TEXT, NAME, SPLIT, LOOP, COUNT, CALL, TOKEN, COUNTED, FREE];
 
-/// Reads the words of a grammar. A place that is not there reads as 0, which is no instruction that goes on.
+/// Reads the words of a grammar. A place outside of the words reads as 0, which is no instruction that goes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compiled<'m> {
     words: &'m [u32],
@@ -22,9 +22,9 @@ pub(super) struct Compiled<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Move {
     Dead,
-    /// Within a character.
+    /// Within a character, of which this part was read.
     Within(u32),
-    /// By this character to this state.
+    /// By this character, to this state.
     To(u32, u32),
 }
 
@@ -33,12 +33,12 @@ impl<'m> Compiled<'m> {
         Self { words }
     }
 
-    /// Returns whether the grammar knows how far ends are.
+    /// Returns whether the grammar has the table of [`super::rest`], which says how far the end of a text is.
     pub(super) fn has_rests(&self) -> bool {
         self.words.len() > self.word(0) as usize
     }
 
-    /// Returns what the table of [`super::rest`] has for a place.
+    /// Returns the number that the table of [`super::rest`] has for a place.
     pub(super) fn rest(&self, place: u32) -> u32 {
         self.words.get((self.word(0) as usize).saturating_add(place as usize)).copied().unwrap_or(0)
     }
@@ -48,7 +48,7 @@ impl<'m> Compiled<'m> {
         self.word(1)
     }
 
-    /// Returns what the grammar is known by: a hash of its source, its options and its words.
+    /// Returns the identity of the grammar: a hash of its source, its options and its words.
     pub(super) fn identity(&self) -> u64 {
         u64::from(self.word(4)) | u64::from(self.word(5)) << 32
     }
@@ -62,7 +62,8 @@ impl<'m> Compiled<'m> {
         at == place && at < end && ops.contains(&(self.word(at) & 0xFF))
     }
 
-    /// Returns whether a state begins at a place, at or behind the first one of an automaton.
+    /// Returns whether a state begins at a place, which is `first` or lies behind it. `first` is the first state of an
+    /// automaton.
     pub(super) fn is_state(&self, first: u32, place: u32) -> bool {
         let (mut at, end) = (first, self.word(0));
         while at < end.min(place) {
@@ -76,13 +77,13 @@ impl<'m> Compiled<'m> {
         self.words.get(at as usize).copied().unwrap_or(0)
     }
 
-    /// Returns what a state accepts, plus 1, or 0.
+    /// Returns the number of the text that a state accepts, plus 1, or 0 if it accepts none.
     pub(super) fn accept(&self, state: u32) -> u32 {
         self.word(state)
     }
 
-    /// Returns the highest number of a name that a state leads to, plus 1. Of counted texts: in the low half the fewest
-    /// characters to the end, in the high half the most, or 65,535 if there is no bound.
+    /// Returns the highest number of a name that a state leads to, plus 1. For counted texts, the low half is the
+    /// fewest characters to the end, and the high half is the most, or 65,535 if there is no bound.
     pub(super) fn highest(&self, state: u32) -> u32 {
         self.word(state.wrapping_add(1))
     }
@@ -92,7 +93,7 @@ impl<'m> Compiled<'m> {
         self.edge_count(state) != 0
     }
 
-    /// Returns the words of a state.
+    /// Returns the number of words of a state.
     pub(super) fn state_len(&self, state: u32) -> u32 {
         self.edge_count(state).saturating_mul(3).saturating_add(3)
     }
@@ -110,7 +111,7 @@ impl<'m> Compiled<'m> {
         rest.get(3..).unwrap_or_default().as_chunks::<3>().0.get(..count).unwrap_or_default()
     }
 
-    /// Returns whether no text of characters that strings have as they are dies from a state.
+    /// Returns whether a state is plain: every text of characters that strings have as they are leads on from it.
     pub(super) fn is_plain(&self, state: u32) -> bool {
         self.word(state.wrapping_add(2)) >> PLAIN_BIT != 0
     }
@@ -120,17 +121,17 @@ impl<'m> Compiled<'m> {
         self.edges(state).iter().any(|[first, last, target]| *target == to && *first <= low && *last >= high)
     }
 
-    /// Returns where the characters lead from a state that have an edge.
+    /// Returns the targets of the edges of a state, except that of the quote.
     pub(super) fn targets(&self, state: u32) -> impl Iterator<Item = u32> {
         self.edges(state).iter().filter(|[first, _, _]| *first != QUOTE).map(|[_, _, target]| *target)
     }
 
-    /// Returns whether all of these characters, and all others that lead anywhere, lead from a state to it again.
+    /// Returns whether a state is plain, and all characters that have an edge lead from it back to it.
     pub(super) fn stays(&self, state: u32) -> bool {
         self.is_plain(state) && self.edges(state).iter().all(|[first, _, target]| *target == state || *first == QUOTE)
     }
 
-    /// Returns whether all characters that strings of a codec can have lead from a state to it again.
+    /// Returns whether all characters that strings of a codec can have lead from a state back to it.
     pub(super) fn takes_all(&self, codec: u32, state: u32) -> bool {
         let chars = if codec == SHORT { ESCAPABLE } else { ANY };
         self.stays(state)

@@ -6,19 +6,20 @@ use super::scratch::{Result, Scratch};
 
 // The fields of a state.
 pub(super) const EDGES: u32 = 0;
-/// What is accepted here, plus 1; 0 if nothing is.
+/// Number of the text that the state accepts, plus 1, or 0 if it accepts none.
 const ACCEPT: u32 = 1;
 pub(super) const NEXT: u32 = 2;
 pub(super) const PREVIOUS: u32 = 3;
-/// What the state was made from.
+/// Two words that say what the state was made from.
 const KEY: u32 = 4;
 const KEY2: u32 = 5;
 const CHAIN: u32 = 6;
-/// Of names: the highest number that is accepted from here on, plus 1. Of counted texts: what [`super::lengths`] notes.
+/// For names: the highest number that is accepted from the state on, plus 1. For counted texts: the numbers of
+/// characters that [`super::lengths`] notes.
 const HIGHEST: u32 = 7;
-/// Where the state lies in the finished grammar.
+/// Place of the state in the finished grammar.
 const PLACE: u32 = 8;
-/// While states are trimmed: whether it is alive. In the end: whether no plain text dies from here.
+/// While states are trimmed: whether the state is alive. In the end: whether it is plain (see [`is_plain`]).
 pub(super) const MARK: u32 = 9;
 
 // The fields of an edge.
@@ -30,10 +31,10 @@ pub(super) const LINK: u32 = 3;
 /// The code that stands for the quotes around a string, which is no character.
 pub(super) const QUOTE: u32 = super::class::LAST + 1;
 
-/// An automaton: its start. 0 accepts nothing.
+/// An automaton, by its first state. 0 accepts nothing.
 pub(super) type Dfa = u32;
 
-/// An edge: from, to, target, and the edge behind it.
+/// An edge: its first and its last character, its target, and the next edge of the state, or 0.
 #[derive(Clone, Copy)]
 pub(super) struct Edge {
     pub(super) low: u32,
@@ -44,25 +45,27 @@ pub(super) struct Edge {
 
 /// The buckets of the first table of a builder.
 const BUCKETS: u32 = 1024;
-/// With so many states for each bucket a table is full, and one with so many times its buckets takes its place.
+/// A table with this many states for each bucket is full.
 const FULL: u32 = 2;
+/// The table that follows a full one has this many times its buckets.
 const GROWTH: u32 = 4;
 
-// The fields of a table: the one before it, or 0; then its buckets.
+// The fields of a table: the table before it, or 0; then its buckets.
 const BEFORE: u32 = 0;
 const FIRST: u32 = 1;
 
-/// States that are made, and found again by what they were made from.
+/// The states of an automaton in the making, which are found again by what they were made from.
 ///
-/// A table that is full stays as it is. Of the next one a bucket belongs to one bucket of it, whose states are chained
-/// behind those of the new one. So no state is ever moved, which would be much work at once.
+/// A full table stays as it is. Each bucket of the next table belongs to one bucket of the full one, whose states are
+/// chained behind the states of the new bucket. So no state is ever moved, which would be much work at once.
 #[derive(Clone, Copy)]
 pub(super) struct Builder {
     pub(super) first: Dfa,
     last: u32,
     count: u32,
-    /// The last table, and its buckets: a power of two. 0: states are not found again.
+    /// The last table, or 0 if states are not found again.
     table: u32,
+    /// Number of buckets of the last table, a power of two.
     buckets: u32,
     limit: u32,
     at: usize,
@@ -75,7 +78,7 @@ impl Builder {
         Ok(builder)
     }
 
-    /// Makes states that are not found again.
+    /// Returns a builder whose states are not found again.
     pub(super) fn plain(limit: u32, at: usize) -> Self {
         Self { first: 0, last: 0, count: 0, table: 0, buckets: 0, limit, at }
     }
@@ -123,7 +126,7 @@ impl Builder {
     }
 }
 
-/// Where the bucket of a hash is in a table.
+/// Returns the field of a table that is the bucket of a hash.
 fn place_of(hash: u32, buckets: u32) -> u32 {
     FIRST + (hash & buckets.saturating_sub(1))
 }
@@ -136,7 +139,7 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// Begins with the states that are there.
+    /// Begins with the states that the builder has.
     pub(super) fn new(builder: Builder) -> Self {
         Self { state: builder.first, builder }
     }
@@ -174,7 +177,7 @@ pub(super) fn next(scratch: &Scratch<'_>, state: u32) -> u32 {
     scratch.get(state, NEXT)
 }
 
-/// Returns what a state accepts, plus 1, or 0.
+/// Returns the number of the text that a state accepts, plus 1, or 0 if it accepts none.
 pub(super) fn accept(scratch: &Scratch<'_>, state: u32) -> u32 {
     scratch.get(state, ACCEPT)
 }
@@ -195,7 +198,7 @@ pub(super) fn set_place(scratch: &mut Scratch<'_>, state: u32, value: u32) {
     scratch.set(state, PLACE, value);
 }
 
-/// Returns whether no text of characters that strings of JSON have as they are dies from a state.
+/// Returns whether a state is plain: every text of characters that strings of JSON have as they are leads on from it.
 pub(super) fn is_plain(scratch: &Scratch<'_>, state: u32) -> bool {
     is_marked(scratch, state)
 }
@@ -250,7 +253,7 @@ pub(super) fn append(
     Ok(edge)
 }
 
-/// Texts that are all accepted, each with a number: a trie.
+/// A trie of accepted texts, each with a number.
 pub(super) struct Trie {
     builder: Builder,
 }
@@ -262,7 +265,7 @@ impl Trie {
         Ok(Self { builder })
     }
 
-    /// Adds a text. One that is there keeps its number.
+    /// Adds a text. A text that is already there keeps its number.
     pub(super) fn add(
         &mut self,
         scratch: &mut Scratch<'_>,
@@ -279,7 +282,7 @@ impl Trie {
         Ok(())
     }
 
-    /// Returns the automaton. Its states stand behind those that lead to them.
+    /// Returns the automaton. Each state stands behind the state that leads to it.
     pub(super) fn dfa(&self) -> Dfa {
         self.builder.first
     }

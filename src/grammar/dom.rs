@@ -4,7 +4,7 @@ use super::error::{ErrorKind, GrammarError};
 use super::json::{Chars, Event, Pull, syntax};
 use super::scratch::{Result, Scratch, mix};
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -27,9 +27,9 @@ const NAME: u32 = 5;
 const NAME_END: u32 = 6;
 const HASH: u32 = 7;
 const COUNT: u32 = 8;
-/// While the text is read the last child; afterwards the last round in which the node was met (see [`Dom::meet`]).
+/// While the text is read: the last child. Afterwards: the last round in which the node was met (see [`Dom::meet`]).
 const LAST: u32 = 9;
-/// Of an object: where its members are found by their names, or 0.
+/// Of an object: the table that finds its members by their names, or 0.
 const TABLE: u32 = 10;
 const WORDS: usize = 11;
 
@@ -40,7 +40,8 @@ pub(super) type Node = u32;
 pub(super) struct Reading<'t> {
     text: &'t [u8],
     pull: Pull<'t>,
-    /// A node above the root, so that it has a parent, too. A container's parent is in `END` until it is closed.
+    /// A node above the root, so that the root has a parent, too. The `END` of a container is its parent until it is
+    /// closed.
     top: Node,
     parent: Node,
     name: (usize, usize),
@@ -146,10 +147,10 @@ fn check_names(text: &[u8], scratch: &mut Scratch<'_>, object: Node) -> Result<(
     Ok(())
 }
 
-/// As many members are found by a table.
+/// An object with at least this many members keeps a table of them.
 const MANY: u32 = 16;
 
-/// The places of a table of so many members.
+/// Returns the number of slots of a table of `count` members.
 pub(super) fn slots(count: u32) -> u32 {
     count.min(1 << 28).saturating_mul(2).next_power_of_two()
 }
@@ -160,7 +161,7 @@ pub(super) fn name<'t>(text: &'t [u8], scratch: &Scratch<'_>, node: Node) -> Cha
     Chars(text.get(start..end).unwrap_or(&[]))
 }
 
-/// A tree with its text.
+/// The tree of a text, with the text.
 #[derive(Clone, Copy)]
 pub(super) struct Dom<'t> {
     pub(super) text: &'t [u8],
@@ -189,7 +190,7 @@ impl<'t> Dom<'t> {
         (scratch.get(node, NAME) as usize).saturating_sub(1)
     }
 
-    /// Returns where a value begins and ends in the text; of a string without its quotes.
+    /// Returns where a value begins and ends in the text. The quotes of a string are left out.
     pub(super) fn range(self, scratch: &Scratch<'_>, node: Node) -> (u32, u32) {
         (scratch.get(node, START), scratch.get(node, END))
     }
@@ -225,7 +226,7 @@ impl<'t> Dom<'t> {
         scratch.get(node, NEXT)
     }
 
-    /// Notes that a container was met in a round. Returns whether it is the first time.
+    /// Notes that a container was met in a round. Returns whether it is the first time in this round.
     pub(super) fn meet(self, scratch: &mut Scratch<'_>, node: Node, round: u32) -> bool {
         let is_first = scratch.get(node, LAST) != round;
         scratch.set(node, LAST, round);

@@ -1,4 +1,4 @@
-//! Why a grammar is refused, or a step of a matcher.
+//! Errors of compilations and of matchers.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::mem::MemoryError;
 pub struct GrammarError {
     /// What is wrong.
     pub kind: ErrorKind,
-    /// The byte of the source at which it is wrong.
+    /// Byte offset of the error in the source.
     pub at: usize,
 }
 
@@ -38,7 +38,7 @@ pub enum ErrorKind {
     },
     /// The scratch is too small.
     ScratchTooSmall {
-        /// 32-bit words given.
+        /// Number of 32-bit words given.
         given: usize,
     },
     /// The grammar is not made yet, or the bytes that it takes are not known.
@@ -87,7 +87,8 @@ pub enum MatchError {
         /// The most items.
         limit: usize,
     },
-    /// Calls of rules are nested deeper than [`Limits::depth`](super::Limits::depth), or take more than its nodes.
+    /// Calls of rules are nested deeper than [`Limits::depth`](super::Limits::depth), or take more nodes than
+    /// [`Limits::nodes`](super::Limits::nodes).
     TooDeep {
         /// The most calls or nodes.
         limit: usize,
@@ -96,9 +97,9 @@ pub enum MatchError {
     Memory(MemoryError),
     /// The mask does not have one bit for each token.
     Mask {
-        /// [`TokenTrie::mask_len`](super::TokenTrie::mask_len).
+        /// Number of elements that are needed: [`TokenTrie::mask_len`](super::TokenTrie::mask_len).
         needed: usize,
-        /// Elements that were given.
+        /// Number of elements that were given.
         given: usize,
     },
     /// The text may not end here, and no token of the vocabulary begins with what has to follow.
@@ -116,11 +117,11 @@ pub enum MatchError {
     },
     /// The grammar was compiled without [`Options::close`](super::Options::close).
     NoEnds,
-    /// The states before so many tokens are not kept any more.
+    /// The state before that many tokens is not kept any more.
     NotKept {
-        /// Tokens that were to be taken back.
+        /// Number of tokens that were to be taken back.
         given: usize,
-        /// Tokens that can be: [`Matcher::rewindable`](super::Matcher::rewindable).
+        /// Number of tokens that can be taken back: [`Matcher::rewindable`](super::Matcher::rewindable).
         kept: usize,
     },
     /// The buffer is smaller than the snapshot.
@@ -143,7 +144,7 @@ pub enum MatchError {
     OtherGrammar,
     /// The snapshot is damaged, or was never right.
     Damaged {
-        /// The byte up to which it is right.
+        /// Byte offset up to which the snapshot is right.
         at: usize,
     },
 }

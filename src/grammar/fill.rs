@@ -1,4 +1,4 @@
-//! The second half of a vocabulary's tables in the making: they are filled.
+//! The second half of making a vocabulary's tables: they are filled.
 
 use super::build::{Tables, TrieBuild, Which};
 use super::sorted::{InString, Texts, in_string, is_plain, shared};
@@ -13,14 +13,14 @@ pub(super) struct StringTables<'m> {
 }
 
 impl<'m> Tables<'m> {
-    /// The tables of a codec.
+    /// Returns the tables of a codec.
     pub(super) fn codec(&mut self, codec: u32) -> Option<&mut StringTables<'m>> {
         self.strings.get_mut((codec as usize).wrapping_sub(1))
     }
 }
 
 impl TrieBuild<'_, '_> {
-    /// Makes the nodes of some tokens.
+    /// Makes the nodes of a choice of tokens.
     pub(super) fn fill(&mut self, which: Which, left: &mut usize) -> bool {
         let Some(tables) = &mut self.tables else { return true };
         let texts = Texts::new(self.ends, self.bytes, None);
@@ -68,7 +68,8 @@ impl TrieBuild<'_, '_> {
         self.walked(len, left)
     }
 
-    /// Notes in nodes where their trees end, from the last one on: over the trees of the children, which are known.
+    /// Notes in each node where its subtree ends, from the last node to the first. So the ends of its children's
+    /// subtrees are known.
     pub(super) fn link(
         &mut self,
         left: &mut usize,
@@ -114,7 +115,7 @@ impl TrieBuild<'_, '_> {
         self.walked(len, left)
     }
 
-    /// Plain tokens stand in all strings.
+    /// Notes that plain tokens stand in strings of a codec, as they do in all strings.
     pub(super) fn within(&mut self, codec: u32, left: &mut usize) -> bool {
         let Some(tables) = &mut self.tables else { return true };
         let plain = tables.plain.get(self.at..).unwrap_or_default();
@@ -125,7 +126,7 @@ impl TrieBuild<'_, '_> {
         self.walked(len, left)
     }
 
-    /// Others stand in strings of some codecs.
+    /// Notes which other tokens stand in strings of a codec.
     pub(super) fn strings(&mut self, codec: u32, left: &mut usize) -> bool {
         let Some(tables) = self.tables.as_mut().and_then(|tables| tables.codec(codec)) else { return true };
         let texts = Texts::new(self.ends, self.bytes, None);
@@ -140,8 +141,8 @@ impl TrieBuild<'_, '_> {
     }
 }
 
-/// Notes for each byte where the first of the tokens lie that begin with it or with a later one: of all, and of the
-/// others.
+/// Notes for each byte where the first token lies that begins with this byte or a later one: among all tokens, and
+/// among those that are not plain.
 pub(super) fn note_firsts(of: [&[Node]; 2], firsts: &mut [u32]) {
     firsts.fill(NONE);
     for (nodes, firsts) in of.into_iter().zip(firsts.as_chunks_mut::<FIRSTS>().0) {
@@ -160,7 +161,7 @@ pub(super) fn note_firsts(of: [&[Node]; 2], firsts: &mut [u32]) {
     }
 }
 
-/// Puts the nodes of a text behind those of the one before. Returns how many.
+/// Writes the nodes of a text behind the nodes of the text before it. Returns the number of nodes.
 fn put(nodes: &mut [Node], at: usize, before: &[u8], text: &[u8], number: u32) -> usize {
     let shared = shared(before, text);
     let places = nodes.get_mut(at..).unwrap_or_default();

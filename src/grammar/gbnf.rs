@@ -7,7 +7,8 @@ use super::json::{first_char, hex, syntax};
 use super::regex::MOST;
 use super::scratch::{Result, Scratch, mix};
 
-// The fields of a name: its rule, where it stands in the text, where it is used first, its expression, the next name.
+// The fields of a name: its rule, where it begins and ends in the text, where it is used first, its expression, whether
+// it is defined, the next name, the next name of the same bucket.
 pub(super) const RULE: u32 = 0;
 const START: u32 = 1;
 const END: u32 = 2;
@@ -18,17 +19,19 @@ pub(super) const NEXT: u32 = 6;
 const CHAIN: u32 = 7;
 
 pub(super) const BUCKETS: u32 = 256;
-/// The most repetitions that a text can be made to have, as in llama.cpp.
+/// The greatest lower bound that a repetition can have, as in llama.cpp.
 const MOST_AT_LEAST: u32 = 2000;
 
-/// Reads a text in the notation.
+/// A parser of a text in the notation.
 pub(super) struct Parser<'p, 's, 't> {
     pub(super) scratch: &'p mut Scratch<'s>,
     pub(super) text: &'t [u8],
     pub(super) at: usize,
-    /// Where names are found, and the first and the last one.
+    /// The table in which names are found.
     pub(super) table: u32,
+    /// The first name, or 0.
     pub(super) first: u32,
+    /// The last name, or 0.
     pub(super) last: u32,
 }
 
@@ -85,8 +88,8 @@ impl<'s> Notation<'s> for Parser<'_, 's, '_> {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Goes on with the rules. Returns whether all are read. `name` is that of the rule that is read, and `choice` what
-    /// it has.
+    /// Goes on reading rules. Returns whether all are read. `name` is the name of the rule that is being read, or 0,
+    /// and `choice` has the rule's alternatives.
     pub(super) fn rules(&mut self, name: &mut u32, choice: &mut Choice) -> Result<bool> {
         loop {
             if *name == 0 {
@@ -328,7 +331,7 @@ impl Parser<'_, '_, '_> {
         if value > most { syntax("number too large", begin) } else { Ok(value) }
     }
 
-    /// Skips blanks and comments; line ends only where a rule goes on behind them.
+    /// Skips blanks and comments. It skips line ends only if `lines` is set, where a rule goes on behind them.
     fn blanks(&mut self, lines: bool) {
         while let Some(byte) = self.peek() {
             match byte {

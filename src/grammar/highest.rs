@@ -1,11 +1,11 @@
-//! Which names can still come.
+//! Finds out which names can still come in each state of an automaton.
 
 use super::check::alive;
 use super::dfa::{self, Dfa};
 use super::scratch::Scratch;
 
-/// Notes in each state of the names which is the highest number that can still be accepted, plus 1. Those whose values
-/// have no text do not count.
+/// Notes in each state of an automaton of names the highest number that can still be accepted, plus 1. Names whose
+/// values have no text do not count.
 pub(super) fn mark_names(scratch: &mut Scratch<'_>, names: Dfa, table: u32) {
     let mut state = dfa::last(scratch, names);
     while state != 0 {

@@ -8,15 +8,16 @@ use super::number::Multiples;
 use super::reach::Trim;
 use super::scratch::{Result, Scratch};
 
-/// What makes an automaton. The first three are trimmed then.
+/// The work that makes an automaton. The automata of the first three variants are trimmed afterwards.
 pub(super) enum Job {
     Search(Search),
     Combine(Combining),
     Multiples(Multiples),
     Trim(Trim),
-    /// One that is there, as it was changed.
+    /// An automaton that is already made.
     Made(Dfa),
-    /// Not an automaton: whether counters can say how long its texts are.
+    /// Makes no automaton: notes the lengths of the texts of one. The result is 1 if counters can stand for them, else
+    /// 0.
     Notes(Notes),
 }
 
@@ -38,7 +39,7 @@ impl Job {
         Ok(trimmed)
     }
 
-    /// Makes it at once, also beyond the end of a unit: for expressions of ours, which are small.
+    /// Makes the automaton at once, also beyond the end of a unit. It is for built-in expressions, which are small.
     pub(super) fn run(mut self, scratch: &mut Scratch<'_>) -> Result<Dfa> {
         loop {
             if let Some(made) = self.go_on(scratch)? {

@@ -1,4 +1,4 @@
-//! A pull parser of JSON: it returns one event at a time, and keeps one bit a level.
+//! A pull parser of JSON: it returns one event at a time, and keeps one bit for each level of nesting.
 
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::Result;
@@ -13,11 +13,11 @@ pub(super) enum Event {
     EndObject,
     BeginArray,
     EndArray,
-    /// The name of a member, without its quotes: the bytes from here to there.
+    /// The name of a member, without its quotes: where its bytes begin and end.
     Name(usize, usize),
-    /// A string, likewise.
+    /// A string, without its quotes: where its bytes begin and end.
     String(usize, usize),
-    /// A number: the bytes from here to there.
+    /// A number: where its bytes begin and end.
     Number(usize, usize),
     True,
     False,
@@ -43,7 +43,7 @@ pub(super) struct Pull<'t> {
     text: &'t [u8],
     at: usize,
     depth: usize,
-    /// Of each level, whether it is an object.
+    /// One bit for each level: whether it is an object.
     objects: [u64; DEPTH / 64],
     expect: Expect,
 }
@@ -255,7 +255,7 @@ impl Iterator for Chars<'_> {
     }
 }
 
-/// Returns the first character of valid UTF-8, and its bytes.
+/// Returns the first character of valid UTF-8, and the number of its bytes.
 pub(super) fn first_char(text: &[u8]) -> Option<(u32, usize)> {
     let lead = *text.first()?;
     let (length, bits) = match lead {
@@ -269,7 +269,7 @@ pub(super) fn first_char(text: &[u8]) -> Option<(u32, usize)> {
     Some((rest.iter().fold(u32::from(bits), |value, byte| value << 6 | u32::from(byte & 0x3F)), length))
 }
 
-/// Returns the character of an escape, which begins with a backslash, and its bytes.
+/// Returns the character of an escape, which begins with a backslash, and the number of the escape's bytes.
 fn escaped(text: &[u8]) -> Option<(u32, usize)> {
     let simple = match *text.get(1)? {
         b'b' => 8,

@@ -17,11 +17,11 @@ impl Matcher<'_, '_> {
     /// Writes the tokens that have to follow into `out`, as many as fit. Returns how many there are. The state does not
     /// change, but a mask in the making begins anew. [`Matcher::accept`] takes each of them.
     ///
-    /// They spell the bytes of [`Matcher::forced`], up to 256, or the first of them. A token is among them only if the
-    /// tokenizer writes it there whatever follows: at the end of the forced bytes a longer token can begin that reaches
-    /// over the end. Each place where such a token of the vocabulary begins is tried as an end, and tokens that are the
-    /// same for all ends are written. The bytes are encoded as the continuation of a text, so the model's last token
-    /// stays as it is.
+    /// The tokens spell the first bytes of [`Matcher::forced`], at most 256 of them. A token is among them only if the
+    /// tokenizer writes it there whatever follows. Near the end of the forced bytes a longer token can begin that
+    /// reaches over the end. So each place where such a token of the vocabulary begins is tried as an end, and only the
+    /// first tokens that are the same for all ends are written. The bytes are encoded as the continuation of a text, so
+    /// the model's last token stays as it is.
     ///
     /// # Errors
     /// [`MatchError::ScratchTooSmall`]; a limit is exceeded.
@@ -44,7 +44,7 @@ impl Matcher<'_, '_> {
         let mut next = self.bytes_behind(behind);
         let text = match core::str::from_utf8(bytes) {
             Ok(text) => text,
-            // What follows the last whole character is known.
+            // The byte that follows the last whole character is known.
             Err(error) => {
                 let (whole, rest) = bytes.split_at_checked(error.valid_up_to()).unwrap_or_default();
                 next = [0; 4];
@@ -57,7 +57,7 @@ impl Matcher<'_, '_> {
         }
         let mut encode = |text: &str, ids: &mut [u32]| {
             let options = EncodeOptions { continues: true, ..EncodeOptions::default() };
-            // There is scratch and room for every text of so many bytes.
+            // There is scratch and room for every text of at most `BYTES` bytes.
             tokenizer.encode(text, options, scratch, ids).map_or(0, |encoded| encoded.ids)
         };
         let mut kept = encode(text, ids);
@@ -77,7 +77,8 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Returns how many of the first tokens spell the begin of a text: those that stand for what cannot be spelled do not.
+/// Returns how many of the first tokens spell the beginning of a text. Tokens that stand for characters without a
+/// spelling do not.
 fn spelled(tokenizer: &Tokenizer<'_, '_>, ids: &[u32], text: &[u8]) -> usize {
     let mut rest = text.iter();
     ids.iter()

@@ -1,4 +1,4 @@
-//! The part of a walk over tokens in which it is known where bytes lead: from row to row, without items.
+//! The part of a walk over tokens that needs no items: it goes from row to row, as long as rows say where bytes lead.
 
 use super::error::MatchError;
 use super::matcher::Matcher;
@@ -7,8 +7,8 @@ use super::tables::{Item, Saved, Tables};
 use super::trie::{Node, Part, TokenTrie, set};
 
 impl Matcher<'_, '_> {
-    /// Goes on from a node up to another one, as long as it is known where bytes lead, and sets the bits of tokens.
-    /// Returns the node at which that ends.
+    /// Goes on from node `at` up to node `end`, as long as rows say where bytes lead, and sets the bits of tokens.
+    /// Returns the node at which it stops.
     pub(super) fn walk_known(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -31,7 +31,7 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Writes the items of the frontiers on the way to a node that are only known by their numbers so far.
+    /// Writes the items of those frontiers on the way to a node that are so far known by their numbers only.
     pub(super) fn settle(&mut self, depth: usize) {
         let tables = &mut self.tables;
         for saved in tables.walk.iter_mut().take(depth).filter(|saved| saved.elsewhere != 0) {
@@ -41,8 +41,8 @@ impl Matcher<'_, '_> {
         }
     }
 
-    /// Returns a frontier that was seen before, behind another one. `None`: a counted text may not have as many
-    /// characters.
+    /// Returns a frontier that was seen before, behind another one in the table. `None`: a counted text may not have so
+    /// many characters.
     pub(super) fn seen_again(&mut self, from: Saved, number: u32) -> Result<Option<Saved>, MatchError> {
         let (Some((content, _)), Some((other, _))) =
             (self.tables.seen.content(number), self.tables.seen.content(from.number))
@@ -62,14 +62,14 @@ impl Matcher<'_, '_> {
         Ok(Some(Saved { start, count, number, nodes, returns, accepting, chars, elsewhere: 0 }))
     }
 
-    /// The items of a frontier.
+    /// Returns the items of a frontier.
     pub(super) fn items(&self, from: Saved) -> &[Item] {
         let start = from.start as usize;
         self.tables.items.get(start..start.saturating_add(from.count as usize)).unwrap_or_default()
     }
 }
 
-/// How much there is room for.
+/// The number of nodes and of items for which there is room.
 #[derive(Clone, Copy)]
 struct Room {
     nodes: u32,
@@ -134,7 +134,7 @@ impl Seen<'_> {
 }
 
 impl Content {
-    /// Returns the frontier so many bytes behind this one, if all of them lead to it again.
+    /// Returns the frontier `bytes` bytes behind `from`, if each of these bytes leads to the same frontier again.
     fn same(&self, from: Saved, bytes: u32) -> Saved {
         if self.is_counted() {
             let (start, chars) = (from.start.saturating_add(bytes), from.chars.saturating_add(bytes));
@@ -145,13 +145,15 @@ impl Content {
     }
 }
 
-/// A frontier to which bytes lead again.
+/// A frontier from which some bytes lead back to it.
 struct Same<'c> {
     row: &'c [u8; 256],
     own: u8,
     depth: usize,
-    /// How deep nodes may lie so that a counted text has as many characters as it may, and as there is room for.
+    /// The least and the greatest depth of the nodes at which a counted text has a number of characters that it may
+    /// have.
     bounds: [usize; 2],
+    /// The greatest depth of a node for which there is room.
     deepest: usize,
 }
 
@@ -159,7 +161,7 @@ impl<'c> Same<'c> {
     fn new(content: &'c Content, own: u8, from: Saved, depth: usize, room: Room) -> Self {
         let (mut bounds, mut deepest) = ([0, usize::MAX], usize::MAX);
         if content.is_counted() {
-            // The first byte brings the text to `chars + 1`.
+            // The first byte brings the text to one character more.
             let chars = from.chars as usize + 1;
             bounds = content.bounds.map(|bound| (bound as usize).saturating_add(depth).saturating_sub(chars));
             deepest = (room.items.saturating_sub(from.start) as usize).saturating_add(depth).saturating_sub(2);
@@ -167,8 +169,8 @@ impl<'c> Same<'c> {
         Self { row: &content.next, own, depth, bounds, deepest }
     }
 
-    /// Goes on from a node, as long as nodes lie as deep or deeper and their bytes lead to the same frontier again or
-    /// nowhere.
+    /// Goes on from a node, as long as nodes lie at least as deep as the first one and their bytes lead to the same
+    /// frontier again or nowhere. Returns the node at which it stops.
     #[inline]
     fn along(&self, nodes: &[Node], [mut at, end]: [usize; 2], allow: &mut impl FnMut(Node)) -> usize {
         let [least, most] = self.bounds;

@@ -3,7 +3,7 @@
 use super::dfa::{Dfa, Edge, QUOTE, accept, edge, edges, highest, last, next, previous, set_highest};
 use super::scratch::Scratch;
 
-/// No upper bound of the characters.
+/// Stands for no upper bound of the number of characters.
 pub(super) const ENDLESS: u32 = 0xFFFF;
 
 /// Notes in each state of an automaton, trimmed and with quotes, the fewest characters to the end (low half) and the
@@ -31,8 +31,8 @@ impl Notes {
         Self { first, end, state: end, rounds: 1, changed: false, stage: Stage::Clear }
     }
 
-    /// Goes on. Returns at the end whether every number between them is possible in every state: only then these two
-    /// say all.
+    /// Goes on. Returns at the end whether every number from the fewest to the most is possible in every state. Only
+    /// then these two numbers say everything.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Option<bool> {
         loop {
             while self.state != 0 {
@@ -61,7 +61,8 @@ impl Notes {
         }
     }
 
-    /// The fewest settle in as many rounds as there are states. The most that still grow then are without a bound.
+    /// Makes the numbers of a state. The fewest settle in as many rounds as there are states. The most that still grow
+    /// after [`ROUNDS`] rounds are without a bound.
     fn sweep(&mut self, scratch: &mut Scratch<'_>) {
         let (low, high) = bounds(scratch, self.state);
         let high = if self.rounds > ROUNDS { high.min(ENDLESS) } else { high };
@@ -74,12 +75,13 @@ impl Notes {
     }
 }
 
-/// Nothing is known of a state yet.
+/// The note of a state of which nothing is known yet.
 const UNKNOWN: u32 = ENDLESS;
-/// Rounds after which a bound that grows is none.
+/// Number of rounds after which a greatest number that still grows counts as no bound.
 const ROUNDS: u32 = 300;
 
-/// Returns the bounds of the targets of an edge, with its own character.
+/// Returns the fewest and the most characters to the end by an edge, with the character of the edge. `None` if nothing
+/// is known of its target.
 fn beyond(scratch: &Scratch<'_>, edge: Edge) -> Option<(u32, u32)> {
     let known = highest(scratch, edge.target);
     let own = u32::from(edge.low != QUOTE);
@@ -88,7 +90,7 @@ fn beyond(scratch: &Scratch<'_>, edge: Edge) -> Option<(u32, u32)> {
     (low < ENDLESS).then_some((low + own, high))
 }
 
-/// Returns the fewest and the most characters to the end, as far as they are known.
+/// Returns the fewest and the most characters from a state to the end, as far as they are known.
 fn bounds(scratch: &Scratch<'_>, state: u32) -> (u32, u32) {
     let ends = accept(scratch, state) != 0;
     let (mut low, mut high) = (if ends { 0 } else { ENDLESS }, 0);
@@ -103,10 +105,10 @@ fn bounds(scratch: &Scratch<'_>, state: u32) -> (u32, u32) {
     (low, high)
 }
 
-/// Returns whether the targets of a state leave no gap between its bounds.
+/// Returns whether every number of characters from the fewest to the most is possible in a state.
 fn is_covered(scratch: &Scratch<'_>, state: u32) -> bool {
     let (low, high) = (highest(scratch, state) & 0xFFFF, highest(scratch, state) >> 16);
-    // All from the fewest up to here are possible.
+    // All numbers from the fewest up to this one are possible.
     let mut covered = low;
     let mut grown = true;
     while grown && covered < high {

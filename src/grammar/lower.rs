@@ -1,4 +1,4 @@
-//! From expressions to instructions.
+//! Makes instructions from expressions.
 
 use super::ast::{Ast, Expr, Next, OPEN, expr, has_counter, is_counted, link, listed};
 use super::class;
@@ -6,19 +6,20 @@ use super::code::{A, Code, Codec, Program, SPLIT, TOKEN, rule, set_start};
 use super::dfa::{self, Dfa};
 use super::scratch::{Result, Scratch};
 
-// What waits for the code of its parts: a record of what waits outside of it, its kind, and up to four numbers.
-/// The list of parts, how many are left, the code of those behind them, and the text that the next one can be a part
-/// of.
+// An expression that waits for the code of its parts is a record: the record that waits outside of it, its kind, and up
+// to four numbers.
+/// A sequence: the list of its parts, how many are left, the code of the parts behind them, and the instruction of the
+/// text to which the next part can be added, or 0.
 const SEQUENCE: u32 = 0;
-/// The next alternative, where all go on, and the code of those before.
+/// A choice: the next alternative, the code at which all alternatives go on, and the code of the alternatives before.
 const CHOICE: u32 = 1;
-/// Where it goes on.
+/// A part that can be left out: the code behind it.
 const MAYBE: u32 = 2;
-/// The instruction that goes on or begins again, and the least number of rounds.
+/// A repetition without an upper bound: the instruction that goes on or begins again, and the least number of rounds.
 const STAR: u32 = 3;
-/// The loop.
+/// A counted loop: its instruction.
 const LOOP: u32 = 4;
-/// The bounds of a loop whose body becomes a rule, and where it goes on.
+/// A counted loop whose body becomes a rule: its two bounds, and the code behind it.
 const RULE: u32 = 5;
 
 const OUTSIDE: u32 = 0;
@@ -32,7 +33,7 @@ pub(super) struct Lowering {
 }
 
 impl Lowering {
-    /// The code goes on at `then`.
+    /// Begins with an expression, behind which the code goes on at `then`.
     pub(super) fn new(ast: Ast, then: Code) -> Self {
         Self { waiting: 0, next: Next::Into(ast, then) }
     }
@@ -71,7 +72,8 @@ impl Program {
                 let dfa = one_of(scratch, set, 0)?;
                 self.text(scratch, dfa, Codec::Raw, then).map(Next::Done)
             }
-            // One inside of another becomes a rule, since an item has one counter.
+            // The body of a counted loop becomes a rule if it has another counted loop in it, since an item has one
+            // counter.
             Expr::Repeat(inner, min, max) if is_counted(min, max) && has_counter(scratch, inner) => {
                 wait(scratch, RULE, [min, max, then, 0])?;
                 Ok(Next::Into(inner, self.end(scratch)?))
@@ -98,7 +100,7 @@ impl Program {
         }
     }
 
-    /// Goes on with what waits for this code.
+    /// Goes on with the expression that waits for this code.
     fn resume(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, code: Code) -> Result<Next> {
         let record = *waiting;
         let [kind, a, b, c] = [KIND, 2, 3, 4].map(|field| scratch.get(record, field));
@@ -139,7 +141,7 @@ impl Program {
         Ok(Next::Done(code))
     }
 
-    /// Goes on with a sequence, from its end to its begin: characters that follow at once are one text.
+    /// Goes on with a sequence, from its end to its beginning. Characters that follow each other are one text.
     fn resume_sequence(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32) -> Result<Next> {
         let record = *waiting;
         let [list, mut count, mut code, mut run] = [2, 3, 4, 5].map(|field| scratch.get(record, field));
@@ -165,7 +167,7 @@ impl Program {
     }
 }
 
-/// Returns the automaton of one character of a class, then what follows, if that is not 0.
+/// Returns the automaton of one character of a class, then of the automaton `following`, unless that is 0.
 fn one_of(scratch: &mut Scratch<'_>, set: u32, following: Dfa) -> Result<Dfa> {
     let target = if following == 0 { dfa::state(scratch, 1, 0)? } else { following };
     let start = dfa::state(scratch, 0, target)?;

@@ -17,8 +17,8 @@ use super::scratch::{Result, Scratch};
 use crate::mem::{Arena, MemoryError};
 use crate::num::Xxh64;
 
-/// A [`Grammar`] in the making: in units of work, so that a host with a deadline spreads it. The grammar has the same
-/// bytes however it is cut.
+/// A [`Grammar`] in the making. The work is done in units, so that a host with a deadline can spread it. The grammar
+/// has the same bytes however the work is cut.
 ///
 /// [Example](crate::grammar#in-pieces).
 pub struct GrammarBuild<'b, 'm> {
@@ -26,7 +26,7 @@ pub struct GrammarBuild<'b, 'm> {
     options: Options<'b>,
     scratch: Scratch<'b>,
     program: Program,
-    /// Of a schema, or of a list of tools.
+    /// The rules of a schema or of a list of tools. `None` for other sources.
     schemas: Option<Kept>,
     root: Rule,
     packing: Packing,
@@ -45,7 +45,7 @@ impl core::fmt::Debug for GrammarBuild<'_, '_> {
     }
 }
 
-/// What is done: first all is compiled and measured, then it is written.
+/// The stages of the work: first everything is compiled and measured, then it is written.
 enum Stage<'t> {
     Begin,
     Read(dom::Reading<'t>),
@@ -59,15 +59,15 @@ enum Stage<'t> {
     Pack,
     Measured,
     Write,
-    /// The hash of the grammar, and of how many words it is.
+    /// The hash of the grammar so far, and the number of words that are in it.
     Identify(Xxh64, usize),
     Rests(Filling),
     Done,
 }
 
 impl<'b, 'm> GrammarBuild<'b, 'm> {
-    /// Begins, in scratch of [`Grammar::scratch_len`] words for most grammars. If it is too small,
-    /// [`GrammarBuild::step`] says so, and the host begins again with more.
+    /// Begins a compilation in `scratch`. [`Grammar::scratch_len`] words are enough for most grammars. If the scratch
+    /// is too small, [`GrammarBuild::step`] returns an error, and the host begins again with more.
     pub fn new(source: Source<'b>, options: Options<'b>, scratch: &'b mut [u32]) -> Self {
         Self {
             source,
@@ -83,9 +83,9 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         }
     }
 
-    /// Goes on for so many units, at least one. A unit is the work of some ten microseconds; it is more where one
-    /// object of a schema, or one state of an automaton, takes more. Returns whether the bytes of the grammar are known
-    /// or, with memory, whether it is finished.
+    /// Goes on for `units` units, at least one. A unit is the work of some ten microseconds, or more where one object
+    /// of a schema or one state of an automaton takes more. Returns whether the bytes of the grammar are known or,
+    /// after [`GrammarBuild::place`], whether the grammar is finished.
     ///
     /// # Errors
     /// The grammar is refused, now or before, or takes more scratch.
@@ -105,13 +105,13 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         Ok(self.rests())
     }
 
-    /// Returns the work so far: records that were made, and looked at in loops over many. It depends on the grammar
-    /// only.
+    /// Returns the work so far: the number of records that were made, and of those that were looked at in loops over
+    /// many. It depends on the grammar only.
     pub fn work(&self) -> u64 {
         self.scratch.work()
     }
 
-    /// Returns the bytes of memory that the grammar takes.
+    /// Returns the number of bytes of memory that the grammar takes.
     ///
     /// # Errors
     /// [`ErrorKind::Unfinished`] before [`GrammarBuild::step`] has returned true.
@@ -151,12 +151,12 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         Ok(Grammar::made(words))
     }
 
-    /// Whether there is nothing to do until the host has done something.
+    /// Returns whether there is nothing to do until the host has done something.
     fn rests(&self) -> bool {
         matches!(self.stage, Stage::Measured | Stage::Done)
     }
 
-    /// The words of the grammar, and those of the table behind them.
+    /// Returns the number of words of the grammar, with those of the table behind it.
     fn len(&self) -> usize {
         (self.packing.words() as usize).saturating_mul(if self.options.close { 2 } else { 1 })
     }
@@ -219,7 +219,7 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
                     self.packing = Packing::new(scratch, self.root)?;
                     Some(Stage::Pack)
                 }
-                // The only way in which a value begins with itself.
+                // A value can begin with itself only by a `$ref`.
                 (Err(GrammarError { kind: ErrorKind::LeftRecursion, at }), Some(_)) => {
                     return Err(GrammarError { kind: ErrorKind::Unsupported("$ref"), at });
                 }
@@ -251,7 +251,7 @@ impl<'b, 'm> GrammarBuild<'b, 'm> {
         Ok(stage)
     }
 
-    /// Goes on with what is written.
+    /// Goes on writing the grammar.
     fn write(&mut self) {
         let Some(whole) = self.words.as_deref_mut() else { return };
         let (words, rests) = whole.split_at_mut_checked(self.packing.words() as usize).unwrap_or_default();

@@ -11,46 +11,49 @@ use super::seen::Known;
 use super::tables::{Frontier, Item, Saved};
 use super::trie::{Part, TokenTrie, clear};
 
-/// Nodes of a unit.
+/// Number of nodes of a unit.
 const UNIT: usize = 4096;
 
-/// Where a mask in the making is.
+/// The state of a mask in the making.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Walk {
     /// The next node.
     pub(super) node: usize,
     /// Whether the mask was begun.
     pub(super) begun: bool,
-    /// The tokens within which the text is to end, and the most bytes to the end that may be left behind a token.
+    /// Number of tokens within which the text is to end, if there is a limit.
     pub(super) within: Option<usize>,
+    /// The most bytes to the end that may be left behind a token. `None`: any number.
     pub(super) most: Option<u32>,
-    /// Plain tokens are left out where it is known which of them are allowed.
+    /// The tokens of the present part of the walk. Plain tokens are left out where it is known which of them are
+    /// allowed.
     pub(super) part: Part,
-    /// The text can come to be this string of any characters. Tokens are allowed as there, where they bring it there.
-    /// The second part of the walk, over these tokens, is about the others.
+    /// A string of any characters that the text can become, and the tokens of the second part of the walk. Tokens that
+    /// bring the text to this string are allowed as they are in it. The second part decides about all others.
     pub(super) free: Option<(Item, Part)>,
-    /// All tokens are allowed, and those that are not are cleared.
+    /// Whether the mask begins with all tokens, and the walk clears those that may not follow.
     pub(super) clears: bool,
-    /// The grammar names tokens, too: how much they add to a frontier.
+    /// How much the tokens that the grammar names add to a frontier. `None`: it names none here.
     pub(super) named: Option<Named>,
-    /// The bytes with which tokens can begin, where all others need not be looked at.
+    /// The bytes with which tokens can begin. Tokens that begin with other bytes are not looked at. `None`: all tokens
+    /// are.
     pub(super) first: Option<[u64; 4]>,
 }
 
 impl Walk {
-    /// Returns the string, in the second part.
+    /// Returns the string of any characters, in the second part of the walk only.
     fn free(&self) -> Option<Item> {
         self.free.filter(|(_, part)| self.part == *part).map(|(item, _)| item)
     }
 }
 
 impl Matcher<'_, '_> {
-    /// Goes on with the mask of the tokens that may follow, for at most so many units of 4,096 nodes of the trie.
-    /// Returns whether it is finished: then bit `id % 32` of element `id / 32` says whether the token may follow.
-    /// Tokens that end a text are not among them: [`Matcher::may_end`] says whether they may follow.
+    /// Goes on with the mask of the tokens that may follow, for at most `units` units of 4,096 nodes of the trie.
+    /// Returns whether the mask is finished. Then bit `id % 32` of element `id / 32` says whether token `id` may
+    /// follow. Tokens that end a text are not in the mask: [`Matcher::may_end`] says whether they may follow.
     ///
-    /// The next call begins a new mask, and so does the first one after a byte or token was taken. `mask` stays the
-    /// same until it is finished.
+    /// The call after a finished mask begins a new one, and so does the first call after a byte or token was taken. The
+    /// host passes the same `mask` until it is finished.
     ///
     /// # Errors
     /// [`MatchError::Mask`] if the mask has another length than [`TokenTrie::mask_len`]; [`MatchError::NoToken`] if the
@@ -61,13 +64,13 @@ impl Matcher<'_, '_> {
         self.make_mask(trie, None, units, mask)
     }
 
-    /// Does what [`Matcher::mask`] does, but for a text that is to end within so many more tokens, the next one
-    /// included (tokens that end a text do not count). A token is allowed if the shortest end behind it has no more
-    /// bytes than tokens are left. So the text ends in time if there is a token for each byte. Where it is too late for
-    /// that, tokens are allowed that bring the text nearer to its end; if there are none, all that the grammar allows.
+    /// Does what [`Matcher::mask`] does, but for a text that is to end within `tokens` more tokens. The next token
+    /// counts, and tokens that end a text do not. A token is allowed if the shortest end behind it has no more bytes
+    /// than tokens are left. So the text ends in time if there is a token for each byte. Where it is too late for that,
+    /// the tokens are allowed that bring the text nearer to its end or, if there are none, all that the grammar allows.
     ///
-    /// As long as the end is far the mask is that of [`Matcher::mask`]. Then the walk is over all tokens, so it takes
-    /// longer.
+    /// While the end is far, the mask is that of [`Matcher::mask`]. Near the end the walk is over all tokens, so it
+    /// takes longer.
     ///
     /// # Errors
     /// As [`Matcher::mask`]; [`MatchError::NoEnds`] if the grammar was compiled without
@@ -106,7 +109,7 @@ impl Matcher<'_, '_> {
                     if self.may_end() || mask.iter().any(|word| *word != 0) {
                         return Ok(true);
                     }
-                    // Nothing brings the text nearer to its end.
+                    // No token brings the text nearer to its end.
                     if walk.most.is_none() {
                         let next = self.next_bytes();
                         return Err(MatchError::NoToken { byte: (0..=255).find(|byte| contains(&next, *byte)) });
@@ -115,7 +118,7 @@ impl Matcher<'_, '_> {
                     continue;
                 }
                 Ok(false) => {}
-                // There is room for each token alone, maybe, but not for the nodes of all frontiers that were met.
+                // There may be room for each token alone, but not for the nodes of all frontiers that were met.
                 Err(MatchError::TooDeep { .. }) if !self.tables.seen.is_bare() => {
                     walk = Walk { within, ..self.begin(trie, walk.most, mask)? };
                     self.tables.seen.stop();
@@ -143,7 +146,7 @@ impl Matcher<'_, '_> {
     ) -> Result<bool, MatchError> {
         let begin = walk.node;
         let done = self.go_on(trie, walk, begin.saturating_add(*left), mask);
-        // What was in vain counts, too.
+        // Work that was in vain counts, too.
         *left = left.saturating_sub(walk.node.saturating_sub(begin));
         done?;
         let is_whole = walk.node >= trie.nodes(walk.part).len();
@@ -177,7 +180,7 @@ impl Matcher<'_, '_> {
             };
             let tree = walk.node..walk.node.saturating_add(node.nodes().max(1) as usize);
             match next {
-                // What is known of the tokens that begin so is right.
+                // The bits of all tokens that begin with these bytes are right already.
                 Some(next) if walk.free().is_some_and(|free| self.leads_to(next, free)) => walk.node = tree.end,
                 Some(next) => {
                     self.tables.walk.get_mut(depth).into_iter().for_each(|place| *place = next);
@@ -203,7 +206,8 @@ impl Matcher<'_, '_> {
         Ok(())
     }
 
-    /// Whether a frontier is a string of any characters, or leads to it with every character that can still come.
+    /// Returns whether a frontier is the string `free` of any characters, or leads to it with every character that can
+    /// still come.
     fn leads_to(&self, from: Saved, free: Item) -> bool {
         self.only(from).is_some_and(|item| {
             let is_same = (item.code, item.node, item.count) == (free.code, free.node, free.count);
@@ -220,7 +224,7 @@ impl Matcher<'_, '_> {
         (from.count == 1).then(|| self.item(from.frontier(), 0))
     }
 
-    /// Returns the frontier of one item that lies behind another one.
+    /// Returns the frontier of one item, which lies behind another frontier in the table.
     #[inline]
     pub(super) fn put(&mut self, from: Saved, item: Item) -> Result<Saved, MatchError> {
         let start = from.start.wrapping_add(from.count);
@@ -229,8 +233,8 @@ impl Matcher<'_, '_> {
         Ok(Saved { start, count: 1, number: 0, accepting: 0, elsewhere: 0, ..from })
     }
 
-    /// Returns the nodes and returns that the bytes of a token have made, and at most so many more: a token alone has
-    /// no room for more than the limit either.
+    /// Returns how many nodes and returns the bytes of a token have made, with the given numbers added. If they exceed
+    /// the limit, a token alone has no room either.
     #[inline]
     pub(super) fn on_path(&self, from: Saved, [nodes, returns]: [u32; 2]) -> Result<[u32; 2], MatchError> {
         let (limit, counts) =
@@ -254,7 +258,7 @@ impl Matcher<'_, '_> {
         if was_stopped || !self.tables.seen.is_stopped() {
             return Ok(next);
         }
-        // The last byte is the one at which noting ended. The text itself has no nodes of the walk.
+        // Noting has ended at this byte. The first frontier, of the text itself, has no nodes of the walk.
         let made = self.tables.seen.made();
         self.tables.walk.iter_mut().take(depth).skip(1).for_each(|place| *place = place.behind_all(made));
         Ok(next.map(|next| next.behind_all(made)))
@@ -262,7 +266,7 @@ impl Matcher<'_, '_> {
 
     /// Returns the frontier behind a byte, if it is allowed.
     fn next(&mut self, from: Saved, byte: u8) -> Result<Option<Saved>, MatchError> {
-        // Most bytes are in one text and do not end it.
+        // Most bytes stay in one text and do not end it.
         if from.count == 1 {
             let item = self.item(from.frontier(), 0);
             match self.advanced(item, byte) {
@@ -290,8 +294,9 @@ impl Matcher<'_, '_> {
         Ok(is_alive.then_some(Saved { nodes, returns, ..next }))
     }
 
-    /// Returns a frontier behind which no node is made that the walk has made already and still knows. While frontiers
-    /// are noted, those are all that it has made; then those of the bytes before, as in [`Matcher::step`].
+    /// Returns the frontier with such counts that a step behind it overwrites no node that the walk still needs. While
+    /// frontiers are noted, these are all nodes that the walk has made. Afterwards they are the nodes of the bytes
+    /// before, as in [`Matcher::step`].
     pub(super) fn for_next(&self, from: Saved) -> Frontier {
         if self.tables.seen.is_stopped() {
             return from.frontier();
@@ -300,7 +305,7 @@ impl Matcher<'_, '_> {
         Frontier { nodes: nodes as usize, returns: returns as usize, ..from.frontier() }
     }
 
-    /// Whether a frontier is one counted text.
+    /// Returns whether a frontier is one counted text.
     pub(super) fn is_counted(&self, from: Saved) -> bool {
         from.count == 1 && self.grammar.word(self.item(from.frontier(), 0).code) & 0xFF == COUNTED
     }

@@ -1,8 +1,8 @@
 //! The state of one text under a grammar.
 //!
 //! A *frontier* is the set of all ways in which the text so far can be read: its *items*. An item is in an automaton,
-//! and knows the *node* to return from. A node is a call of a rule at one place of the text, with all the places that
-//! called it there. So ambiguous texts share what comes after.
+//! and knows the *node* to return from. A node is a call of a rule at one place of the text, with all the places to
+//! which the rule returns. So the readings of an ambiguous text share what comes behind the call.
 
 use super::code::{COUNTED, FREE, NAME, TEXT, TOKEN};
 use super::compile::Grammar;
@@ -24,12 +24,12 @@ pub struct Matcher<'g, 'm> {
     pub(super) limits: Limits,
     pub(super) tables: Tables<'m>,
     pub(super) now: Frontier,
-    /// Where a mask in the making is.
+    /// The state of a mask in the making.
     pub(super) walk: Walk,
 }
 
 impl<'g, 'm> Matcher<'g, 'm> {
-    /// Returns the bytes of memory that [`Matcher::new`] needs.
+    /// Returns the number of bytes of memory that [`Matcher::new`] needs.
     ///
     /// # Errors
     /// [`MatchError::Memory`] if the limits are too large for this machine.
@@ -42,7 +42,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
     /// Returns a matcher of an empty text. `memory` starts at a multiple of [`crate::mem::ALIGN`].
     ///
     /// # Errors
-    /// `memory` does not suit [`Matcher::plan`], or the grammar's begin exceeds the limits.
+    /// `memory` does not suit [`Matcher::plan`], or the beginning of the grammar exceeds the limits.
     pub fn new(grammar: &Grammar<'g>, limits: Limits, memory: &'m mut [u8]) -> Result<Self, MatchError> {
         let mut arena = Arena::new(memory).map_err(MatchError::Memory)?;
         let tables = Tables::carve(&mut arena, limits)?;
@@ -52,22 +52,22 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(matcher)
     }
 
-    /// Returns the limits that it was made with.
+    /// Returns the limits with which the matcher was made.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Returns what the grammar is known by: a hash of its source, its options and what they were compiled to.
+    /// Returns the identity of the grammar: a hash of its source, its options and what they were compiled to.
     pub fn identity(&self) -> u64 {
         self.grammar.identity()
     }
 
-    /// Goes back to the empty text, for which no tokens are kept.
+    /// Goes back to the empty text. The states before the last tokens are dropped.
     ///
     /// # Errors
-    /// The grammar's begin exceeds the limits.
+    /// The beginning of the grammar exceeds the limits.
     pub fn reset(&mut self) -> Result<(), MatchError> {
-        // Node 0 is the text itself, and place 0 is none.
+        // Node 0 stands for the text itself, and place 0 for no place.
         self.tables.nodes.iter_mut().take(1).for_each(|text| *text = Node::default());
         let mut step = Step::new(self, Frontier { nodes: 1, returns: 1, ..Frontier::default() });
         let root = step.matcher.grammar.root();
@@ -91,8 +91,8 @@ impl<'g, 'm> Matcher<'g, 'm> {
 
     /// Returns whether the text is free here, as it is before and between the calls of
     /// [`Source::Tools`](super::Source::Tools). A program then needs no mask: it chooses any token and gives it to
-    /// [`Matcher::accept`]. Only if that refuses the token, because it begins a call and goes on wrongly, it makes the
-    /// mask and chooses again.
+    /// [`Matcher::accept`]. Only if [`Matcher::accept`] refuses the token, because the token begins a call and goes on
+    /// wrongly, the program makes the mask and chooses again.
     pub fn is_free(&self) -> bool {
         (0..self.now.count).any(|index| self.grammar.word(self.item(self.now, index).code) & 0xFF == FREE)
     }
@@ -112,10 +112,10 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(taken)
     }
 
-    /// Takes the longest begin of `text` that the grammar allows, and returns its bytes.
+    /// Takes the longest beginning of `text` that the grammar allows. Returns its number of bytes.
     ///
     /// # Errors
-    /// A limit is exceeded. What comes before has been taken.
+    /// A limit is exceeded. The bytes before have been taken.
     pub fn take_all(&mut self, text: &[u8]) -> Result<usize, MatchError> {
         for (taken, byte) in text.iter().enumerate() {
             if !self.take(*byte)? {
@@ -130,8 +130,8 @@ impl<'g, 'm> Matcher<'g, 'm> {
         self.bytes_behind(self.now)
     }
 
-    /// Writes the bytes that have to follow into `out`: as long as there is one choice and the text may not end.
-    /// Returns how many there are. The state does not change, but a mask in the making begins anew.
+    /// Writes the bytes that have to follow into `out`, as long as only one byte may follow and the text may not end.
+    /// Returns the number of bytes. The state does not change, but a mask in the making begins anew.
     ///
     /// # Errors
     /// A limit is exceeded.
@@ -159,7 +159,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
         set
     }
 
-    /// Returns the frontier behind a byte. It takes the place of `from`, unless that is the present one.
+    /// Returns the frontier behind a byte. It takes the place of `from`, unless `from` is the present frontier.
     pub(super) fn behind_byte(&mut self, from: Frontier, byte: u8) -> Result<Frontier, MatchError> {
         // A mask in the making has frontiers where this one will lie.
         self.walk = Walk::default();
@@ -191,7 +191,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
             |admits: &dyn Fn(u32, u32) -> bool| self.grammar.step(word >> 8, item.state, item.partial, byte, admits);
         match word & 0xFF {
             TEXT => self.grammar.step(word >> 8, item.state, item.partial, byte, |_, _| true),
-            // Where a name with a number that is allowed can be completed.
+            // An edge is open if it leads to a name whose number is allowed.
             NAME => {
                 let least = self.grammar.word(item.code.wrapping_add(3));
                 step(&|_, target| self.grammar.highest(target) > least)
@@ -229,7 +229,7 @@ impl<'g, 'm> Matcher<'g, 'm> {
         Ok(step.next)
     }
 
-    /// Makes a frontier that lies behind the present one the present one.
+    /// Makes `next` the present frontier. It lies behind the present one in the table.
     pub(super) fn commit(&mut self, next: Frontier) {
         self.walk = Walk::default();
         self.now = self.moved(next, 0);
@@ -255,7 +255,7 @@ pub(super) fn insert(set: &mut [u64; 4], byte: u8) {
     set.get_mut(usize::from(byte / 64)).into_iter().for_each(|word| *word |= 1 << (byte % 64));
 }
 
-/// Puts all bytes from one to another into such a set; none if the other one is less.
+/// Puts all bytes from `first` to `last` into a set of bytes (see [`insert`]). If `last` is less, there are none.
 pub(super) fn insert_all(set: &mut [u64; 4], [first, last]: [u32; 2]) {
     let below = |count: u32| if count < 64 { (1 << count) - 1 } else { u64::MAX };
     for (word, begin) in set.iter_mut().zip([0, 64, 128, 192]) {
@@ -263,7 +263,7 @@ pub(super) fn insert_all(set: &mut [u64; 4], [first, last]: [u32; 2]) {
     }
 }
 
-/// Returns whether a byte is in such a set.
+/// Returns whether a byte is in a set of bytes (see [`insert`]).
 pub(super) fn contains(set: &[u64; 4], byte: u8) -> bool {
     set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
 }

@@ -1,9 +1,10 @@
-//! Which texts follow a JSON Schema, a grammar, a regular expression or a list of tools, byte by byte.
+//! Says byte by byte whether a text follows a JSON Schema, a grammar, a regular expression or a list of tools.
 //!
-//! [`Grammar`] compiles a [`Source`] into the caller's memory; [`Grammar::plan`] says how much that is. A [`Matcher`]
-//! is the state of one text: which bytes may follow, whether it may end, which bytes have to follow. A byte is allowed
-//! exactly when the text with it can be continued to one of the language. A schema that is not understood is refused,
-//! with the keyword and its place. What each keyword means is in `docs/structured.md`.
+//! [`Grammar`] compiles a [`Source`] into the caller's memory. [`Grammar::plan`] returns how many bytes that takes. A
+//! [`Matcher`] is the state of one text under a grammar: which bytes may follow, whether the text may end, and which
+//! bytes have to follow. A byte is allowed exactly when the text with this byte can be continued to a text of the
+//! language. A schema that is not understood is refused with an error that names the keyword and its place.
+//! `docs/structured.md` says what each keyword means.
 //!
 //! # Example
 //!
@@ -50,7 +51,7 @@
 //!
 //! # Tokens
 //!
-//! Which tokens of a vocabulary may follow, as a mask:
+//! A mask says which tokens of a vocabulary may follow:
 //!
 //! ```
 //! use gleed::grammar::{Grammar, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary};
@@ -106,8 +107,8 @@
 //!
 //! # Calls of tools
 //!
-//! A reply of a model that may call a tool: its text is free up to the mark that begins a call, and then it is a call
-//! of a tool of the list, with arguments that satisfy the tool's schema.
+//! The text is a reply of a model that may call a tool. It is free up to the mark that begins a call. Behind the mark
+//! it is a call of a tool of the list, with arguments that satisfy the tool's schema.
 //!
 //! ```
 //! use gleed::grammar::{Calls, Grammar, Limits, Mark, Marks, Matcher, Options, Planned, Source, ToolChoice};
@@ -146,8 +147,8 @@
 //!
 //! # In pieces
 //!
-//! A schema may take longer than a frame of a game has, and the tables of a large vocabulary take some frames. A
-//! [`GrammarBuild`] and a [`TrieBuild`] make them in units of work, whose number is the host's:
+//! A schema may take longer than a frame of a game, and the tables of a large vocabulary take several frames. A
+//! [`GrammarBuild`] and a [`TrieBuild`] make them in units of work. The host chooses the number of units of each call:
 //!
 //! ```
 //! use gleed::grammar::{Grammar, GrammarBuild, Options, Source, TokenTrie, TrieBuild, Vocabulary};

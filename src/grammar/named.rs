@@ -8,7 +8,7 @@ use super::step::Step;
 use super::tables::{Frontier, Item, Saved};
 use super::trie::{TokenTrie, clear, set, set_range};
 
-/// How much what is behind tokens that the grammar names adds to a frontier at most.
+/// The most that the frontiers behind tokens which the grammar names add to another frontier.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Named {
     items: usize,
@@ -17,8 +17,8 @@ pub(super) struct Named {
 }
 
 impl Matcher<'_, '_> {
-    /// Returns how much tokens that the grammar names here can add to what is behind their bytes. `None`: it names
-    /// none.
+    /// Returns how much the tokens that the grammar names here can add to the frontier behind their bytes. `None`: it
+    /// names none.
     pub(super) fn most_named(&mut self) -> Option<Named> {
         let nothing = self.nothing();
         if !(0..self.now.count).any(|index| self.name(index).is_some()) {
@@ -32,8 +32,8 @@ impl Matcher<'_, '_> {
         }))
     }
 
-    /// Checks that a token, and those with the same bytes, do not exceed a limit where they are read both by their
-    /// names and by their bytes, which lead to `read`.
+    /// Checks that a token, and all tokens with the same bytes, exceed no limit where they are read both by their names
+    /// and by their bytes. `read` is the frontier behind the bytes.
     pub(super) fn check_named(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -47,7 +47,8 @@ impl Matcher<'_, '_> {
         if has_nodes && fits(read.count, most.items, self.limits.items) {
             return Ok(());
         }
-        // How many nodes the bytes have made is known where nothing else is.
+        // The number of nodes that the bytes have made is exact only in a walk that notes no frontiers. This error
+        // begins such a walk.
         if !has_nodes && !self.tables.seen.is_stopped() {
             return Err(MatchError::TooDeep { limit });
         }
@@ -56,8 +57,8 @@ impl Matcher<'_, '_> {
         trie.alike().iter().filter(|[first, _]| *first == token).try_for_each(|&[_, id]| self.named(id, read).map(drop))
     }
 
-    /// Adds to a mask what no walk finds: tokens with the bytes of others, those that the grammar names, and those
-    /// without bytes.
+    /// Adds to a mask the tokens that no walk finds: tokens with the bytes of others, tokens that the grammar names,
+    /// and tokens without bytes.
     pub(super) fn complete(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -92,8 +93,8 @@ impl Matcher<'_, '_> {
         Ok(())
     }
 
-    /// Clears the tokens that the grammar names if the text cannot end in time behind them: where a token without bytes
-    /// is named, nothing else counts. Of one with bytes the walk decides.
+    /// Clears the tokens that the grammar names if the text cannot end in time behind them. For a named token without
+    /// bytes nothing else counts. For one with bytes the walk decides.
     pub(super) fn clear_late(
         &mut self,
         trie: &TokenTrie<'_>,
@@ -109,7 +110,7 @@ impl Matcher<'_, '_> {
         Ok(())
     }
 
-    /// Whether any token without bytes may stand here, and the text can then end in time.
+    /// Returns whether any token without bytes may stand here, and the text can then end in time.
     pub(super) fn allows_silent(&mut self, trie: &TokenTrie<'_>, most: Option<u32>) -> Result<bool, MatchError> {
         let is_open = (0..self.now.count).any(|index| self.is_open(self.item(self.now, index)));
         if !is_open || !trie.has_silent() {
@@ -119,31 +120,32 @@ impl Matcher<'_, '_> {
         Ok(most.is_none_or(|most| self.bytes_left(Saved::new(behind)) <= most))
     }
 
-    /// The frontier behind no text that is read.
+    /// Returns a frontier without items, to which items are added.
     pub(super) fn nothing(&self) -> Frontier {
         Frontier { start: self.now.count, count: 0, accepting: false, ..self.now }
     }
 
-    /// The frontier behind a token without bytes: one that the grammar names, or any where the text is free.
+    /// Returns the frontier behind a token without bytes: one that the grammar names, or any where the text is free.
     pub(super) fn without_bytes(&mut self, id: u32) -> Result<Frontier, MatchError> {
         let named = self.named(id, self.nothing())?;
         if is_dead(named) { self.behind_silent() } else { Ok(named) }
     }
 
-    /// Adds what is behind a token that the grammar names to what is behind its bytes.
+    /// Adds the frontier behind a token that the grammar names to `beside`, the frontier behind its bytes.
     pub(super) fn named(&mut self, id: u32, beside: Frontier) -> Result<Frontier, MatchError> {
         self.behind_named(beside, |named, is_other| (named == id) != is_other)
     }
 
-    /// Whether the grammar allows a token by its name, and if so, whether the text can then end in time.
+    /// Returns whether the text can end in time behind a token. `None`: the grammar does not allow the token by its
+    /// name.
     fn follows(&mut self, id: u32, most: Option<u32>) -> Result<Option<bool>, MatchError> {
         let behind = self.named(id, self.nothing())?;
         let in_time = || most.is_none_or(|most| self.bytes_left(Saved::new(behind)) <= most);
         Ok((!is_dead(behind)).then(in_time))
     }
 
-    /// Adds what is behind the tokens that the grammar names, and that are wanted: by the id, and whether it means any
-    /// but that.
+    /// Adds the frontiers behind tokens that the grammar names to `beside`. `is_wanted` chooses them by the id, and by
+    /// whether any token but that one is meant.
     fn behind_named(
         &mut self,
         beside: Frontier,
@@ -162,7 +164,7 @@ impl Matcher<'_, '_> {
         Ok(step.next)
     }
 
-    /// The frontier behind a token without bytes that the grammar does not name.
+    /// Returns the frontier behind a token without bytes that the grammar does not name.
     fn behind_silent(&mut self) -> Result<Frontier, MatchError> {
         self.walk = Walk::default();
         let nothing = self.nothing();
@@ -177,7 +179,7 @@ impl Matcher<'_, '_> {
         Ok(step.next)
     }
 
-    /// Returns the token that an item names, and whether it means any but that.
+    /// Returns the id of the token that an item names, and whether any token but that one is meant.
     fn name(&self, index: usize) -> Option<(u32, bool)> {
         let code = self.item(self.now, index).code;
         let word = self.grammar.word(code);
@@ -193,13 +195,13 @@ impl Matcher<'_, '_> {
         (0..self.now.count).filter_map(|index| Some(self.name(index)?.0)).filter(|id| *id >= begin).min()
     }
 
-    /// Whether any token without bytes may stand where an item is.
+    /// Returns whether any token without bytes may stand where an item is.
     fn is_open(&self, item: Item) -> bool {
         self.grammar.word(item.code) == FREE | 1 << 8
     }
 }
 
-/// Whether no text of the language begins so.
+/// Returns whether a frontier is dead: no text of the language begins with what was read.
 pub(super) fn is_dead(frontier: Frontier) -> bool {
     frontier.count == 0 && !frontier.accepting
 }

@@ -6,7 +6,7 @@ use super::dfa::{self, Builder, Dfa, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch, mix, sort};
 
-// The fields of a node: what it is, two numbers, and the round that met it last.
+// The fields of a node: its kind, two numbers, and the round that met it last.
 const KIND: u32 = 0;
 const ONE: u32 = 1;
 const TWO: u32 = 2;
@@ -15,60 +15,64 @@ const ROUND: u32 = 3;
 // Kinds of nodes.
 /// Characters of the class `ONE` lead to the node `TWO`.
 const CLASS: u32 = 0;
-/// Both nodes.
+/// Both nodes, `ONE` and `TWO`.
 const SPLIT: u32 = 1;
 const MATCH: u32 = 2;
-/// The node `ONE`, at the begin of the text.
+/// The node `ONE`, at the beginning of the text.
 const BEGIN: u32 = 3;
 /// The node `ONE`, at the end of the text.
 const END: u32 = 4;
 
-// What waits for the nodes of its parts: a record of what waits outside of it, its kind, three numbers, the node from
-// which it goes on, and what it waits for.
+// An expression that waits for the nodes of its parts is a record: the record that waits outside of it, its kind, three
+// numbers, the node from which it goes on, and what it waits for.
 const OUTSIDE: u32 = 0;
 const WAITS: u32 = 1;
 const START: u32 = 5;
 const STATE: u32 = 6;
-/// The list of parts, and how many are left.
+/// A sequence: the list of its parts, and how many are left.
 const SEQUENCE: u32 = 0;
-/// The next alternative, and where all go on.
+/// A choice: the next alternative, and the node at which all go on.
 const CHOICES: u32 = 1;
-/// What is repeated, how often it has to be, and how often it can be beyond that.
+/// A repetition: the repeated expression, how often it still has to come, and how often it can come beyond that.
 const REPEAT: u32 = 2;
-/// For a part once more, for one that can be left out, for the body of a loop.
+/// It waits for an alternative, or for a part that has to come once more.
 const AGAIN: u32 = 1;
+/// It waits for a part that can be left out.
 const OPTIONAL: u32 = 2;
+/// It waits for the body of a loop.
 const IN_LOOP: u32 = 3;
 
 /// The most nodes for each state that is allowed.
 const NODES: u32 = 16;
 
-/// Characters from here to there, and a list of nodes: where it is and how long.
+/// The first and the last character of a range, and a list of nodes: its record and its length.
 type Segment = (u32, u32, (u32, u32));
 
-/// An expression that becomes an automaton, in as many pieces as one likes: that of the texts in which it is found, as
-/// `pattern` says.
+/// An expression that becomes an automaton, in as many pieces as one likes. The automaton accepts the texts in which
+/// the expression is found, as `pattern` wants.
 pub(super) struct Search {
     nodes: u32,
     limit: u32,
     at: usize,
     round: u32,
-    /// The node of the text behind what was searched for, after which everything is accepted.
+    /// The node of the text behind the expression, from which on everything is accepted. 0 if the expression has to be
+    /// the whole text.
     tail: u32,
     matched: u32,
     stage: Stage,
 }
 
-/// What is done.
+/// The stages of the work.
 enum Stage {
-    /// The nodes of the expression are made: what waits, and what comes next.
+    /// The nodes of the expression are made: the record that waits, and the next step.
     Nodes(u32, Next),
-    /// The edges of a state: from which character on, and the edge before.
+    /// The edges of a state are made: the builder, the state, the character from which on edges are missing, and the
+    /// last edge.
     States(Builder, u32, u32, u32),
 }
 
 impl Search {
-    /// All of the text has to be found if `whole` is set.
+    /// Begins with an expression. It has to be the whole text if `whole` is set.
     pub(super) fn new(scratch: &mut Scratch<'_>, ast: Ast, whole: bool, limit: u32, at: usize) -> Result<Self> {
         let stage = Stage::Nodes(0, Next::Done(0));
         let mut search = Self { nodes: 0, limit, at, round: 0, tail: 0, matched: 0, stage };
@@ -123,7 +127,7 @@ impl Search {
 
     fn enter(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, ast: Ast, then: u32) -> Result<Next> {
         let record = match expr(scratch, ast) {
-            // The last one first: each is built before what it leads to.
+            // The last part is made first: each part is made after the node to which it leads.
             Expr::Sequence(first) => {
                 let (list, count) = listed(scratch, first)?;
                 [*waiting, SEQUENCE, list, count, 0, 0, 0]
@@ -144,7 +148,7 @@ impl Search {
         self.resume(scratch, waiting, then)
     }
 
-    /// Goes on with what waits for this node.
+    /// Goes on with the expression that waits for this node.
     fn resume(&mut self, scratch: &mut Scratch<'_>, waiting: &mut u32, node: u32) -> Result<Next> {
         let record = *waiting;
         let [kind, a, b, start, state] = [WAITS, 2, 3, START, STATE].map(|field| scratch.get(record, field));
@@ -183,7 +187,7 @@ impl Search {
         scratch.set(record, START, start);
         let [state, field, left] = if more > 0 { [OPTIONAL, 4, more] } else { [AGAIN, 3, least] };
         let Some(left) = left.checked_sub(1) else { return Ok(None) };
-        // A repetition of nothing makes no nodes, so it is counted itself.
+        // A round of an empty expression makes no nodes, so each round counts as one.
         self.nodes = self.nodes.saturating_add(u32::from(state == AGAIN));
         if self.nodes > self.limit.saturating_mul(NODES) {
             return Err(self.too_many());
@@ -227,7 +231,7 @@ impl Search {
         Ok(Stage::States(builder, state, to.saturating_add(1), last))
     }
 
-    /// Returns the next characters from `low` on that lead to the same nodes, and a list of these.
+    /// Returns the next characters from `low` on that lead to the same nodes, and a list of these nodes.
     fn segment(&self, scratch: &mut Scratch<'_>, set: u32, count: u32, low: u32) -> Result<Option<Segment>> {
         let (mut from, mut to) = (u32::MAX, u32::MAX);
         for index in 0..count {
@@ -239,7 +243,7 @@ impl Search {
                 }
                 let first = first.max(low);
                 if first < from {
-                    // What begins later ends this segment at the latest.
+                    // A range that begins later ends this segment at the latest.
                     to = if from == u32::MAX { last } else { last.min(from - 1) };
                     from = first;
                 } else if first == from {
@@ -275,8 +279,8 @@ impl Search {
         if scratch.get(node, KIND) == CLASS { scratch.get(node, ONE) } else { 0 }
     }
 
-    /// Returns the state of these nodes and those that are reached from them without a character. What was recorded
-    /// since `mark` is dropped.
+    /// Returns the state of these nodes and of those that are reached from them without a character. Records that were
+    /// made since `mark` are dropped.
     fn state(
         &mut self,
         scratch: &mut Scratch<'_>,
@@ -293,7 +297,7 @@ impl Search {
         }
         accept |= scratch.slice(list, count).contains(&self.matched);
         let (list, count) = self.shortened(scratch, list, count);
-        // The begin is a state of its own only where it differs.
+        // The beginning of the text has a state of its own only where it differs from others.
         let hash = scratch.slice(list, count).iter().fold(u32::from(accept), |hash, node| mix(hash, *node));
         let mut state = builder.bucket(scratch, hash);
         while state != 0 {
@@ -315,7 +319,8 @@ impl Search {
         scratch.get(node, KIND) == END
     }
 
-    /// Where everything is accepted from here on, other ways do not matter.
+    /// Returns a list of nodes, shortened if it has the tail: everything is accepted from there on, so other nodes do
+    /// not matter.
     fn shortened(&self, scratch: &mut Scratch<'_>, list: u32, count: u32) -> (u32, u32) {
         if self.tail == 0 || !scratch.slice(list, count).contains(&self.tail) {
             return (list, count);
@@ -325,7 +330,8 @@ impl Search {
         (list, 2)
     }
 
-    /// Returns the nodes that are reached without a character, sorted: those with characters, ends, and the match.
+    /// Returns a sorted list of the nodes that are reached without a character: those with characters, ends, and the
+    /// match.
     fn closure(&mut self, scratch: &mut Scratch<'_>, nodes: (u32, u32), begin: bool, end: bool) -> Result<(u32, u32)> {
         self.round += 1;
         let mut stack = 0;

@@ -7,7 +7,7 @@ use super::dfa::{Builder, Dfa, Growing, append, chained, key};
 use super::error::{ErrorKind, GrammarError};
 use super::scratch::{Result, Scratch, mix};
 
-/// Which decimals there are at all.
+/// A set of decimals, before bounds apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `-?(0|[1-9][0-9]*)`
@@ -28,7 +28,8 @@ pub(super) struct Bound {
     pub(super) exclusive: bool,
 }
 
-/// Returns the expression of a form. Those of [`Form::IntegerOneZero`] are decimals, of which the integers are taken.
+/// Returns the expression of a form. The expression of [`Form::IntegerOneZero`] also has decimals that are no integers,
+/// which the caller takes out.
 pub(super) fn form(scratch: &mut Scratch<'_>, form: Form) -> Result<Ast> {
     let mut maker = Maker { scratch };
     let integer = maker.integer()?;
@@ -55,7 +56,7 @@ pub(super) fn bounded(scratch: &mut Scratch<'_>, bound: &Bound) -> Result<Ast> {
     let Bound { value, lower, exclusive } = bound;
     let (integer, fraction) = (value.integer(), value.fraction());
     let zero = value.is_zero();
-    // Of what is on the far side of zero from the bound, everything is in range or nothing is.
+    // On the far side of zero from the bound, all numbers are in range or none is.
     let (positive, negative) = match (*lower, value.negative) {
         (true, false) => (Some(maker.above(integer, fraction, *exclusive)?), None),
         (true, true) => (Some(maker.all()?), Some(maker.below(integer, fraction, *exclusive)?)),
@@ -91,7 +92,7 @@ impl Maker<'_, '_> {
         make(self.scratch, Expr::Repeat(digit, min, max))
     }
 
-    /// The parts one after the other. 0 is nothing.
+    /// Returns the expression of the parts one after the other. Parts that are 0 are left out.
     fn sequence(&mut self, parts: &[Ast]) -> Result<Ast> {
         let mut list = List::default();
         parts.iter().filter(|part| **part != 0).for_each(|part| list.push(self.scratch, *part));
@@ -159,7 +160,8 @@ impl Maker<'_, '_> {
         make(self.scratch, Expr::Sequence(list.first))
     }
 
-    /// Digits that agree with those given up to one place, are greater or less there, and end as `rest` says.
+    /// Returns the expression of digits that agree with `digits` before place `index` and have a greater or a lesser
+    /// digit there. Behind it they have from `rest.0` to `rest.1` digits. 0 if there is no such digit.
     fn differing(&mut self, digits: &[u8], index: usize, greater: bool, least: u8, rest: (u32, u32)) -> Result<Ast> {
         let digit = digits.get(index).copied().unwrap_or(b'0');
         let (low, high) = if greater { (digit.saturating_add(1), b'9') } else { (least, digit.saturating_sub(1)) };
@@ -171,7 +173,7 @@ impl Maker<'_, '_> {
         self.sequence(&[same, other, rest])
     }
 
-    /// Integers of as many digits as those given that differ from them, with any fraction.
+    /// Adds to `list` the greater or lesser integers with as many digits as `integer`, with any fraction.
     fn other_integers(&mut self, list: &mut List, integer: &[u8], greater: bool) -> Result<()> {
         for index in 0..integer.len() {
             let least = if index == 0 && integer.len() > 1 { b'1' } else { b'0' };
@@ -186,7 +188,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Decimals of at least this value, or of more.
+    /// Returns the expression of the decimals of at least this value or, if `exclusive`, of more.
     fn above(&mut self, integer: &[u8], fraction: &[u8], exclusive: bool) -> Result<Ast> {
         let mut list = List::default();
         let (first, rest) = (self.char(b'1', b'9')?, self.digits(integer.len() as u32, OPEN)?);
@@ -220,7 +222,7 @@ impl Maker<'_, '_> {
         self.sequence(&[before, digit, after])
     }
 
-    /// Decimals of at most this value, or of less.
+    /// Returns the expression of the decimals of at most this value or, if `exclusive`, of less.
     fn below(&mut self, integer: &[u8], fraction: &[u8], exclusive: bool) -> Result<Ast> {
         let mut list = List::default();
         if integer.len() > 1 {
@@ -252,7 +254,8 @@ impl Maker<'_, '_> {
         if tails.first != 0 {
             let (point, tails) = (self.char(b'.', b'.')?, self.choice(tails)?);
             let tail = self.sequence(&[point, tails])?;
-            // Without a fraction it is the bound's integer, which is in range if the bound has a fraction.
+            // Without a fraction the number is the bound's integer, which is in range unless it is the bound itself and
+            // excluded.
             let tail = if fraction.is_empty() && exclusive { tail } else { self.optional(tail)? };
             let same = self.text(integer)?;
             let same = self.sequence(&[same, tail])?;
@@ -266,16 +269,16 @@ impl Maker<'_, '_> {
     }
 }
 
-// What was read of a decimal, of which the remainder is kept.
+// The part of a decimal that was read. A state also has the remainder.
 const START: u32 = 0;
 const SIGN: u32 = 1;
 const ZERO: u32 = 2;
 const INTEGER: u32 = 3;
-/// And so many digits behind the point.
+/// The point. `POINT` + `n`: also `n` digits behind it.
 const POINT: u32 = 4;
 
-/// The decimals that are multiples of a number, with at most as many digits behind the point: an automaton in the
-/// making.
+/// An automaton in the making, of the decimals that are multiples of a number and have at most as many digits behind
+/// the point.
 pub(super) struct Multiples {
     growing: Growing,
     states: Remainders,

@@ -1,4 +1,4 @@
-//! Writes a checked program into the memory of a grammar: only what is reached, without what is dead.
+//! Writes a checked program into the memory of a grammar: the part of it that is reached and not dead.
 
 use super::check::{PLACED, alive, entries, not_met};
 use super::code::{
@@ -12,11 +12,12 @@ use super::reach::Plain;
 use super::scratch::{Result, Scratch};
 use super::words::Out;
 
-/// The words in front of the instructions: how many words there are, where the root begins, where the instructions end,
-/// where the automata begin, and a place for the identity of the grammar.
+/// Number of words in front of the instructions: the number of all words, where the root begins, where the instructions
+/// end, where the automata begin, and two words for the identity of the grammar.
 pub(super) const HEADER: u32 = 6;
 
-/// What is placed, in order, in as many pieces as one likes: lists of instructions, tables and automata.
+/// A grammar that is placed and then written, in as many pieces as one likes: lists of instructions, tables and
+/// automata, in the order of their places.
 #[derive(Default)]
 pub(super) struct Packing {
     root: Rule,
@@ -27,13 +28,14 @@ pub(super) struct Packing {
     states: u32,
     used: u32,
     stage: Stage,
-    /// The record of a list that is next, and the state of an automaton.
+    /// The next record of the present list, or 0.
     record: u32,
+    /// The next state of the present automaton, or 0.
     state: u32,
     written: usize,
 }
 
-/// What is done: first all that is reached gets its place, then it is written.
+/// The stages of the work: first everything that is reached gets its place, then it is written.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -47,7 +49,7 @@ enum Stage {
     Written,
 }
 
-/// A piece of it.
+/// A packing and its scratch, for one piece of the work.
 struct Packer<'p, 's> {
     scratch: &'p mut Scratch<'s>,
     kept: &'p mut Packing,
@@ -72,7 +74,7 @@ impl List {
 }
 
 impl Packing {
-    /// Begins with everything that is reached from a rule.
+    /// Begins to place everything that is reached from a rule.
     pub(super) fn new(scratch: &mut Scratch<'_>, root: Rule) -> Result<Self> {
         let mut kept = Self { root, used: HEADER, ..Self::default() };
         let first = start(scratch, root);
@@ -102,7 +104,7 @@ impl Packing {
         Ok(self.stage == Stage::Placed)
     }
 
-    /// Returns the words of the grammar.
+    /// Returns the number of words of the grammar.
     pub(super) fn words(&self) -> u32 {
         self.used
     }
@@ -153,7 +155,7 @@ impl Packer<'_, '_> {
         (self.kept.stage, self.kept.record) = (stage, record);
     }
 
-    /// Goes on with a record that gets its place. Returns whether it is done.
+    /// Goes on placing what a record names. Returns whether it is done.
     fn place_next(&mut self, record: u32) -> Result<bool> {
         let item = self.scratch.get(record, 0);
         match &mut self.kept.stage {
@@ -174,7 +176,7 @@ impl Packer<'_, '_> {
         }
     }
 
-    /// Writes the next thing of the present record. Returns whether that was all of it.
+    /// Writes the next part of what the present record names. Returns whether that was the last part.
     fn write_next(&mut self, out: &mut Out<'_>) -> bool {
         let item = self.scratch.get(self.kept.record, 0);
         match self.kept.stage {
@@ -195,8 +197,8 @@ impl Packer<'_, '_> {
         true
     }
 
-    /// Returns the instruction to which another comes down: dead alternatives are passed over, and a call at the end
-    /// of a rule is a jump.
+    /// Returns the instruction that takes the place of another one: dead alternatives are passed over, and a call at
+    /// the end of a rule is a jump.
     fn resolved(&self, code: Code) -> Code {
         let mut code = code;
         loop {
@@ -209,7 +211,7 @@ impl Packer<'_, '_> {
         }
     }
 
-    /// Likewise, but a call is no jump: enough to see whether a rule ends here.
+    /// Does what [`Packer::resolved`] does, but a call is no jump. That is enough to see whether a rule ends here.
     fn resolved_end(&self, code: Code) -> Code {
         let mut code = code;
         loop {
@@ -234,7 +236,7 @@ impl Packer<'_, '_> {
         self.kept.codes.push(self.scratch, code)
     }
 
-    /// Gives what an instruction leads to its place.
+    /// Gives places to the instructions, tables and automata to which an instruction leads.
     fn reach(&mut self, code: Code) -> Result<()> {
         let field = |field| self.scratch.get(code, field);
         let (a, b, c, d) = (field(A), field(B), field(C), field(D));
@@ -279,13 +281,13 @@ impl Packer<'_, '_> {
         if self.scratch.get(table, place) != 0 {
             return Ok(false);
         }
-        // A number for now, so that it is in the list once: no entry has its place.
+        // Not 0, so that the table is in the list once. To `not_met` this number says that no entry has its place.
         self.scratch.set(table, place, place);
         self.kept.tables.push(self.scratch, table)?;
         Ok(true)
     }
 
-    /// Gives the entries of a table from a number on their places.
+    /// Gives places to the entries of a table from number `from` on.
     fn entries(&mut self, table: u32, from: u32) -> Result<()> {
         for number in not_met(self.scratch, table, from, PLACED) {
             self.scratch.spend(1);
@@ -299,7 +301,7 @@ impl Packer<'_, '_> {
 
     fn automaton(&mut self, dfa: Dfa) -> Result<()> {
         if dfa::place(self.scratch, dfa) == 0 {
-            // A number for now, so that it is in the list once.
+            // Not 0, so that the automaton is in the list once.
             dfa::set_place(self.scratch, dfa, 1);
             self.kept.dfas.push(self.scratch, dfa)?;
         }
@@ -348,7 +350,7 @@ impl Packer<'_, '_> {
                 out.push([op | field(EXTRA) << 8, state(a), table(b), beside, state(d)]);
             }
             SPLIT => out.push([op, self.at(a), self.at(b)]),
-            // A round of nothing adds nothing, so it does not have to be made.
+            // A round without a character adds nothing, so no round has to be made if the body can be passed.
             LOOP => out.push([op, if passed(c) == 1 { 0 } else { a }, b, self.at(c), self.at(d)]),
             COUNT => out.push([op, place(self.scratch, a)]),
             CALL => {
@@ -376,7 +378,7 @@ impl Packer<'_, '_> {
     }
 }
 
-/// Returns the words of an instruction.
+/// Returns the number of words of an instruction.
 pub(super) fn length(op: u32) -> u32 {
     match op {
         RETURN => 1,

@@ -1,13 +1,13 @@
-//! States as words, and those before the last tokens.
+//! States of matchers as words, and the states before the last tokens.
 
 use super::tables::{Frontier, Item, Node, Return, Tables};
 use super::words::In;
 
-/// The words of a state in front of its tables: how many items, nodes and returns there are, and whether the text may
-/// end.
+/// Number of words of a state in front of its tables: the number of items, of nodes and of returns, and whether the
+/// text may end.
 const HEAD: usize = 4;
 
-/// Returns the words of a state.
+/// Returns the number of words of a state.
 pub(super) fn state_len(now: Frontier) -> usize {
     let (nodes, returns) = (now.nodes.saturating_sub(1), now.returns.saturating_sub(1));
     HEAD.saturating_add(now.count.saturating_mul(5))
@@ -29,7 +29,7 @@ impl<'m> Past<'m> {
         Self { words, used: 0, tokens: 0 }
     }
 
-    /// Returns how many states there are.
+    /// Returns the number of states, one for each token.
     pub(super) fn tokens(&self) -> usize {
         self.tokens
     }
@@ -38,13 +38,14 @@ impl<'m> Past<'m> {
         (self.used, self.tokens) = (0, 0);
     }
 
-    /// Makes this the copy of another one.
+    /// Makes this a copy of `other`.
     pub(super) fn copy(&mut self, other: &Past<'_>) {
         self.words.iter_mut().zip(other.words.iter().take(other.used)).for_each(|(to, from)| *to = *from);
         (self.used, self.tokens) = (other.used, other.tokens);
     }
 
-    /// Makes room for a state, and returns the place. The oldest states are dropped for it. `None` if it never fits.
+    /// Makes room for a state of `length` words, and returns its place. The oldest states are dropped for it. If it can
+    /// never fit, all states are dropped, and `None` is returned.
     fn room(&mut self, length: usize) -> Option<&mut [u32]> {
         let needed = length.checked_add(1)?;
         if needed > self.words.len() {
@@ -62,7 +63,7 @@ impl<'m> Past<'m> {
         Some(place)
     }
 
-    /// Drops the oldest states, of at least so many words together.
+    /// Drops the oldest states that have at least `words` words together.
     fn drop_oldest(&mut self, words: usize) {
         let (mut from, mut kept) = (self.used, 0);
         while let Some(begin) = self.begin_of(from).filter(|begin| *begin >= words) {
@@ -75,7 +76,7 @@ impl<'m> Past<'m> {
         (self.used, self.tokens) = (self.used.saturating_sub(from), kept);
     }
 
-    /// Where the state begins that ends at a place.
+    /// Returns where the state begins that ends at `end`.
     fn begin_of(&self, end: usize) -> Option<usize> {
         let length = self.words.get(end.checked_sub(1)?).copied()?;
         end.checked_sub(1)?.checked_sub(length as usize)
@@ -83,7 +84,7 @@ impl<'m> Past<'m> {
 }
 
 impl Tables<'_> {
-    /// Calls `f` with each word of a state and its number.
+    /// Calls `f` with the index and the value of each word of a state.
     pub(super) fn each_word(&self, now: Frontier, mut f: impl FnMut(usize, u32)) {
         let mut at = 0;
         let mut all = |words: &[u32]| {
@@ -105,7 +106,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Makes the state the copy of another one, with those before it.
+    /// Makes the state a copy of another one, with the states before it.
     pub(super) fn copy(&mut self, other: &Tables<'_>, now: Frontier) {
         copy(self.items, other.items, now.count);
         copy(self.nodes, other.nodes, now.nodes);
@@ -113,13 +114,13 @@ impl Tables<'_> {
         self.past.copy(&other.past);
     }
 
-    /// Reads a state that was written, and is right.
+    /// Reads a state from its words, which are known to be right.
     pub(super) fn read(&mut self, get: impl Fn(usize) -> u32) -> Frontier {
         let Self { items, nodes, returns, .. } = self;
         read(items, nodes, returns, get)
     }
 
-    /// Notes a state, if there is room.
+    /// Keeps a state, if there is room.
     pub(super) fn note(&mut self, now: Frontier) {
         let mut past = core::mem::replace(&mut self.past, Past::new(&mut []));
         if let Some(words) = past.room(state_len(now)) {
@@ -128,7 +129,8 @@ impl Tables<'_> {
         self.past = past;
     }
 
-    /// Reads the state before so many tokens and drops it, with those behind it. `None` if it is not there.
+    /// Reads the state before the last `tokens` tokens, and drops it with the states behind it. `None` if it is not
+    /// kept.
     pub(super) fn back(&mut self, tokens: usize) -> Option<Frontier> {
         let Self { items, nodes, returns, past, .. } = self;
         let left = past.tokens.checked_sub(tokens)?;

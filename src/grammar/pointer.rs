@@ -4,8 +4,9 @@ use core::fmt::{self, Write};
 
 use super::json::{Chars, Event, Pull};
 
-/// The JSON pointer (RFC 6901) of the innermost value of a text in which a byte lies; a member begins with its name. So
-/// of [`GrammarError::at`](super::GrammarError::at) it names the keyword that was refused. The whole text is "".
+/// The JSON pointer (RFC 6901) of the innermost value of a text in which a byte lies. A member begins with its name. So
+/// the pointer of [`GrammarError::at`](super::GrammarError::at) names the keyword that was refused. The pointer of the
+/// whole text is "".
 ///
 /// [Example](crate::grammar#example).
 #[derive(Clone, Copy, Debug)]
@@ -21,12 +22,13 @@ enum Step<'t> {
 }
 
 impl<'t> JsonPointer<'t> {
-    /// Returns the pointer to where byte `at` of a JSON text is. Behind an error of syntax it leads to where that is.
+    /// Returns the pointer to the value in which byte `at` of a JSON text lies. For a byte behind an error of syntax,
+    /// the pointer leads to the error.
     pub fn new(text: &'t [u8], at: usize) -> Self {
         Self { text, at }
     }
 
-    /// Returns the part in which the byte lies of the value that begins at `from`, and where its value begins.
+    /// Returns the part of the value at `from` in which the byte lies, and where the value of this part begins.
     fn step(&self, from: usize) -> Option<(Step<'t>, usize)> {
         let text = self.text.get(from..)?;
         let at = self.at.checked_sub(from)?;
@@ -35,7 +37,7 @@ impl<'t> JsonPointer<'t> {
             return None;
         }
         let (mut depth, mut index, mut name) = (1_usize, 0, None);
-        // Where the present part begins, and its value.
+        // Where the present part begins, and where its value begins.
         let (mut begin, mut value) = (None, 0);
         loop {
             let event = pull.next();
@@ -43,7 +45,7 @@ impl<'t> JsonPointer<'t> {
             if let Ok(Event::Name(start, end)) = event {
                 if depth == 1 {
                     (name, begin) = (text.get(start..end), Some(start.saturating_sub(1)));
-                    // None is there yet.
+                    // Its value is not read yet.
                     value = text.len();
                 }
                 continue;
@@ -72,7 +74,7 @@ impl<'t> JsonPointer<'t> {
     }
 }
 
-/// Where the value of an event begins that ends before `end`.
+/// Returns where the value of an event begins, which ends before `end`.
 fn start_of(event: super::scratch::Result<Event>, end: usize) -> usize {
     match event {
         Ok(Event::Number(start, _)) => start,
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!([at("1,", 0), at(", {", 1), at("{\"b", 0), at("b/~", 0)], ["/a/0", "/a", "/a/1", "/a/1/b~1~0"]);
         assert_eq!([at("null", 3), at("[] ]", 1), at("\\u00", 2), at("false", 4)], ["/a/1/b~1~0", "/a/2", "/c", "/c"]);
         assert_eq!([at("\"\":", 1), at("\"x", 1), at("\"x", 5)], ["/", "//d", ""]);
-        // What is no JSON: as far as it goes.
+        // A text that is no JSON has pointers as far as it goes.
         let broken = br#"{"a":[1,{"b":tru"#;
         assert_eq!(JsonPointer::new(broken, 13).to_string(), "/a/1/b");
         for end in 0..text.len() {

@@ -1,4 +1,4 @@
-//! What the states of an automaton lead to: nothing, or nothing but more plain text.
+//! Finds the states of an automaton that lead to no accepted text, and those that are plain.
 
 use super::class::LAST;
 use super::dfa::{
@@ -11,11 +11,13 @@ use super::scratch::Scratch;
 pub(super) struct Trim {
     first: Dfa,
     last: u32,
-    /// The next state, and whether a mark was set in this round.
+    /// The next state.
     state: u32,
+    /// Whether a mark was set in this round.
     changed: bool,
-    /// Marks are set; now states are taken out. The last one that stays.
+    /// Whether all marks are set, and states are being taken out.
     unlinks: bool,
+    /// The last state that stays, or 0.
     alive: u32,
 }
 
@@ -52,7 +54,7 @@ impl Trim {
         Some(if self.first != 0 && is_marked(scratch, self.first) { self.first } else { 0 })
     }
 
-    /// Takes the present state out of the list if it is dead, and else its dead edges.
+    /// Takes the present state out of the list if it is dead. Otherwise takes its dead edges out.
     fn unlink(&mut self, scratch: &mut Scratch<'_>) {
         let state = self.state;
         self.state = next(scratch, state);
@@ -92,13 +94,13 @@ fn is_alive(scratch: &Scratch<'_>, state: u32) -> bool {
     accept(scratch, state) != 0
 }
 
-/// Notes of each state whether it is plain: whether such characters lead to states that are plain, too. In as many
-/// pieces as one likes.
+/// Notes of each state whether it is plain, in as many pieces as one likes. From a plain state all characters that
+/// strings of JSON have as they are lead to states that are plain, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plain {
     last: u32,
     state: u32,
-    /// All states are marked; now those that are not plain are found.
+    /// Whether all states are marked, and those that are not plain are being found.
     is_marked: bool,
     changed: bool,
 }

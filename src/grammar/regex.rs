@@ -10,21 +10,23 @@ use super::scratch::{Result, Scratch};
 /// The most repetitions that a count may say.
 pub(super) const MOST: u32 = 65_535;
 
-/// Parses a regular expression, given as characters with where each is in the source.
+/// A parser of a regular expression, which is given as an iterator of characters.
 pub(super) struct Parser<'p, 's, I: Iterator<Item = u32> + Clone> {
     pub(super) scratch: &'p mut Scratch<'s>,
     pub(super) rest: I,
-    /// Characters that are read.
+    /// Number of bytes of the characters that were read.
     read: usize,
-    /// Where the source is, for errors. In the text of a string of JSON, all errors are at its begin.
+    /// Byte offset of the expression, for errors.
     at: usize,
+    /// Whether the expression is the whole source. Then an error has the offset of its character, and anchors stand at
+    /// the ends only. Otherwise the expression is a string of JSON, whose errors all have the offset of its beginning.
     spread: bool,
     pub(super) any_case: bool,
     dot_is_all: bool,
     anchors: Anchors,
 }
 
-/// Where a parser of a whole source is between two pieces.
+/// The state of a parser of a whole source between two pieces of work.
 #[derive(Clone)]
 pub(super) struct Place<I> {
     pub(super) rest: I,
@@ -80,7 +82,7 @@ impl<'s, I: Iterator<Item = u32> + Clone> Notation<'s> for Parser<'_, 's, I> {
 }
 
 impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
-    /// A parser of the pattern of a schema, whose text is at `at`.
+    /// Returns a parser of an expression whose text is at `at`, such as the pattern of a schema.
     pub(super) fn new(scratch: &'p mut Scratch<'s>, chars: I, at: usize, spread: bool) -> Self {
         let anchors = Anchors::default();
         Self { scratch, rest: chars, read: 0, at, spread, any_case: false, dot_is_all: false, anchors }
@@ -106,7 +108,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         }
     }
 
-    /// Goes on where another parser was: it returns what this one needs.
+    /// Returns a parser that goes on where another one has stopped. [`Parser::place`] of that one returns `place`.
     pub(super) fn resumed(scratch: &'p mut Scratch<'s>, place: Place<I>) -> Self {
         let Place { rest, read, flags, anchors } = place;
         let mut parser = Self { scratch, rest, read, at: 0, spread: true, any_case: false, dot_is_all: false, anchors };
@@ -142,7 +144,7 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         make(self.scratch, expr).map(Part::Item)
     }
 
-    /// Whether a part can stand here, if the expression is a whole text.
+    /// Notes a part. Returns whether it can stand here if the expression is a whole text.
     fn stands(&mut self, part: Expr) -> bool {
         match part {
             Expr::Begin => self.anchors.begin(),
@@ -159,8 +161,8 @@ impl<'p, 's, I: Iterator<Item = u32> + Clone> Parser<'p, 's, I> {
         Ok(Expr::Class(if self.any_case { class::both_cases(self.scratch, class)? } else { class }))
     }
 
-    /// Reads what stands behind a parenthesis: a group, which knows the flags within it and, above them, those outside;
-    /// or flags that hold from here on.
+    /// Reads what stands behind an opening parenthesis: a group, or flags that hold from here on. The number of a group
+    /// has the flags within it and, above them, the flags outside.
     fn group(&mut self) -> Result<Part> {
         let outside = self.flags();
         let begin = self.clone_place();

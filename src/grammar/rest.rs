@@ -1,10 +1,10 @@
 //! How many bytes a text needs to its end: from each instruction of a grammar, and from each state of its automata.
 //!
-//! A table behind the words of a grammar has as many words as these. At the place of an instruction it has the fewest
-//! bytes to the end of the rule, or to the end of the round of the loop around it; then this loop, or 0; of counted
-//! texts, in the fourth word, the most bytes that a character takes if the shortest ones are chosen. At the place of a
-//! state it has the fewest bytes to where the automaton accepts, of names to the one with the highest number; then how
-//! many quotes are on the way.
+//! A table behind the words of a grammar has as many words as the grammar. At the place of an instruction, the first
+//! word is the fewest bytes to the end of the rule, or to the end of the round of the loop around the instruction. The
+//! second word is this loop, or 0. The fourth word of a counted text is the most bytes that a character takes if the
+//! shortest characters are chosen. At the place of a state, the first word is the fewest bytes to where the automaton
+//! accepts; for names, to the name with the highest number. The second word is the number of quotes on the way.
 
 use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::codec::least_bytes;
@@ -13,7 +13,7 @@ use super::dfa::QUOTE;
 use super::pack::{HEADER, length};
 use super::scratch::Scratch;
 
-/// More bytes than any text is known to need.
+/// Stands for no known end: more bytes than any text needs.
 pub(super) const NEVER: u32 = u32::MAX >> 1;
 
 // The third word of a state while numbers are made: the place of the state before, and above it these bits and the
@@ -27,16 +27,19 @@ const PLACE: u32 = (1 << CODEC) - 1;
 #[derive(Clone, Copy)]
 pub(super) struct Filling {
     stage: Stage,
-    /// The instruction or state that is next, and the one before.
+    /// Place of the next instruction or state.
     at: u32,
+    /// Place of the instruction or state before it, or 0.
     last: u32,
-    /// What the automaton of this state is for; of a counted text, the most bytes of a character so far.
+    /// What the automaton of the present state is for: the bits above the place in the third word of the state.
     kind: u32,
+    /// Of a counted text: the most bytes of a character so far.
     most: u32,
     /// Whether a number has changed in this round.
     changed: bool,
-    /// The last instruction, and the last state.
+    /// Place of the last instruction.
     last_code: u32,
+    /// Place of the last state.
     last_state: u32,
     largest: u32,
 }
@@ -47,7 +50,7 @@ enum Stage {
     LinkCodes,
     LinkStates,
     SweepStates,
-    /// The characters of counted texts: the state of one, or 0.
+    /// The characters of counted texts are measured: the next state of the present text, or 0 at its beginning.
     Chars(u32),
     SweepCodes,
     Finish,
@@ -69,8 +72,8 @@ impl Filling {
         }
     }
 
-    /// Goes on with the table of a grammar. At the end the first word of the table is the largest number that is known
-    /// in it, and this returns true.
+    /// Goes on with the table of a grammar. Returns whether the table is finished. Then its first word is the largest
+    /// number of bytes that is known of an instruction.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>, words: &[u32], table: &mut [u32]) -> bool {
         let mut rests = Rests { grammar: Compiled::new(words), table };
         while !scratch.is_spent() && self.stage != Stage::Done {
@@ -140,7 +143,7 @@ impl Filling {
         self.at = self.at.saturating_add(length(rests.op(self.at)));
     }
 
-    /// Notes of a counted text how many bytes a character takes at most, state by state.
+    /// Notes of a counted text how many bytes a character takes at most. Each call looks at one state.
     fn measure(&mut self, rests: &mut Rests<'_, '_>, state: u32) {
         if rests.op(self.at) != COUNTED {
             return self.pass(rests);
@@ -159,7 +162,7 @@ impl Filling {
     }
 }
 
-/// Numbers in the making.
+/// The numbers of a table in the making.
 struct Rests<'w, 't> {
     grammar: Compiled<'w>,
     table: &'t mut [u32],
@@ -178,7 +181,7 @@ impl Rests<'_, '_> {
         self.grammar.word(code) & 0xFF
     }
 
-    /// Notes before an instruction which one is before it, and of its automaton what it is for.
+    /// Notes in an instruction which instruction is before it, and in its automaton what the automaton is for.
     fn link_code(&mut self, code: u32, last: u32) {
         let op = self.op(code);
         self.set(code, before(op), last);
@@ -192,7 +195,7 @@ impl Rests<'_, '_> {
         }
     }
 
-    /// The same of a state. Returns what its automaton is for.
+    /// Notes in a state which state is before it, and what its automaton is for. Returns what it is for.
     fn link_state(&mut self, state: u32, last: u32, kind: u32) -> u32 {
         let marked = self.get(state, 2);
         let kind = if marked == 0 { kind & !FIRST } else { marked };
@@ -228,7 +231,7 @@ impl Rests<'_, '_> {
         (rest, quotes)
     }
 
-    /// The most bytes of a character from a state, if the shortest one to each target is taken.
+    /// Returns the most bytes of a character from a state, if the shortest character to each target is taken.
     fn longest_char(&self, codec: u32, state: u32) -> u32 {
         let edges = self.grammar.edges(state);
         let of_target = |target: u32| {
@@ -251,7 +254,7 @@ impl Rests<'_, '_> {
         changed
     }
 
-    /// Returns the bytes from an instruction, and the loop that it is in.
+    /// Returns the number of bytes from an instruction to the end of the rule or round, and the loop that it is in.
     fn code_rest(&self, code: u32, op: u32) -> (u32, u32) {
         let word = |index: u32| self.grammar.word(code.wrapping_add(index));
         let of = |code: u32| match self.op(code) {
@@ -286,7 +289,8 @@ impl Rests<'_, '_> {
         }
     }
 
-    /// Clears what was noted on the way. Returns the number of an instruction, if it is known.
+    /// Clears the note of the instruction before. Returns the number of bytes from an instruction, or 0 if it is not
+    /// known.
     fn finish_code(&mut self, code: u32) -> u32 {
         let op = self.op(code);
         self.set(code, before(op), if op == COUNT { self.grammar.word(code.wrapping_add(1)) } else { 0 });
@@ -294,7 +298,7 @@ impl Rests<'_, '_> {
     }
 }
 
-/// The field in which the instruction before one is noted.
+/// Returns the field of an instruction that notes the instruction before it.
 fn before(op: u32) -> u32 {
     match op {
         RETURN => 0,

@@ -1,4 +1,4 @@
-//! The rules of a grammar in the notation of llama.cpp: read, then made to code.
+//! Reads the rules of a grammar in the notation of llama.cpp, and makes their code.
 
 use super::ast::Choice;
 use super::code::{Program, Rule, set_start};
@@ -7,18 +7,18 @@ use super::json::syntax;
 use super::lower::Lowering;
 use super::scratch::{Result, Scratch};
 
-/// A text that is compiled, in as many pieces as one likes.
+/// The compilation of a text, in as many pieces as one likes.
 pub(super) struct Reading<'t> {
     text: &'t [u8],
     at: usize,
     table: u32,
     first: u32,
     last: u32,
-    /// The rule that is read, or whose code is made: its name, or 0.
+    /// Record of the name of the rule that is being read, or whose code is being made. 0 if there is none.
     name: u32,
     choice: Choice,
     lowering: Lowering,
-    /// The rule `root`, once all rules are read.
+    /// The rule `root`, or 0 while rules are being read.
     root: Rule,
 }
 
@@ -55,7 +55,7 @@ impl<'t> Reading<'t> {
         Ok(Some(self.root))
     }
 
-    /// Begins with the code of the present rule.
+    /// Begins the code of the present rule.
     fn lower(&mut self, scratch: &mut Scratch<'_>, program: &mut Program) -> Result<()> {
         if self.name != 0 && scratch.get(self.name, DEFINED) == 0 {
             return syntax("undefined rule", scratch.get(self.name, USED) as usize);

@@ -4,25 +4,26 @@ use super::error::{ErrorKind, GrammarError};
 
 pub(super) type Result<T> = core::result::Result<T, GrammarError>;
 
-/// The work of a unit: records that are made, and those that are looked at in loops over many.
+/// The work of a unit: the number of records that are made, and of those that are looked at in loops over many.
 pub(super) const UNIT: u64 = 4096;
 
 /// The most words in which records can be numbered.
 pub(super) const MOST_SCRATCH: usize = 1 << 28;
 
-/// Records in the caller's scratch. Number 0 is no record. It counts the work of the compilation, so that each piece of
-/// it ends at the same place however many follow at once.
+/// Records in the caller's scratch. Number 0 is no record. The scratch counts the work of the compilation, so that each
+/// unit ends at the same place however many units follow at once.
 pub(super) struct Scratch<'s> {
     words: &'s mut [u32],
     used: usize,
-    /// All work so far, and with how much the unit ends.
+    /// All work so far.
     work: u64,
+    /// The work at which the unit ends.
     end: u64,
 }
 
 impl<'s> Scratch<'s> {
     pub(super) fn new(words: &'s mut [u32]) -> Self {
-        // What is no record has to be nothing, whatever was there.
+        // Record 0, which is no record, has to read as 0, whatever the word was.
         words.iter_mut().take(1).for_each(|word| *word = 0);
         Self { words, used: 1, work: 0, end: 0 }
     }
@@ -104,7 +105,7 @@ impl<'s> Scratch<'s> {
     }
 }
 
-/// Sorts ascending. (That of the standard library has code that panics.)
+/// Sorts words in ascending order. (The sort of the standard library has code that panics.)
 pub(super) fn sort(words: &mut [u32]) {
     let mut gap = words.len() / 2;
     while gap > 0 {

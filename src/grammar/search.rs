@@ -7,20 +7,21 @@ use super::scratch::{Result, Scratch};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sought {
     pub(super) text: &'static str,
-    /// Only at the begin. A blank in it is any white space, or none.
+    /// Whether the text is found only at the beginning. A blank in it stands for any white space, or none.
     pub(super) is_first: bool,
 }
 
-// The fields of a node: where each byte leads, the node of the longest other text that ends here, what is found here,
-// plus 1, its state, the node made after it.
+// The fields of a node: 256 words that say where each byte leads, the node of the longest other beginning of a text
+// that ends here, the number of the text that is found here plus 1 or 0, the state of the node, the next node in a
+// queue.
 const FAIL: u32 = 256;
 const FOUND: u32 = 257;
 const STATE: u32 = 258;
 const QUEUE: u32 = 259;
 const WORDS: usize = 260;
 
-/// Returns the automaton of these texts, none of which begins with another one, and its state in which nothing was
-/// found of any. It ends where one is found.
+/// Returns the automaton that finds these texts, and its state in which no part of a text was found. No text may begin
+/// with another one. The automaton ends where a text is found.
 pub(super) fn search(scratch: &mut Scratch<'_>, texts: &[Sought]) -> Result<(Dfa, Dfa)> {
     let root = scratch.zeroed(WORDS)?;
     let has_first = texts.iter().any(|sought| sought.is_first);
@@ -30,7 +31,7 @@ pub(super) fn search(scratch: &mut Scratch<'_>, texts: &[Sought]) -> Result<(Dfa
     }
     link(scratch, root, begin);
     let mut builder = Builder::plain(u32::MAX, 0);
-    // The first state is the one of the begin.
+    // The first state is that of the node `begin`.
     let mut node = begin;
     loop {
         let state = builder.push(scratch, (0, 0), 0, scratch.get(node, FOUND))?;
@@ -49,7 +50,7 @@ pub(super) fn search(scratch: &mut Scratch<'_>, texts: &[Sought]) -> Result<(Dfa
     Ok((builder.first, scratch.get(root, STATE)))
 }
 
-/// Returns the node behind another one, where the begin is the first.
+/// Returns the node behind another one, in an order in which `begin` is the first.
 fn following(scratch: &Scratch<'_>, node: u32, root: u32, begin: u32) -> u32 {
     let next = |node| scratch.get(node, QUEUE);
     match node {
@@ -83,7 +84,8 @@ fn insert(scratch: &mut Scratch<'_>, from: u32, sought: Sought, number: u32) -> 
     Ok(())
 }
 
-/// Fills the places of bytes that lead to no node: with where they lead from the longest text that ends there.
+/// Fills in where bytes lead that lead to no node yet: to the node to which they lead from the longest other beginning
+/// of a text that ends at this node.
 fn link(scratch: &mut Scratch<'_>, root: u32, begin: u32) {
     scratch.set(begin, FAIL, root);
     let (mut node, mut last) = (root, root);

@@ -1,31 +1,33 @@
-//! Frontiers that a walk over tokens has seen, and where bytes lead from them: few frontiers are met at most nodes.
+//! The frontiers that a walk over tokens has seen, and where bytes lead from them. At most nodes a walk meets one of a
+//! few frontiers.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::tables::Item;
 
-/// The frontiers seen. Where there is no room, all are forgotten.
+/// The frontiers seen. Where there is no room for one more, all are forgotten.
 #[derive(Debug)]
 pub(super) struct Seen<'m> {
     frontiers: &'m mut [Content],
     used: usize,
-    /// How often all were forgotten: numbers from before mean nothing.
+    /// How often all frontiers were forgotten. The numbers of frontiers from before mean nothing.
     generation: u32,
-    /// How often in this walk.
+    /// How often all frontiers were forgotten in this walk.
     forgotten: u32,
-    /// The nodes and returns that the walk has made: as long as frontiers are noted, none of them is made again.
+    /// Number of nodes and returns that the walk has made, with those before it. As long as frontiers are noted, their
+    /// places are not used again.
     made: [u32; 2],
-    /// The most of them that a byte has made.
+    /// The most nodes and returns that one byte has made.
     most: [u32; 2],
 }
 
-/// How many frontiers are kept.
+/// Number of frontiers that are kept.
 pub(super) const FRONTIERS: usize = 32;
-/// The most items of one.
+/// The most items of a frontier that is kept.
 pub(super) const ITEMS: usize = 10;
-/// A walk that has forgotten all so often meets too many frontiers: then no more are noted.
+/// A walk that has forgotten all frontiers more often than this meets too many. Then it notes no more.
 const MOST_FORGOTTEN: u32 = 16;
-/// Stands for the number of times in a walk in which nothing is noted from the begin.
+/// Stands in place of this number in a walk that notes nothing from its beginning on.
 const NEVER_NOTED: u32 = u32::MAX;
 
 /// A frontier: its items, and what is known of each byte.
@@ -36,10 +38,11 @@ pub(super) struct Content {
     pub(super) count: u32,
     /// 1: the text may end.
     pub(super) accepting: u32,
-    /// 1: one counted text, for all counts: its item has none.
+    /// 1: the frontier is one counted text, for all counts. The count of its item is 0.
     counted: u32,
     /// Of a counted text: the fewest and the most characters that it may have here.
     pub(super) bounds: [u32; 2],
+    /// For each byte, where it leads: [`NOTHING`], [`DEAD`], or the place of a frontier, plus 1.
     pub(super) next: [u8; 256],
 }
 
@@ -50,7 +53,7 @@ pub(super) struct Noted<'i> {
     pub(super) accepting: u32,
     /// Of a counted text, as in [`Content`].
     pub(super) bounds: Option<[u32; 2]>,
-    /// Nothing is forgotten for it.
+    /// Whether it is noted only where there is enough room. Nothing is forgotten for it.
     pub(super) is_spare: bool,
 }
 
@@ -58,7 +61,7 @@ pub(super) struct Noted<'i> {
 pub(super) const NOTHING: u8 = 0;
 pub(super) const DEAD: u8 = 255;
 
-/// Where a byte leads.
+/// What is known of where a byte leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
@@ -73,8 +76,8 @@ impl Content {
         self.items.get(..self.count as usize) == Some(noted.items) && self.accepting == noted.accepting
     }
 
-    /// Returns the characters of a counted text behind a byte that leads from another frontier here, if it may have so
-    /// many.
+    /// Returns the number of characters of a counted text behind a byte that leads from `other` to this frontier.
+    /// `None` if the text may not have so many. 0 if one of the two is no counted text.
     #[inline]
     pub(super) fn chars_behind(&self, other: &Content, chars: u32) -> Option<u32> {
         if self.counted & other.counted == 0 {
@@ -86,20 +89,20 @@ impl Content {
         (least..=most).contains(&chars).then_some(chars)
     }
 
-    /// Whether bytes that lead from another frontier here can have made nodes. None are where both are in the same
-    /// text.
+    /// Returns whether bytes that lead from `other` to this frontier can have made nodes. They make none if both are in
+    /// the same text.
     #[inline]
     pub(super) fn can_grow(&self, other: &Content) -> bool {
         self.count != 1 || other.count != 1 || !self.items.iter().zip(other.items).take(1).all(|(a, b)| a.is_beside(b))
     }
 
-    /// Whether it is one counted text.
+    /// Returns whether the frontier is one counted text.
     #[inline]
     pub(super) fn is_counted(&self) -> bool {
         self.counted != 0
     }
 
-    /// Writes the items, with this count if it is a counted text.
+    /// Writes the items to `places`. The item of a counted text gets `chars` as its count.
     pub(super) fn write(&self, places: &mut [Item], chars: u32) {
         places.iter_mut().zip(self.items.iter().take(self.count as usize)).for_each(|(place, item)| *place = *item);
         if self.is_counted() {
@@ -113,23 +116,23 @@ impl<'m> Seen<'m> {
         Self { frontiers, used: 0, generation: 1, forgotten: 0, made: [0; 2], most: [0; 2] }
     }
 
-    /// Forgets all, for a new walk from a frontier with so many nodes and returns.
+    /// Forgets all frontiers, for a new walk from a frontier with `made` nodes and returns.
     pub(super) fn reset(&mut self, made: [u32; 2]) {
         self.forget(made);
         (self.forgotten, self.most) = (0, [0; 2]);
     }
 
-    /// Notes nothing in this walk, which has noted nothing so far.
+    /// Ends noting for this walk, which has noted nothing so far.
     pub(super) fn stop(&mut self) {
         self.forgotten = NEVER_NOTED;
     }
 
-    /// Whether nothing is noted any more.
+    /// Returns whether nothing is noted any more.
     pub(super) fn is_stopped(&self) -> bool {
         self.forgotten > MOST_FORGOTTEN
     }
 
-    /// Whether nothing was noted in the whole walk: each token has as much room as alone.
+    /// Returns whether nothing was noted in the whole walk. Then each token has as much room as it has alone.
     pub(super) fn is_bare(&self) -> bool {
         self.forgotten == NEVER_NOTED
     }
@@ -139,13 +142,13 @@ impl<'m> Seen<'m> {
         self.made
     }
 
-    /// Returns the most nodes and returns that a byte has made in this walk, if it can have made any.
+    /// Returns the most nodes and returns that a byte has made in this walk, or none if the byte cannot have made any.
     #[inline]
     pub(super) fn most(&self, can_grow: bool) -> [u32; 2] {
         if can_grow { self.most } else { [0; 2] }
     }
 
-    /// Notes how many nodes and returns there are behind a byte.
+    /// Notes that there are `made` nodes and returns behind a byte.
     pub(super) fn make(&mut self, made: [u32; 2]) {
         let before = core::mem::replace(&mut self.made, made);
         let more = made.iter().zip(before).map(|(made, before)| made.saturating_sub(before));
@@ -171,12 +174,12 @@ impl<'m> Seen<'m> {
         }
     }
 
-    /// Whether a number is that of a frontier that is noted.
+    /// Returns whether a number is the number of a frontier that is noted.
     pub(super) fn is_noted(&self, number: u32) -> bool {
         self.get(number).is_some()
     }
 
-    /// Returns the number of a frontier. 0: it is not noted.
+    /// Notes a frontier, if it is not noted yet. Returns its number, or 0 if it cannot be noted.
     pub(super) fn number(&mut self, noted: Noted<'_>) -> u32 {
         let known = self.frontiers.iter().take(self.used).position(|content| content.is(noted));
         let place = match known {
@@ -186,7 +189,7 @@ impl<'m> Seen<'m> {
             None => {
                 if self.used == self.frontiers.len() {
                     self.forget(self.made);
-                    // From here on nodes can be made again (see `Saved::behind_all`).
+                    // From here on the places of nodes can be used again (see `Saved::behind_all`).
                     if self.is_stopped() {
                         return 0;
                     }
@@ -210,7 +213,7 @@ impl<'m> Seen<'m> {
         place
     }
 
-    /// Notes where the bytes from one to another lead from a frontier, if both frontiers are known.
+    /// Notes where the bytes from `first` to `last` lead from a frontier, if both frontiers are noted.
     pub(super) fn note(&mut self, number: u32, [first, last]: [u8; 2], known: Known) {
         let next = match known {
             Known::Nothing => return,
@@ -224,13 +227,13 @@ impl<'m> Seen<'m> {
         row.into_iter().flatten().for_each(|known| *known = next);
     }
 
-    /// Returns what is known of a frontier, and how a row says that a byte leads to it.
+    /// Returns a frontier, and the value with which a row says that a byte leads to it.
     pub(super) fn content(&self, number: u32) -> Option<(&Content, u8)> {
         let place = self.place(number)?;
         Some((self.frontiers.get(place)?, place as u8 + 1))
     }
 
-    /// Returns the frontier to which a byte leads, as a row says it, and its number.
+    /// Returns the frontier for which a row has the value `to`, and its number.
     pub(super) fn at(&self, to: u8) -> Option<(&Content, u32)> {
         let content = self.frontiers.get(usize::from(to.checked_sub(1)?))?;
         Some((content, self.generation << SHIFT | u32::from(to)))
@@ -247,6 +250,6 @@ impl<'m> Seen<'m> {
     }
 }
 
-/// The bits of a number below its generation.
+/// Number of bits of a frontier's number below the generation.
 const SHIFT: u32 = 8;
 const MASK: u32 = (1 << 24) - 1;

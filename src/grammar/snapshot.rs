@@ -15,19 +15,20 @@ use crate::num::Xxh64;
 const MAGIC: [u32; 2] = [u32::from_le_bytes(*b"glee"), u32::from_le_bytes(*b"dM\0\0")];
 /// The version of the format.
 const VERSION: u32 = 1;
-/// The words before the state: magic, version, words of the state, identity of the grammar.
+/// Number of words before the state: magic, version, number of words of the state, identity of the grammar.
 const HEAD: usize = 6;
-/// The words behind it: a checksum.
+/// Number of words behind the state: a checksum.
 const TAIL: usize = 2;
 
 impl Matcher<'_, '_> {
-    /// Returns the bytes of a snapshot of the present state.
+    /// Returns the number of bytes of a snapshot of the present state.
     pub fn snapshot_len(&self) -> usize {
         (HEAD + TAIL).saturating_add(state_len(self.now)).saturating_mul(4)
     }
 
-    /// Writes the present state to the beginning of `out`, and returns its bytes. The bytes depend on nothing but the
-    /// grammar, the state and the version of the format. The states before the last tokens are not among them.
+    /// Writes the present state to the beginning of `out`. Returns the number of bytes written. The bytes depend on
+    /// nothing but the grammar, the state and the version of the format. The states before the last tokens are not in
+    /// them.
     ///
     /// # Errors
     /// [`MatchError::Buffer`] if `out` has less than [`Matcher::snapshot_len`] bytes.
@@ -46,7 +47,7 @@ impl Matcher<'_, '_> {
         Ok(needed)
     }
 
-    /// Takes the state of a snapshot. States before it are not known afterwards.
+    /// Takes the state of a snapshot. Afterwards no states before it are kept.
     ///
     /// # Errors
     /// [`MatchError::NoSnapshot`], [`MatchError::Version`], [`MatchError::OtherGrammar`], [`MatchError::Damaged`] with
@@ -62,7 +63,7 @@ impl Matcher<'_, '_> {
     }
 }
 
-/// Checks what stands around a state, and returns its words.
+/// Checks what stands around the state in a snapshot, and returns the words of the state.
 fn checked<'b>(bytes: &'b [u8], grammar: &Compiled<'_>) -> Result<&'b [[u8; 4]], MatchError> {
     let (words, rest) = bytes.as_chunks::<4>();
     let word = |index: usize| words.get(index).map(|word| u32::from_le_bytes(*word));
@@ -89,7 +90,7 @@ fn checked<'b>(bytes: &'b [u8], grammar: &Compiled<'_>) -> Result<&'b [[u8; 4]],
     words.get(HEAD..HEAD.saturating_add(length)).ok_or(damaged)
 }
 
-/// The words of a state that nobody knows.
+/// The words of a state that are not checked yet.
 struct State<'s, 'g, G> {
     grammar: &'s Compiled<'g>,
     limits: Limits,
@@ -132,7 +133,7 @@ impl<G: Fn(usize) -> u32> State<'_, '_, G> {
         Ok(())
     }
 
-    /// An error that names the byte up to which all was right.
+    /// Returns an error with the byte up to which everything was right, unless `right` is set.
     fn expect(&self, right: bool) -> Result<(), MatchError> {
         let at = HEAD.saturating_add(self.words.at).saturating_mul(4);
         if right { Ok(()) } else { Err(MatchError::Damaged { at }) }

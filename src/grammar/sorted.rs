@@ -12,7 +12,7 @@ pub(super) struct Texts<'t> {
     /// By id: where its bytes end.
     ends: &'t [u32],
     bytes: &'t [u8],
-    /// From the quote on that ends a string in this codec.
+    /// A codec if the texts of tokens begin with the quote that ends a string in this codec. `None`: they are whole.
     closing: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ impl<'t> Texts<'t> {
         }
     }
 
-    /// Whether a token has more bytes than are read.
+    /// Returns whether a token has more bytes than are read.
     pub(super) fn is_too_long(&self, id: u32) -> bool {
         self.whole(id).len() > MAX_BYTES
     }
@@ -41,19 +41,19 @@ impl<'t> Texts<'t> {
         self.bytes.get(end((id as usize).checked_sub(1))..end(Some(id as usize))).unwrap_or_default()
     }
 
-    /// The ids of a list from one on, each with the bytes of the one before.
+    /// Returns the ids of a list from index `from` on, each with the bytes of the token before it.
     pub(super) fn pairs(self, list: &[u32], from: usize) -> impl Iterator<Item = (&'t [u8], u32)> {
         let first = from.checked_sub(1).and_then(|before| list.get(before)).map_or(&[][..], |&id| self.of(id));
         list.iter().skip(from).scan(first, move |before, &id| Some((core::mem::replace(before, self.of(id)), id)))
     }
 
-    /// Byte `at` of a token, plus 1; 0 at its end.
+    /// Returns byte `at` of a token plus 1, or 0 at its end.
     fn key(&self, id: u32, at: usize) -> u32 {
         self.of(id).get(at).map_or(0, |&byte| u32::from(byte) + 1)
     }
 }
 
-/// Returns how many bytes two texts have in common at their begin.
+/// Returns how many bytes two texts have in common at their beginning.
 pub(super) fn shared(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -81,12 +81,12 @@ pub(super) fn in_string(codec: u32, text: &[u8]) -> InString {
     InString::Within
 }
 
-/// Whether a token is whole characters that a string of JSON has as they are, or nothing.
+/// Returns whether a token is plain: whole characters that a string of JSON has as they are, or nothing.
 pub(super) fn is_plain(text: &[u8]) -> bool {
     plain_len(text) == text.len()
 }
 
-/// Returns the bytes of the characters at the begin of a text that a string of JSON has as they are.
+/// Returns the number of bytes of the characters at the beginning of a text that a string of JSON has as they are.
 fn plain_len(text: &[u8]) -> usize {
     let whole = match core::str::from_utf8(text) {
         Ok(_) => text.len(),
@@ -100,15 +100,15 @@ fn plain_len(text: &[u8]) -> usize {
 /// algorithms for sorting and searching strings", 1997.)
 #[derive(Debug, Default)]
 pub(super) struct Sort {
-    /// The part of the list that is sorted now, whose tokens have the same bytes before this one.
+    /// The part of the list that is sorted now. Its tokens have the same bytes before the byte of the part.
     part: Part,
-    /// Those that wait. Smaller ones come first: of the larger ones at most two wait for each halving.
+    /// The parts that wait. The smallest part is sorted first, so at most two larger ones wait for each halving.
     waiting: heapless::Vec<Part, 64>,
     partition: Option<Partition>,
     is_done: bool,
 }
 
-/// From, to, and the byte.
+/// A part of the list: its first index, its end, and the index of the byte by which it is sorted.
 type Part = (usize, usize, usize);
 
 /// A part whose ids are put into three: below a byte, equal to it, above it.
@@ -125,7 +125,7 @@ impl Sort {
         Self { part: (0, len, 0), ..Self::default() }
     }
 
-    /// Goes on for so many comparisons. Returns whether all is sorted.
+    /// Goes on for `left` comparisons. Returns whether all is sorted.
     pub(super) fn go_on(&mut self, ids: &mut [u32], texts: Texts<'_>, left: &mut usize) -> bool {
         while *left > 0 && !self.is_done {
             let (start, end, at) = self.part;
@@ -152,7 +152,7 @@ impl Sort {
     fn split(&mut self, partition: Partition, ids: &[u32], texts: Texts<'_>) {
         let (start, end, at) = self.part;
         let (less, more) = (start + partition.less, start + partition.more);
-        // What ends here is all alike.
+        // Tokens that end here are all alike.
         let same = if texts.key(ids.get(less).copied().unwrap_or(0), at) == 0 { less } else { more };
         let [mut small, mut middle, mut large] = [(start, less, at), (less, same, at + 1), (more, end, at)];
         let len = |(start, end, _): Part| end.saturating_sub(start);
@@ -172,7 +172,7 @@ impl Sort {
 }
 
 impl Partition {
-    /// The byte is a middle one of three.
+    /// Begins with the median of three bytes as the byte that divides the part.
     fn new(ids: &[u32], at: usize, texts: Texts<'_>) -> Self {
         let [a, b, c] = [0, ids.len() / 2, ids.len().saturating_sub(1)].map(|index| key_of(ids, index, at, texts));
         Self { pivot: a.max(b).min(c).max(a.min(b)), less: 0, index: 0, more: ids.len() }

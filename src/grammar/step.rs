@@ -1,4 +1,4 @@
-//! One step of a matcher: from the items that a byte leads to, all that is reached without a further byte.
+//! One step of a matcher: from the items to which a byte leads, to all items that are reached without a further byte.
 
 use super::code::{CALL, COUNT, COUNTED, FREE, LOOP, NAME, RETURN, SPLIT, TEXT, TOKEN};
 use super::error::MatchError;
@@ -11,8 +11,9 @@ pub(super) struct Step<'p, 'g, 'm> {
     pub(super) matcher: &'p mut Matcher<'g, 'm>,
     pub(super) from: Frontier,
     pub(super) next: Frontier,
-    /// How many instructions were reached, and how many of them have been followed.
+    /// Number of instructions that were reached.
     reached: usize,
+    /// Number of reached instructions that have been followed.
     followed: usize,
 }
 
@@ -24,14 +25,14 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         Self { matcher, from, next, reached: 0, followed: 0 }
     }
 
-    /// Adds the items behind `from` to a frontier that was made of it by other steps.
+    /// Goes on with `next`, a frontier that other steps have made from `from`, and adds items to it.
     pub(super) fn beside(matcher: &'p mut Matcher<'g, 'm>, from: Frontier, next: Frontier) -> Self {
         // Nodes that the other steps have made are calls at other places of the text.
         let from = Frontier { nodes: next.nodes, ..from };
         Self { matcher, from, next, reached: 0, followed: 0 }
     }
 
-    /// Adds an item, unless it is there.
+    /// Adds an item, unless the frontier has it already.
     pub(super) fn keep(&mut self, item: Item) -> Result<(), MatchError> {
         let Frontier { start, count, .. } = self.next;
         let limit = self.matcher.limits.items;
@@ -73,12 +74,12 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
             NAME | FREE => grammar.word(third.wrapping_add(accept - 1)),
             _ => third,
         };
-        // No code is at 0, where the header is: such a name has no value.
+        // No code is at 0, where the header is. A name with a 0 has no value.
         let count = if op == COUNTED { 0 } else { item.count };
         if then == 0 { Ok(()) } else { self.reach(then, count, item.node, fresh) }
     }
 
-    /// Notes an instruction that is reached, unless it was.
+    /// Notes that an instruction is reached, unless that is noted already.
     pub(super) fn reach(&mut self, code: u32, count: u32, node: u32, fresh: u32) -> Result<(), MatchError> {
         let entry = Reached { code, count, node, fresh };
         let queue = &mut *self.matcher.tables.queue;
@@ -120,7 +121,7 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
                 }
                 if count >= word(1) { self.reach(word(4), 0, node, fresh) } else { Ok(()) }
             }
-            // A round of nothing adds nothing.
+            // A round without a byte adds nothing.
             COUNT if fresh != 0 => Ok(()),
             COUNT => {
                 let (min, max) = (grammar.word(word(1).wrapping_add(1)), grammar.word(word(1).wrapping_add(2)));
@@ -180,13 +181,13 @@ impl<'p, 'g, 'm> Step<'p, 'g, 'm> {
         Ok(())
     }
 
-    /// The rule of a node ends.
+    /// Goes on behind the end of a node's rule, at all places to which it returns.
     fn leave(&mut self, node: u32) -> Result<(), MatchError> {
         if node == 0 {
             self.next.accepting = true;
             return Ok(());
         }
-        // A rule without a byte: those that called it have gone on already.
+        // The rule ends without a byte. Its calls have gone on behind it already.
         if node as usize >= self.from.nodes {
             return Ok(());
         }

@@ -15,12 +15,12 @@ use crate::mem::Arena;
 pub struct Limits {
     /// The most ways in which a text can be read at once.
     pub items: usize,
-    /// The most calls of rules that are kept, and the most places that called them.
+    /// The most calls of rules that are kept, and also the most places to which these calls return.
     pub nodes: usize,
-    /// The most calls within each other.
+    /// The most calls that are nested in each other.
     pub depth: usize,
-    /// 32-bit words for the states before the last tokens, to which [`Matcher::rewind`](super::Matcher::rewind) goes
-    /// back. A state in JSON takes 30 to 100 words.
+    /// Number of 32-bit words for the states before the last tokens, to which
+    /// [`Matcher::rewind`](super::Matcher::rewind) goes back. A state in JSON takes 30 to 100 words.
     pub past: usize,
 }
 
@@ -30,23 +30,23 @@ impl Default for Limits {
     }
 }
 
-/// One way to read the text.
+/// An item: one way to read the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Item {
-    /// The instruction.
+    /// Place of the instruction in the grammar.
     pub(super) code: u32,
-    /// The state of its automaton.
+    /// Place of the state of the instruction's automaton in the grammar.
     pub(super) state: u32,
-    /// What was read of a character.
+    /// The part of a character that was read so far, or 0 for none.
     pub(super) partial: u32,
-    /// The rounds of the loop that it is in.
+    /// Number of rounds of the loop around the instruction. Of a counted text: the number of characters so far.
     pub(super) count: u32,
     pub(super) node: u32,
 }
 
 impl Item {
-    /// Whether two items are in the same text.
+    /// Returns whether two items are at the same instruction of the same call.
     #[inline]
     pub(super) fn is_beside(self, other: Self) -> bool {
         [self.code, self.node] == [other.code, other.node]
@@ -59,11 +59,11 @@ impl Item {
 pub(super) struct Node {
     /// The first instruction of the rule.
     pub(super) rule: u32,
-    /// The last place that called it.
+    /// Index of the place to return to that was noted last, or 0.
     pub(super) returns: u32,
     pub(super) depth: u32,
-    /// While nodes are dropped: whether this is needed, then its new number; 0 for what is dropped. While a text is
-    /// closed: the bytes from the end of the rule to that of the text.
+    /// While nodes are dropped: 0 if the node is dropped, otherwise 1 and later its new index. Where the bytes to an
+    /// end are counted: number of bytes from the end of the rule to the end of the text.
     pub(super) note: u32,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Return {
     pub(super) code: u32,
     pub(super) count: u32,
     pub(super) node: u32,
-    /// The place noted before this one, or 0.
+    /// Index of the place that was noted before this one for the same call, or 0.
     pub(super) next: u32,
     /// While nodes are dropped: as in [`Node`].
     pub(super) note: u32,
@@ -87,11 +87,11 @@ pub(super) struct Reached {
     pub(super) code: u32,
     pub(super) count: u32,
     pub(super) node: u32,
-    /// Whether the round of the loop has no byte yet.
+    /// 1: the round of the loop has no byte yet.
     pub(super) fresh: u32,
 }
 
-/// A frontier in the table of items, and how much of the other tables belongs to it.
+/// A frontier: its range in the table of items, and how many entries of the other tables belong to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Frontier {
     pub(super) start: usize,
@@ -113,7 +113,7 @@ pub(super) struct Saved {
     pub(super) number: u32,
     /// 1: the text may end.
     pub(super) accepting: u32,
-    /// Of a counted text that has a number: the characters so far.
+    /// Number of characters so far, if the frontier is a counted text and has a number.
     pub(super) chars: u32,
     /// 1: its items are not in the table yet, only among the frontiers seen.
     pub(super) elsewhere: u32,
@@ -126,8 +126,9 @@ impl Saved {
         Self { start, count, nodes, returns, number: 0, accepting: accepting.into(), chars: 0, elsewhere: 0 }
     }
 
-    /// Returns the frontier with room for all nodes and returns that a walk has made. While frontiers are noted, its own
-    /// numbers are only how many the bytes of the token have made, and its items can know later ones.
+    /// Returns the frontier with its counts raised to all nodes and returns that a walk has made. While frontiers are
+    /// noted, a frontier counts only the nodes and returns that the bytes of its token have made, but its items can
+    /// refer to later ones.
     pub(super) fn behind_all(self, [nodes, returns]: [u32; 2]) -> Self {
         Self { nodes: nodes.max(self.nodes), returns: returns.max(self.returns), ..self }
     }
@@ -139,17 +140,17 @@ impl Saved {
     }
 }
 
-/// The tables, in the caller's memory.
+/// The tables of a matcher, in the caller's memory.
 #[derive(Debug)]
 pub(super) struct Tables<'m> {
     pub(super) items: &'m mut [Item],
     pub(super) nodes: &'m mut [Node],
     pub(super) returns: &'m mut [Return],
-    /// What is reached in the present step.
+    /// The instructions that are reached in the present step.
     pub(super) queue: &'m mut [Reached],
-    /// In a walk over tokens: the frontiers behind each byte of the present one.
+    /// In a walk over tokens: the frontier before the present token, then the frontier behind each of its bytes.
     pub(super) walk: &'m mut [Saved],
-    /// In such a walk: frontiers that were met.
+    /// In a walk over tokens: frontiers that the walk has met.
     pub(super) seen: Seen<'m>,
     /// The states before the last tokens.
     pub(super) past: Past<'m>,
@@ -157,7 +158,8 @@ pub(super) struct Tables<'m> {
 
 impl<'m> Tables<'m> {
     pub(super) fn carve(arena: &mut Arena<'m>, limits: Limits) -> Result<Self, MatchError> {
-        // Items of the present frontier, the one in the making, and one between; or one for each byte of a token.
+        // Room for three frontiers: the present one, the one in the making, and one between. In a walk there is a
+        // frontier behind each byte of a token, so one item for each byte is added.
         let items = limits.items.saturating_mul(3).saturating_add(MAX_BYTES);
         Ok(Self {
             items: arena.slice("items", items).map_err(MatchError::Memory)?,
@@ -182,7 +184,7 @@ impl<'m> Tables<'m> {
             nodes.get_mut(item.node as usize).into_iter().for_each(|node| node.note = 1);
         }
         while spread(nodes, returns) {}
-        // New numbers: node 0 is the text itself, and place 0 is none.
+        // New indices. Node 0 stands for the text itself, and place 0 for no place.
         let (mut kept_nodes, mut kept_returns) = (0, 1);
         for node in nodes.iter_mut().filter(|node| node.note != 0) {
             node.note = kept_nodes;
@@ -213,7 +215,8 @@ impl<'m> Tables<'m> {
     }
 }
 
-/// Marks the places to which marked nodes return, and the nodes of these. Returns whether anything was new.
+/// Marks the places to which marked nodes return, and the nodes of these places. Returns whether a node was marked for
+/// the first time.
 fn spread(nodes: &mut [Node], returns: &mut [Return]) -> bool {
     let mut changed = false;
     for index in (0..nodes.len()).rev() {

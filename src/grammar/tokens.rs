@@ -16,7 +16,7 @@ impl<'g> Matcher<'g, '_> {
     /// unless the grammar names it.
     ///
     /// # Errors
-    /// A limit is exceeded. Nothing has changed then. [`Matcher::mask`] is an error here, too.
+    /// A limit is exceeded. Nothing has changed then. In this state [`Matcher::mask`] returns an error, too.
     pub fn accept(&mut self, vocabulary: &dyn Vocabulary, id: u32) -> Result<bool, MatchError> {
         if id >= vocabulary.tokens() {
             return Ok(false);
@@ -28,7 +28,7 @@ impl<'g> Matcher<'g, '_> {
             read = read.and_then(|from| if is_dead(from) { Ok(from) } else { self.behind_byte(from, byte) });
         });
         let read = read?;
-        // What bytes have made that lead nowhere does not count.
+        // Nodes do not count that were made by bytes that lead nowhere.
         let read = if is_dead(read) { self.nothing() } else { read };
         let next = if length > 0 { self.named(id, read)? } else { self.without_bytes(id)? };
         if is_dead(next) {
@@ -41,9 +41,9 @@ impl<'g> Matcher<'g, '_> {
         Ok(true)
     }
 
-    /// Returns how many of these tokens may follow, one after the other, as their bytes. A token at which a limit would
-    /// be exceeded is not among them, nor is one that the grammar names. The state does not change, but a mask in the
-    /// making begins anew.
+    /// Returns how many of the first of these tokens may follow by their bytes, one after the other. A token that would
+    /// exceed a limit does not count, nor does one that only its name allows. The state does not change, but a mask in
+    /// the making begins anew.
     pub fn allowed(&mut self, vocabulary: &dyn Vocabulary, ids: &[u32]) -> usize {
         let mut now = self.now;
         let is_allowed = |id: &&u32| {
@@ -91,8 +91,8 @@ impl<'g> Matcher<'g, '_> {
         Ok(())
     }
 
-    /// Returns a copy of this matcher in other memory, as large as [`Matcher::plan`] says for the same limits. What is
-    /// copied is the used part of the tables, and the states before the last tokens.
+    /// Returns a copy of this matcher in other memory, as large as [`Matcher::plan`] says for the same limits. The used
+    /// part of the tables and the states before the last tokens are copied.
     ///
     /// # Errors
     /// `memory` does not suit it.

@@ -35,7 +35,7 @@ impl Vocabulary for Tokenizer<'_, '_> {
     }
 }
 
-/// Plain tokens of at most so many characters have a mask for each number.
+/// There is a mask of plain tokens for each number of characters up to this one.
 pub(super) const SHORT: u32 = 16;
 
 /// The tokens of a vocabulary by their bytes, in the caller's memory. It is made once and serves all grammars.
@@ -43,20 +43,22 @@ pub(super) const SHORT: u32 = 16;
 /// [Example](crate::grammar#tokens).
 #[derive(Debug)]
 pub struct TokenTrie<'m> {
-    /// Of all tokens, in the order of their bytes.
+    /// Nodes of all tokens, in the order of their bytes.
     pub(super) all: &'m [Node],
-    /// Of those that are not plain.
+    /// Nodes of the tokens that are not plain.
     pub(super) rest: &'m [Node],
-    /// Of both, by a byte: the place of the first token that begins with it or with a later one.
+    /// For each byte, in `all` and then in `rest`: index of the node of the first token that begins with this byte or
+    /// with a later one.
     pub(super) firsts: &'m [u32],
-    /// For strings of each codec.
+    /// For each codec: the tokens of strings.
     pub(super) strings: [Strings<'m>; CODECS],
-    /// Plain tokens: whole characters that a string of JSON has as they are. A mask of all, then one for each number of
-    /// characters up to [`SHORT`], of those that have no more.
+    /// Masks of plain tokens, which are whole characters that a string of JSON has as they are. The first mask has all
+    /// of them. Then there is one for each number of characters up to [`SHORT`], of the tokens that have no more.
     pub(super) plain: &'m [u32],
-    /// Plain tokens of more characters: how many, and the token.
+    /// Plain tokens of more than [`SHORT`] characters: the number of characters, and the id.
     pub(super) long: &'m [[u32; 2]],
-    /// A token of the trie, and another one with the same bytes; or [`NONE`], and one whose bytes are too many.
+    /// Pairs of ids: a token of the trie, and another one with the same bytes; or [`NONE`], and a token with too many
+    /// bytes.
     pub(super) alike: &'m [[u32; 2]],
     pub(super) tokens: u32,
     /// The most bytes of a token.
@@ -65,34 +67,35 @@ pub struct TokenTrie<'m> {
     pub(super) has_silent: bool,
 }
 
-/// The bytes with which tokens begin.
+/// Number of different bytes with which tokens can begin.
 pub(super) const FIRSTS: usize = 256;
 
 /// The id of no token.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The tokens of strings that have any characters.
+/// The tokens of strings of any characters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Strings<'m> {
-    /// The bits of those that stand in a string.
+    /// Mask of the tokens that stand in a string.
     pub(super) within: &'m [u32],
-    /// The bytes of the others from the quote on that ends the string; what ends at a node is a place in `tokens`.
+    /// Nodes of the tokens that end a string, by their bytes from the quote on. The number at a node is an index in
+    /// `tokens`.
     pub(super) ends: &'m [Node],
-    /// Those, in this order; bit 31: the next one ends in the same way.
+    /// Ids of the tokens that end a string, in this order. Bit 31: the next one ends in the same way.
     pub(super) tokens: &'m [u32],
 }
 
 /// The codecs of strings: 1 and the following numbers.
 pub(super) const CODECS: usize = 3;
 
-/// A byte of tokens.
+/// A node of the trie: a byte of the tokens that begin alike up to it.
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Node {
-    /// The byte in the upper 8 bits; below the token that ends here, plus 1, or 0.
+    /// Upper 8 bits: the byte. Below: the id of the token that ends here plus 1, or 0.
     token: u32,
-    /// The number of nodes from here to the next that does not begin with this one, in the upper 22 bits; below the
-    /// number of bytes up to here.
+    /// Upper 22 bits: the number of nodes from this one to the next that does not begin with it. Below: the number of
+    /// bytes up to this one.
     tree: u32,
 }
 
@@ -122,14 +125,14 @@ impl Node {
     }
 }
 
-/// Which tokens a walk is over.
+/// The tokens over which a walk goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Part {
     #[default]
     All,
-    /// Those that are not plain.
+    /// The tokens that are not plain.
     Rest,
-    /// Those in which a string of this codec ends, from its quote on.
+    /// The tokens in which a string of this codec ends, by their bytes from its quote on.
     Closing(u32),
 }
 
@@ -137,7 +140,7 @@ pub(super) enum Part {
 pub(super) const MOST: u32 = (1 << 22) - 1;
 
 impl<'m> TokenTrie<'m> {
-    /// Returns the 32-bit words of scratch that [`TokenTrie::plan`] and [`TokenTrie::new`] need.
+    /// Returns the number of 32-bit words of scratch that [`TokenTrie::plan`] and [`TokenTrie::new`] need.
     pub fn scratch_len(vocabulary: &dyn Vocabulary) -> usize {
         let mut bytes = 0_usize;
         let tokens = vocabulary.tokens();
@@ -145,7 +148,7 @@ impl<'m> TokenTrie<'m> {
         (tokens as usize).saturating_mul(4).saturating_add(bytes.div_ceil(4))
     }
 
-    /// Returns the bytes of memory that [`TokenTrie::new`] needs.
+    /// Returns the number of bytes of memory that [`TokenTrie::new`] needs.
     ///
     /// # Errors
     /// [`TrieError`]: the vocabulary is too large, or the scratch is too small.
@@ -168,12 +171,12 @@ impl<'m> TokenTrie<'m> {
         build.finish()
     }
 
-    /// Returns the elements of a mask: one bit for each id.
+    /// Returns the number of elements of a mask, which has one bit for each id.
     pub fn mask_len(&self) -> usize {
         self.tokens.div_ceil(32) as usize
     }
 
-    /// The nodes of some tokens.
+    /// Returns the nodes of a part of the tokens.
     pub(super) fn nodes(&self, part: Part) -> &'m [Node] {
         match part {
             Part::All => self.all,
@@ -182,7 +185,8 @@ impl<'m> TokenTrie<'m> {
         }
     }
 
-    /// Returns where the first of some tokens lies that begins with one of these bytes behind another one.
+    /// Returns the index of the first node of a part whose token begins with one of `bytes` that is greater than
+    /// `byte`.
     pub(super) fn begin_behind(&self, part: Part, byte: u8, bytes: &[u64; 4]) -> usize {
         let begin = if part == Part::All { 0 } else { FIRSTS };
         let next = (byte..=255).skip(1).find(|byte| contains(bytes, *byte));
@@ -190,7 +194,7 @@ impl<'m> TokenTrie<'m> {
         place.map_or(usize::MAX, |place| *place as usize)
     }
 
-    /// Allows the token that ends at a node, or those that end as it says.
+    /// Sets the bit of the token that ends at a node, or of all tokens for which the node stands.
     #[inline]
     pub(super) fn allow(&self, part: Part, node: Node, mask: &mut [u32]) {
         let Some(number) = node.token() else { return };
@@ -224,7 +228,7 @@ impl<'m> TokenTrie<'m> {
         set_range(mask, 0, self.tokens);
     }
 
-    /// Sets the bits of the plain tokens of at most so many characters, and clears the others.
+    /// Sets the bits of the plain tokens of at most `chars` characters, and clears the others.
     pub(super) fn allow_plain(&self, chars: u32, mask: &mut [u32]) {
         let slice = if chars >= self.longest { 0 } else { chars.min(SHORT) } as usize;
         let bits = self.plain.get(slice.saturating_mul(self.mask_len())..).unwrap_or_default();
@@ -239,7 +243,7 @@ impl<'m> TokenTrie<'m> {
         let (mut at, mut end) = (0, self.all.len());
         let mut bytes = text.iter();
         let mut wanted = bytes.next();
-        // The nodes that begin with what was found of the text lie from here to there.
+        // The nodes of tokens that begin with the part of the text found so far lie from `at` to `end`.
         while let Some(node) = self.all.get(at).filter(|_| at < end) {
             let behind = at.saturating_add(node.nodes().max(1) as usize);
             match wanted {
@@ -253,12 +257,13 @@ impl<'m> TokenTrie<'m> {
         false
     }
 
-    /// Tokens of the trie, each with another one with the same bytes.
+    /// Returns pairs of ids: a token of the trie, and another one with the same bytes; or [`NONE`], and a token with
+    /// too many bytes.
     pub(super) fn alike(&self) -> &'m [[u32; 2]] {
         self.alike
     }
 
-    /// Whether there are tokens without bytes.
+    /// Returns whether there are tokens without bytes.
     pub(super) fn has_silent(&self) -> bool {
         self.has_silent
     }
@@ -269,7 +274,7 @@ impl<'m> TokenTrie<'m> {
     }
 }
 
-/// The characters of a plain token.
+/// Returns the number of characters of a plain token.
 pub(super) fn chars(text: &[u8]) -> u32 {
     text.iter().filter(|&&byte| byte & 0xC0 != 0x80).count() as u32
 }
@@ -281,7 +286,7 @@ pub(super) fn set(mask: &mut [u32], id: u32) {
     }
 }
 
-/// Sets the bits of the tokens from one up to another, which is not among them.
+/// Sets the bits of the tokens from `from` up to `to`, which is not among them.
 pub(super) fn set_range(mask: &mut [u32], from: u32, to: u32) {
     let below = |count: u32| if count < 32 { (1 << count) - 1 } else { u32::MAX };
     let words = from as usize / 32..to.div_ceil(32) as usize;
@@ -307,16 +312,16 @@ pub(super) fn clear(mask: &mut [u32], id: u32) {
 pub enum TrieError {
     /// There are more tokens, nodes or bytes than the tables can number.
     TooLarge {
-        /// How many there are.
+        /// Number of tokens, nodes or bytes that there are.
         given: usize,
-        /// The most that there can be.
+        /// The greatest number that the tables can have.
         limit: u32,
     },
     /// The scratch is smaller than [`TokenTrie::scratch_len`].
     ScratchTooSmall {
-        /// 32-bit words that are needed.
+        /// Number of 32-bit words that are needed.
         needed: usize,
-        /// 32-bit words given.
+        /// Number of 32-bit words that were given.
         given: usize,
     },
     /// The tables are not made yet, or the bytes that they take are not known.

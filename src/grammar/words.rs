@@ -1,6 +1,6 @@
 //! Words that are written or read one after the other.
 
-/// Where words are written. What does not fit is left out.
+/// Words that are written one after the other. Words that do not fit are left out.
 pub(super) struct Out<'o> {
     words: &'o mut [u32],
     used: usize,
@@ -22,7 +22,7 @@ impl<'o> Out<'o> {
     }
 }
 
-/// Words that are read, wherever they are: `get` returns the one with a number.
+/// Words that are read one after the other, wherever they are. `get` returns the word at an index.
 pub(super) struct In<G> {
     get: G,
     pub(super) at: usize,

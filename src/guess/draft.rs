@@ -12,14 +12,14 @@ use crate::sample::argmax;
 /// Guesses what a second model finds most probable. Its sequence follows the text by rewinds.
 ///
 /// It guesses less, or nothing, where its context or pool is full, where a token of the text is not in its vocabulary,
-/// and where its logits are not finite. A budget of units is kept: it computes at most one token within one.
+/// and where its logits are not finite. A budget of units is kept: at most one batch is computed within it.
 ///
 /// [Example](crate::guess#a-second-model).
 #[derive(Debug)]
 pub struct Draft<'e, 'm, 'a> {
     engine: &'e mut Engine<'m, 'a>,
     seq: SeqId,
-    /// The first tokens of the sequence that the text had, too.
+    /// Number of first tokens that the sequence and the text had in common.
     same: usize,
     /// The length and the last token of the text that guesses are being made for.
     text: Option<(usize, u32)>,
@@ -28,7 +28,8 @@ pub struct Draft<'e, 'm, 'a> {
 }
 
 impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
-    /// Returns the guesses of a model in a new sequence of its engine. The engine has no other work meanwhile.
+    /// Returns a source of guesses of the engine's model, in a new sequence of the engine. The engine has no other work
+    /// meanwhile.
     ///
     /// # Errors
     /// [`GuessError::Draft`]: all sequences are open, or the model has no logits.
@@ -43,12 +44,12 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
     /// Closes the sequence.
     ///
     /// # Errors
-    /// [`GuessError::Draft`]: it is closed already.
+    /// [`GuessError::Draft`]: the sequence is closed already.
     pub fn close(self) -> Result<(), GuessError> {
         close(self.engine, self.seq)
     }
 
-    /// Makes the sequence a beginning of the text, at least one token shorter.
+    /// Rewinds the sequence to a beginning of the text that is at least one token shorter than the text.
     fn follow(&mut self, text: &Text<'_>) -> Result<(), EngineError> {
         self.engine.cancel(self.seq)?;
         let len = self.engine.seq_len(self.seq)?.min(text.len());
@@ -64,7 +65,7 @@ impl<'e, 'm, 'a> Draft<'e, 'm, 'a> {
         Ok(())
     }
 
-    /// Goes on until there are as many guesses as fit. Returns how many there are; `None`: the budget is used up.
+    /// Goes on until there are `most` guesses. Returns the number of guesses, or `None` if the budget is used up.
     fn advance(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, most: usize) -> Result<Option<usize>, EngineError> {
         loop {
             while self.engine.progress(self.seq)?.queued > 0 {

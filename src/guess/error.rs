@@ -1,4 +1,4 @@
-//! Why nothing could be guessed.
+//! Errors of guesses.
 
 use core::fmt;
 
@@ -13,22 +13,22 @@ use crate::mem::MemoryError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GuessError {
-    /// The engine that checks refused.
+    /// The engine that checks guesses refused.
     Engine(EngineError),
     /// The engine of the second model refused.
     Draft(EngineError),
     /// The matcher refused.
     #[cfg(feature = "grammar")]
     Match(MatchError),
-    /// The engine is not that of a layer that predicts further ahead, or of the layer of another model.
+    /// The engine's model is no layer that predicts further ahead, or it is the layer of another model.
     NotPredictor,
     /// The tokens that were queued before have not been taken: [`Guessing::end`](super::Guessing::end) comes first.
     Open,
-    /// There are no such guesses.
+    /// This number of guesses at a time is not possible.
     Most {
-        /// How many were asked for.
+        /// Number of guesses that were asked for.
         given: usize,
-        /// The most that are possible.
+        /// The greatest number that is possible.
         limit: usize,
     },
     /// The memory does not suit.

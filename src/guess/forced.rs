@@ -7,10 +7,10 @@ use crate::grammar::{MatchError, Matcher, TokenTrie};
 use crate::par::Budget;
 use crate::token::Tokenizer;
 
-/// Guesses the tokens that a grammar forces, and then those of another source that it allows.
+/// Guesses the tokens that a grammar forces, and behind them the guesses of another source that the grammar allows.
 ///
-/// The matcher has taken all tokens of the text. It stays as it is, but for a mask in the making. The model may spell
-/// the forced text in other tokens: that is a wrong guess, and no other text.
+/// The matcher has taken all tokens of the text. Its state does not change, but a mask in the making begins anew. The
+/// model may spell the forced text in other tokens. Then the guess is wrong, and the text stays the model's own.
 ///
 /// [Example](crate::guess#example).
 pub struct Forced<'f, 'g, 'm> {
@@ -18,11 +18,11 @@ pub struct Forced<'f, 'g, 'm> {
     pub matcher: &'f mut Matcher<'g, 'm>,
     /// The tokenizer of the model.
     pub tokenizer: &'f Tokenizer<'f, 'f>,
-    /// Its tokens.
+    /// The tokens of the model by their bytes.
     pub trie: &'f TokenTrie<'f>,
-    /// As long as [`Matcher::forced_scratch_len`] says.
+    /// Scratch of [`Matcher::forced_scratch_len`] words.
     pub scratch: &'f mut [u32],
-    /// Guesses what follows the forced tokens.
+    /// The source of the guesses behind the forced tokens.
     pub others: &'f mut dyn Guess,
 }
 
@@ -41,7 +41,7 @@ impl Guess for Forced<'_, '_, '_> {
     ) -> Result<Option<usize>, GuessError> {
         let forced = match self.matcher.forced_tokens(self.tokenizer, self.trie, self.scratch, out) {
             Err(error @ MatchError::ScratchTooSmall { .. }) => return Err(GuessError::Match(error)),
-            // What the matcher cannot look at ahead is not guessed.
+            // Where the matcher cannot look ahead, no tokens are forced.
             found => found.unwrap_or(0),
         };
         let (known, rest) = out.split_at_mut_checked(forced).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::par::Budget;
 ///
 /// Its calls take the place of [`Engine::queue`] for the token that was chosen last: [`Guessing::queue`], then steps of
 /// the engine, then [`Guessing::logits`] and [`Guessing::take`] for one token after the other, then [`Guessing::end`].
-/// In all other calls the sequence is as after decoding token by token.
+/// In all calls outside of these, the sequence is as after decoding token by token.
 ///
 /// [Example](crate::guess#example).
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Guessing<'a> {
     /// The last token that was chosen, and the guesses behind it.
     tokens: &'a mut [u32],
     pace: Pace,
-    /// How many tokens to guess for the batch to come, once that is known.
+    /// Number of tokens to guess for the batch to come, once it is known.
     length: Option<usize>,
     /// Whether the next batch has no guesses, because one with guesses has failed.
     plain: bool,
@@ -33,17 +33,18 @@ pub struct Guessing<'a> {
 struct Open {
     /// The position of the first token.
     position: usize,
-    /// Rows that are computed again with it.
+    /// Number of rows that are computed again in this batch.
     again: usize,
+    /// Number of guesses.
     guessed: usize,
-    /// Tokens that were chosen from its rows.
+    /// Number of tokens that were chosen from its rows.
     taken: usize,
-    /// How many of them were as guessed.
+    /// Number of chosen tokens that were the guessed ones.
     right: usize,
 }
 
 impl Open {
-    /// Whether a row follows of which the logits are worth something.
+    /// Returns whether there is a next row whose logits belong to the text.
     fn goes_on(&self) -> bool {
         self.taken == self.right && self.taken <= self.guessed
     }
@@ -54,9 +55,9 @@ impl Open {
 /// [Example](crate::guess#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Tokens that were guessed and computed.
+    /// Number of tokens that were guessed and computed.
     pub proposed: u64,
-    /// Those of them that were right.
+    /// Number of these tokens that were right.
     pub accepted: u64,
 }
 
@@ -82,8 +83,8 @@ impl core::fmt::Display for Off {
 }
 
 impl<'a> Guessing<'a> {
-    /// Returns the bytes of memory for at most `most` guesses at a time: 4 for each and for a token, rounded up to
-    /// [`ALIGN`](crate::mem::ALIGN).
+    /// Returns the number of bytes of memory for at most `most` guesses at a time: 4 for each guess and 4 for the token
+    /// before them, rounded up to [`ALIGN`](crate::mem::ALIGN).
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
@@ -93,12 +94,12 @@ impl<'a> Guessing<'a> {
         Ok(arena.used())
     }
 
-    /// Returns the guesses of a sequence, at most `most` at a time, from 1 to [`MAX_GUESSES`]. So many and one more
-    /// rows have logits where `Limits::logit_rows` allows them. `memory` starts at a multiple of
+    /// Returns the guesses of a sequence, at most `most` at a time. `most` is from 1 to [`MAX_GUESSES`]. A batch has up
+    /// to `most` + 1 rows with logits, where `Limits::logit_rows` allows them. `memory` starts at a multiple of
     /// [`ALIGN`](crate::mem::ALIGN).
     ///
     /// # Errors
-    /// [`GuessError::Most`]; [`GuessError::Memory`]: too small, or not aligned.
+    /// [`GuessError::Most`]; [`GuessError::Memory`] if `memory` is too small or not aligned.
     pub fn new(seq: SeqId, most: usize, memory: &'a mut [u8]) -> Result<Self, GuessError> {
         if !(1..=MAX_GUESSES).contains(&most) {
             return Err(GuessError::Most { given: most, limit: MAX_GUESSES });
@@ -122,13 +123,13 @@ impl<'a> Guessing<'a> {
         if engine.logit_rows() < 2 { Some(Off::LogitRows) } else { self.pace.rests().then_some(Off::DoesNotPay) }
     }
 
-    /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses;
-    /// `None` if the source has used up the budget: the same call goes on with its work. Only sources that compute use
-    /// any.
+    /// Queues `token`, which was chosen last, and behind it what `source` guesses. Returns the number of guesses, or
+    /// `None` if the source has used up the budget. Then the same call goes on with the source's work. Only sources
+    /// that compute use up any budget.
     ///
-    /// There are fewer guesses, or none, where that does not pay, where the context or the pool is nearly full, where a
-    /// window would give back what a rewind needs, and where a checkpoint is due. In a model with recurrent layers
-    /// there are none after a wrong one, for one call: see [the module](crate::guess#recurrent-layers).
+    /// There are fewer guesses, or none, where guesses do not pay, where the context or the pool is nearly full, where
+    /// a window would give back blocks that a rewind needs, and where a checkpoint is due. In a model with recurrent
+    /// layers there are none in the call after a wrong guess: see [the module](crate::guess#recurrent-layers).
     ///
     /// # Errors
     /// As [`Engine::queue`]; what the source answers; [`GuessError::Open`]. Nothing has changed then.
@@ -155,17 +156,18 @@ impl<'a> Guessing<'a> {
     }
 
     /// Returns the logits from which the next token is to be chosen: `[vocab]`. `None` while they are not computed, and
-    /// where none follow before [`Guessing::end`].
+    /// if there are no more of them before [`Guessing::end`].
     pub fn logits<'e>(&self, engine: &'e Engine<'_, '_>) -> Option<&'e [f32]> {
         let open = self.open.filter(Open::goes_on)?;
         let at = open.position.saturating_add(open.taken);
-        // Until the batch is done, there are results of the one before, and among them wrong guesses for this position.
+        // Until the batch is done, the engine has the results of the batch before, and among them may be a wrong guess
+        // at this position.
         engine.seq_len(self.seq).ok().filter(|len| *len > at)?;
         engine.results().find(|&(seq, position, _)| seq == self.seq && position == at).map(|(_, _, logits)| logits)
     }
 
     /// Takes the token that was chosen from these logits. Returns whether another one is to be chosen from the same
-    /// batch. (Where a batch has too few rows with logits for all sequences, its logits come with a later step.)
+    /// batch. (If a batch has too few rows with logits for all sequences, the missing logits come with a later step.)
     pub fn take(&mut self, token: u32) -> bool {
         let Some(open) = self.open.as_mut().filter(|open| open.goes_on()) else { return false };
         let guess = self.tokens.get(open.taken.saturating_add(1)).filter(|_| open.taken < open.guessed);
@@ -174,9 +176,10 @@ impl<'a> Guessing<'a> {
         open.goes_on()
     }
 
-    /// Tells what this batch took: ticks of the host's clock from [`Guessing::queue`] to the logits, for which batches
-    /// of all lengths have the same other work. So the length of guesses follows the machine; without it, a row more is
-    /// taken to cost a fifth of the first one. To be called before [`Guessing::end`].
+    /// Notes how long this batch took: ticks of the host's clock from [`Guessing::queue`] to the logits. The host's
+    /// other work in this time has to be the same for batches of all lengths. So the number of guesses follows the
+    /// machine. Without these times, each further row is assumed to cost a fifth of the first one. The call comes
+    /// before [`Guessing::end`].
     pub fn took(&mut self, ticks: u64) {
         if let Some(open) = self.open {
             self.pace.took(
@@ -186,10 +189,10 @@ impl<'a> Guessing<'a> {
         }
     }
 
-    /// Takes back what was guessed and not chosen: the sequence is as after decoding token by token, with all tokens
-    /// that were taken but the last one. What is still queued for it is dropped. It may be called at any time, also
-    /// after an error of a step: then the next [`Guessing::queue`] guesses nothing, so that an error which comes again
-    /// is the text's own.
+    /// Takes back the guesses that were not chosen. Then the sequence is as after decoding token by token, with all
+    /// tokens that were taken but the last one. Tokens that are still queued for it are dropped. The call may come at
+    /// any time, also after an error of a step. Then the next [`Guessing::queue`] guesses nothing, so that an error
+    /// that comes again is due to the text itself.
     ///
     /// # Errors
     /// The sequence is unknown. Nothing has changed then.
@@ -204,7 +207,7 @@ impl<'a> Guessing<'a> {
         engine.note_guesses(proposed, accepted, len.saturating_sub(keep));
         self.plain = len == open.position && open.guessed > 0;
         if open.taken > 0 {
-            // Where the host has stopped, nothing is known of the guesses behind.
+            // Where the host has stopped taking tokens, nothing is known of the guesses behind.
             self.pace.checked(if open.goes_on() { open.right } else { open.guessed }, open.right);
             self.counts.proposed = self.counts.proposed.saturating_add(open.guessed as u64);
             self.counts.accepted = self.counts.accepted.saturating_add(open.right as u64);
@@ -213,7 +216,7 @@ impl<'a> Guessing<'a> {
         Ok(())
     }
 
-    /// Writes the token and what is guessed behind it. Returns how many guesses there are.
+    /// Writes the token and the guesses behind it. Returns the number of guesses, or `None` if the budget is used up.
     fn guess(
         &mut self,
         engine: &Engine<'_, '_>,
@@ -233,12 +236,12 @@ impl<'a> Guessing<'a> {
         let known = |at| if at == position { Some(token) } else { cache.token(seq, at) };
         let text = Text::new(position.saturating_add(1), &known);
         let Some(count) = source.guess(&text, budget, guesses)? else { return Ok(None) };
-        // A source of another vocabulary can have tokens that this one does not.
+        // A source with another vocabulary can guess ids that this model does not have.
         Ok(Some(guesses.iter().take(count).take_while(|&&guess| (guess as usize) < vocab).count()))
     }
 }
 
-/// How many tokens can be guessed behind the one at a position.
+/// Returns how many tokens can be guessed behind the token at a position.
 fn room(engine: &Engine<'_, '_>, seq: SeqId, position: usize, most: usize) -> Result<usize, EngineError> {
     let kept = engine.cache().geometry().kept_behind(position.saturating_add(1));
     let most = most.min(engine.logit_rows().saturating_sub(1)).min(kept).min(engine.room_for_guesses(seq, position)?);

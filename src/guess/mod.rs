@@ -1,21 +1,21 @@
-//! Tokens that are guessed and checked together, so that several come from one batch: speculative decoding that changes
+//! Guesses tokens and checks them together, so that one batch gives several tokens: speculative decoding that changes
 //! no bit of the text.
 //!
 //! A row's logits do not depend on its batch. So the tokens that follow can be guessed ([`Guess`]) and computed
 //! together, each with its logits. The host chooses from these as always: with its sampler, its masks, its generator.
-//! As long as the choice is what was guessed, the next row is right, too. The first other one ends it, and [`Guessing`]
-//! takes back the rest. The text, the logits and the state of the sampler are those of decoding token by token, greedy
-//! or drawn.
+//! As long as the chosen token is the guessed one, the next row is right, too. The first other token ends the use of
+//! the batch, and [`Guessing`] takes back the guesses from there on. The text, the logits and the state of the sampler
+//! are those of decoding token by token, greedy or drawn.
 //!
-//! How much it gains depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`).
-//! Guesses that do not pay stop by themselves and are tried again from time to time.
+//! The gain depends on how many guesses are right and on what rows of a batch cost (`docs/performance.md`). Guesses
+//! that do not pay stop by themselves and are tried again from time to time.
 //!
 //! # Recurrent layers
 //!
-//! Their state cannot go back by a few tokens. After a wrong guess it goes back to where the batch began, and the
-//! tokens that were right are computed again, together with the next one, in a batch without guesses. So `g` guesses of
-//! which `a` are right cost `1 + g` rows, and `a + 2` rows more unless all are right; for that there are `a + 2`
-//! tokens, or `g + 1`. Guesses are shorter for it, or rest.
+//! The state of a recurrent layer cannot go back by a few tokens. After a wrong guess it goes back to where the batch
+//! began. Then the tokens that were right are computed again, together with the next token, in a batch without guesses.
+//! So `g` guesses that are all right cost `1 + g` rows and give `g + 1` tokens. If only `a` of them are right, they
+//! cost `a + 2` rows more and give `a + 2` tokens. For this reason fewer tokens are guessed, or none.
 //!
 //! # Example
 //!
@@ -158,22 +158,23 @@ use crate::par::Budget;
 
 /// A source of guesses.
 ///
-/// It may answer anything: guesses decide about time only, never about the text. What came of them it sees in the next
-/// text.
+/// A source may return any tokens: guesses decide about time only, never about the text. The source sees in the next
+/// text what came of them.
 ///
 /// [Example](crate::guess#example).
 pub trait Guess {
-    /// Writes the tokens that may follow `text` into `out`, as many as fit or fewer, one after the other. Returns how
-    /// many there are; `None` if the budget is used up: the next call, with the same text, goes on. Whoever computes in
-    /// units takes them off the budget.
+    /// Writes the tokens that may follow `text` into `out`, as many as fit or fewer, one after the other. Returns the
+    /// number of tokens, or `None` if the budget is used up. Then the next call, with the same text, goes on. A source
+    /// that computes in units takes them off the budget.
     ///
     /// # Errors
     /// The source is used wrongly.
     fn guess(&mut self, text: &Text<'_>, budget: &mut Budget<'_>, out: &mut [u32])
     -> Result<Option<usize>, GuessError>;
 
-    /// Looks at the last batch of the engine that checks, where the sequence is that of the text: [`Guessing::queue`]
-    /// calls it before [`Guess::guess`]. It computes nothing. Most sources need not do anything.
+    /// Looks at the last batch of the engine that checks the guesses, in which `seq` is the sequence of the text.
+    /// [`Guessing::queue`] calls this before [`Guess::guess`]. It computes nothing, and most sources need not do
+    /// anything.
     ///
     /// # Errors
     /// The source is used wrongly.
@@ -183,7 +184,7 @@ pub trait Guess {
     }
 }
 
-/// The tokens of a sequence, and the one that was chosen to follow them.
+/// The tokens of a sequence, and the token that was chosen to follow them.
 ///
 /// [Example](crate::guess#a-second-model).
 #[derive(Clone, Copy)]
@@ -193,22 +194,23 @@ pub struct Text<'t> {
 }
 
 impl<'t> Text<'t> {
-    /// Returns a text of `len` tokens. `token` says which one is at a position, where that is known.
+    /// Returns a text of `len` tokens. `token` returns the token at a position, where it is known.
     pub fn new(len: usize, token: &'t dyn Fn(usize) -> Option<u32>) -> Self {
         Self { len, token }
     }
 
-    /// Returns the number of tokens.
+    /// Returns the number of tokens of the text.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the text has no tokens.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the token at a position; `None` behind the end, and where a window has passed it.
+    /// Returns the token at a position, or `None` behind the end of the text and where a window has passed the
+    /// position.
     pub fn token(&self, position: usize) -> Option<u32> {
         if position < self.len { (self.token)(position) } else { None }
     }

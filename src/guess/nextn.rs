@@ -15,14 +15,14 @@ use crate::sample::argmax;
 /// token at `i + 1`; it predicts the token at `i + 2`. For further guesses its own hidden state takes the place of the
 /// model's. The layer's engine has keys and values of its own, in its own plan.
 ///
-/// Hidden states are those of the engine's last batch, so they are taken over after every batch:
-/// [`Guessing::queue`](super::Guessing::queue) does that for its own sequence. A host whose engine computes other
-/// sequences between calls [`Guess::see`] after each step that was ready, while no guesses are open. What was missed
-/// the layer does not know: it begins anew behind it, with fewer tokens before it. [`NextN::prefill`] gives it a
-/// prompt.
+/// The engine has the hidden states of its last batch only, so they are taken over after every batch.
+/// [`Guessing::queue`](super::Guessing::queue) does that for its own sequence. A host whose engine also computes other
+/// sequences in between has to call [`Guess::see`] after each step that was ready, while no guesses are open. Where
+/// hidden states were missed, the layer begins anew behind them, with fewer tokens before it. [`NextN::prefill`] gives
+/// it a prompt.
 ///
 /// It guesses nothing where its context or pool is full, where it has not seen the last row, on a device, and where its
-/// logits are not finite. A budget of units is kept: it computes at most one batch within one.
+/// logits are not finite. A budget of units is kept: at most one batch is computed within it.
 ///
 /// [Example](crate::guess#a-layer-that-predicts-further-ahead).
 #[derive(Debug)]
@@ -40,14 +40,15 @@ pub struct NextNState {
     seq: SeqId,
     /// The position in the text of the layer's first row.
     base: usize,
-    /// The layer's first rows that were computed from hidden states of the model.
+    /// Number of the layer's first rows that were computed from hidden states of the model.
     true_rows: usize,
-    /// Its rows whose hidden states were seen, of which those from `kept` on are still there.
+    /// Number of rows whose hidden states were seen.
     seen: usize,
+    /// The first row from which on the seen hidden states are still there.
     kept: usize,
     /// The length and the last token of the text that guesses are being made for.
     text: Option<(usize, u32)>,
-    /// The guesses that were made for it.
+    /// Number of guesses that were made for this text.
     made: usize,
 }
 
@@ -59,7 +60,7 @@ impl NextNState {
 }
 
 impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
-    /// Returns the guesses of a layer, in a new sequence of its engine. The engine has no other work meanwhile.
+    /// Returns a source of guesses of a layer, in a new sequence of its engine. The engine has no other work meanwhile.
     ///
     /// # Errors
     /// [`GuessError::NotPredictor`]: the engine is that of another model. [`GuessError::Draft`]: all sequences are
@@ -94,13 +95,13 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
     /// Closes the sequence.
     ///
     /// # Errors
-    /// [`GuessError::Draft`]: it is closed already.
+    /// [`GuessError::Draft`]: the sequence is closed already.
     pub fn close(self) -> Result<(), GuessError> {
         close(self.engine, self.rows.seq)
     }
 
     /// Appends tokens to a sequence of the engine that checks, as [`Engine::prefill`] does, and lets the layer read
-    /// them, too. Returns the logits of the last one: `[vocab]`, valid until the next call that changes the engine.
+    /// them, too. Returns the logits of the last token: `[vocab]`, valid until the next call that changes the engine.
     ///
     /// After an error the sequence may have some of the tokens.
     ///
@@ -138,7 +139,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         done.map(|_| ()).or_else(|error| if is_end(&error) { Ok(()) } else { Err(GuessError::Draft(error)) })
     }
 
-    /// Makes the layer's rows those of a text, as far as they are, and drops guesses. Where there are to be some, the
+    /// Keeps the layer's rows that belong to a text, and drops the others and the guesses. If `guesses` is set, the
     /// last row runs again, because its logits are not kept.
     fn begin(&mut self, text: &Text<'_>, last: u32, guesses: bool) -> Result<(), EngineError> {
         if self.rows.text == Some((text.len(), last)) {
@@ -148,7 +149,8 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         self.engine.cancel(self.rows.seq)?;
         let same = self.same(text);
         if same < self.rows.true_rows {
-            // The token that follows row `same` is another one. The hidden state at its own is what it was.
+            // The token of row `same` is another one now. The hidden state of this row is what it was: it depends on
+            // earlier tokens only.
             self.rows.seen = self.rows.seen.min(same.saturating_add(1));
             self.rows.true_rows = same;
         }
@@ -158,7 +160,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
             self.rows.true_rows = self.rows.true_rows.min(rows.saturating_sub(1));
         }
         if self.rows.kept > self.rows.true_rows {
-            // The hidden states have given way to later ones.
+            // The hidden states of the next rows have given way to later ones.
             self.restart(self.rows.base.saturating_add(self.rows.seen))?;
         }
         if self.engine.rewind(self.rows.seq, self.rows.true_rows.min(self.engine.seq_len(self.rows.seq)?)).is_err() {
@@ -168,7 +170,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         Ok(())
     }
 
-    /// How many of the true rows have the tokens of a text.
+    /// Returns how many of the true rows have the tokens of a text.
     fn same(&self, text: &Text<'_>) -> usize {
         let cache = self.engine.cache();
         let is_same = |row: &usize| {
@@ -179,7 +181,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         same_places(known, known, is_same)
     }
 
-    /// Forgets everything; the next row is that of a position.
+    /// Forgets everything. The next row is the row of position `base`.
     fn restart(&mut self, base: usize) -> Result<(), EngineError> {
         self.engine.cancel(self.rows.seq)?;
         self.engine.reset(self.rows.seq)?;
@@ -188,14 +190,14 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         Ok(())
     }
 
-    /// Computes the true rows that are missing. Returns whether all are there; not so where the budget is used up.
+    /// Computes the true rows that are missing. Returns whether all are there. They are not if the budget is used up.
     fn catch_up(&mut self, text: &Text<'_>, budget: &mut Budget<'_>) -> Result<bool, EngineError> {
         loop {
             if !self.run(budget)? {
                 return Ok(false);
             }
             self.rows.true_rows = self.engine.seq_len(self.rows.seq)?;
-            // The last token of the text is that of the last row.
+            // The last token of the text is the token of the last row.
             let rows = self.rows.seen.min(text.len().saturating_sub(self.rows.base.saturating_add(1)));
             if self.rows.true_rows >= rows {
                 return Ok(true);
@@ -208,7 +210,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         }
     }
 
-    /// Computes what is queued. Returns whether that came to its end.
+    /// Computes all rows that are queued. Returns whether they are done. They are not if the budget is used up.
     fn run(&mut self, budget: &mut Budget<'_>) -> Result<bool, EngineError> {
         while self.engine.progress(self.rows.seq)?.queued > 0 {
             if !batch(self.engine, budget)? {
@@ -226,7 +228,8 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         })
     }
 
-    /// Goes on until there are as many guesses as fit. `None`: the budget is used up.
+    /// Goes on until there are as many guesses as fit into `out`. Returns their number, or `None` if the budget is used
+    /// up.
     fn advance(
         &mut self,
         text: &Text<'_>,
@@ -236,7 +239,7 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
         if self.rows.made == 0 && !self.catch_up(text, budget)? {
             return Ok(None);
         }
-        // The last row is that of the last token but one.
+        // The last true row has to be the row of the last position but one.
         if self.rows.base.saturating_add(self.rows.true_rows).saturating_add(1) != text.len()
             || self.rows.true_rows == 0
         {
@@ -247,12 +250,12 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
                 return Ok(None);
             }
             let rows = self.engine.seq_len(self.rows.seq)?;
-            // Without logits somebody else has used the sequence since NextN::pause.
+            // If there are no logits, the host has used the sequence since NextN::pause.
             let Some(logits) = self.engine.logits(self.rows.seq) else { return Ok(Some(0)) };
             self.rows.made = rows.saturating_sub(self.rows.true_rows).saturating_add(1);
             let guess = argmax(logits).map_err(|_| EngineError::Internal(site!()))?;
             let last = rows.checked_sub(1).ok_or(EngineError::Internal(site!()))?;
-            // Those before it are the tokens of the rows behind the true ones.
+            // The guesses before this one are the tokens of the rows behind the true ones.
             for (index, place) in out.iter_mut().enumerate().take(self.rows.made) {
                 *place = self
                     .engine
@@ -264,7 +267,8 @@ impl<'e, 'm, 'a> NextN<'e, 'm, 'a> {
                 return Ok(Some(self.rows.made));
             }
             self.engine.give_own(self.rows.seq, rows, last)?;
-            // It takes the place of an earlier one. Those behind the true rows are nobody's.
+            // The new hidden state takes the place of an earlier one. Hidden states behind the true rows are not
+            // counted.
             let gone = rows.saturating_add(1).saturating_sub(self.engine.given_rows());
             self.rows.kept = self.rows.kept.max(gone.min(self.rows.true_rows));
             if let Err(error) = self.engine.queue_given(self.rows.seq, &[guess]) {
@@ -296,7 +300,7 @@ impl Guess for NextN<'_, '_, '_> {
 
     fn see(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<(), GuessError> {
         let len = engine.seq_len(seq)?;
-        // A batch has at most so many rows.
+        // A batch has at most this number of rows.
         let first = len.saturating_sub(engine.cache().geometry().rows);
         for position in first.max(self.rows.base.saturating_add(self.rows.kept))..len {
             let mut row = position.saturating_sub(self.rows.base);

@@ -1,44 +1,46 @@
-//! How many tokens are guessed at a time: as many as pay, by how many were right and what a batch costs.
+//! Decides how many tokens are guessed at a time: as many as pay, by how many guesses were right and by what a batch
+//! costs.
 
 /// The most guesses at a time.
 pub const MAX_GUESSES: usize = 31;
 
-/// One, in probabilities and costs.
+/// The number 1 in probabilities and costs.
 const ONE: u32 = 1 << 16;
 
-/// A measured time moves by one part in so many towards a new one.
+/// A measured time moves towards a new one by one part in this number.
 const INERTIA: u32 = 8;
 
-/// How probable a right guess is taken to be before any was judged: two thirds.
+/// Probability of a right guess that is assumed before any was judged: two thirds.
 const FIRST_RIGHT: u32 = ONE / 3 * 2;
 
-/// As many judged guesses that counts for.
+/// Number of judged guesses for which the assumed probability counts.
 const FIRST_JUDGED: u32 = 2;
 
-/// The last guesses that count, about: with fewer, one wrong guess would count too much.
+/// Approximate number of last guesses that count. With fewer, one wrong guess would count too much.
 const JUDGED: u32 = 24;
 
-/// The cost of a row more in a batch where nothing is measured: a fifth of the cost of a batch of one. That is little,
-/// so that long batches are measured where guesses are right; a first row more costs much on some machines.
+/// Assumed cost of one more row in a batch where nothing is measured: a fifth of the cost of a batch of one row. That
+/// is little, so that long batches are measured where guesses are right. On some machines the first additional row
+/// costs much.
 const ROW: u32 = ONE / 5;
 
-/// Batches without guesses before they are tried again, at first.
+/// Number of batches without guesses before guesses are tried again, at first.
 const FIRST_REST: u32 = 16;
 
-/// The same at most.
+/// The most batches without guesses before guesses are tried again.
 const LONGEST_REST: u32 = 256;
 
-/// Guesses of a batch that tries whether they pay again.
+/// Number of guesses of a batch that tries whether guesses pay again.
 const TRIED: usize = 2;
 
 /// How guesses have done so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// How probable it is that a guess is right, if those before it are, in parts of [`ONE`].
+    /// Probability that a guess is right if the guesses before it are, in parts of [`ONE`].
     right: u32,
-    /// How many judged guesses are in that, at most [`JUDGED`].
+    /// Number of judged guesses in this probability, at most [`JUDGED`].
     judged: u32,
-    /// Batches without guesses that are to come.
+    /// Number of batches without guesses that are still to come.
     rest: u32,
     /// The length of the next rest.
     next_rest: u32,
@@ -46,9 +48,9 @@ pub(super) struct Pace {
     again: bool,
     /// What batches of 1, 2, ... rows took, in ticks of the host's clock; 0 where nothing is measured.
     ticks: [u32; MAX_GUESSES + 1],
-    /// The most guesses that there was room for.
+    /// The most guesses for which the last batch had room.
     most: usize,
-    /// Batches until one without guesses has to be measured, because the others are compared with it.
+    /// Number of batches until one without guesses has to be measured, because the others are compared with it.
     alone: u32,
 }
 
@@ -64,7 +66,7 @@ impl Pace {
         alone: 0,
     };
 
-    /// Says whether a wrong guess costs the tokens before it once more, in the next batch, which has no guesses.
+    /// Sets whether a wrong guess costs the tokens before it once more, in the next batch, which has no guesses.
     pub(super) fn computes_again(&mut self, again: bool) {
         self.again = again;
     }
@@ -92,14 +94,14 @@ impl Pace {
         self.rest > 0
     }
 
-    /// Notes that the first `right` of so many guesses were right.
+    /// Notes that the first `right` of `guessed` guesses were right.
     pub(super) fn checked(&mut self, guessed: usize, right: usize) {
         if guessed == 0 {
             return;
         }
         let paid = self.best(self.most) > 0;
         if right == 0 {
-            // The text may have changed: what was before counts half as much.
+            // The text may have changed: earlier guesses count half as much.
             self.judged = (self.judged / 2).max(FIRST_JUDGED);
         }
         let first = Self { right: FIRST_RIGHT, judged: FIRST_JUDGED, next_rest: FIRST_REST, ..*self };
@@ -109,7 +111,7 @@ impl Pace {
             return;
         }
         if !paid && right == guessed {
-            // The text has changed: as at the beginning, if that pays on this machine.
+            // The text has changed: guesses begin as at first, if that pays on this machine.
             let mut anew = first;
             anew.judge(guessed, right);
             if anew.best(self.most) > 0 {
@@ -120,7 +122,7 @@ impl Pace {
         (self.rest, self.next_rest) = (self.next_rest, self.next_rest.saturating_mul(2).min(LONGEST_REST));
     }
 
-    /// Moves the rate by the first `right` of so many guesses, and the wrong one behind them.
+    /// Moves the probability by the first `right` of `guessed` guesses, and by the wrong one behind them.
     fn judge(&mut self, guessed: usize, right: usize) {
         for index in 0..guessed.min(right.saturating_add(1)) {
             let target = if index < right { ONE } else { 0 };
@@ -129,20 +131,20 @@ impl Pace {
         }
     }
 
-    /// Notes what a batch of so many rows took.
+    /// Notes how many ticks a batch of `rows` rows took.
     pub(super) fn took(&mut self, rows: usize, ticks: u32) {
         if rows == 1 {
             self.alone = LONGEST_REST;
         }
         let place = rows.checked_sub(1).and_then(|index| self.ticks.get_mut(index));
         for place in place.into_iter().filter(|_| ticks > 0) {
-            // What took much longer was interrupted.
+            // A batch that took much longer was interrupted.
             *place =
                 if *place == 0 { ticks } else { moved(*place, ticks.min(place.saturating_mul(2)), INERTIA).max(1) };
         }
     }
 
-    /// Returns how many guesses bring the most tokens for their cost, 0 to `most`.
+    /// Returns the number of guesses, from 0 to `most`, that brings the most tokens for its cost.
     fn best(&self, most: usize) -> usize {
         let one = u64::from(ONE);
         let (mut right, mut probability, mut after) = (one, one, 0_u64);
@@ -153,7 +155,8 @@ impl Pace {
             right += probability;
             let (mut tokens, mut cost) = (right, self.cost(guesses + 1));
             if self.again {
-                // If this guess is the first wrong one, the next batch has all tokens before it, and brings one.
+                // If this guess is the first wrong one, the next batch computes all tokens before it again, and brings
+                // one token.
                 after += ((before - probability) * cost) >> 16;
                 (tokens, cost) = (tokens + one - probability, cost + after);
             }
@@ -164,7 +167,7 @@ impl Pace {
         best
     }
 
-    /// Returns the cost of a batch of so many rows, at least one, in parts of [`ONE`] of that of one row.
+    /// Returns the cost of a batch of `rows` rows, at least one, in parts of [`ONE`] of the cost of one row.
     fn cost(&self, rows: usize) -> u64 {
         let one = self.ticks.first().copied().unwrap_or(0);
         let cost = |index: usize| {
@@ -177,7 +180,7 @@ impl Pace {
     }
 }
 
-/// A value that has moved towards a new one by one part in `parts`.
+/// Returns a value that has moved towards a new one by one part in `parts`.
 fn moved(value: u32, new: u32, parts: u32) -> u32 {
     let by = |distance: u32| distance.saturating_add(parts.saturating_sub(1)).checked_div(parts).unwrap_or(0);
     if new >= value { value.saturating_add(by(new - value)) } else { value.saturating_sub(by(value - new)) }
@@ -187,7 +190,7 @@ fn moved(value: u32, new: u32, parts: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Batches of a pace, with guesses of which `right` says how many are right.
+    /// Runs batches of a pace. `right` returns how many of its guesses are right. Returns the number of all guesses.
     fn guesses(pace: &mut Pace, batches: usize, right: impl Fn(usize) -> usize) -> usize {
         let count = |_| {
             let guessed = pace.next(MAX_GUESSES);

@@ -1,5 +1,5 @@
-//! What guesses gain where the costs of batches and the texts are given: everything that [`Guessing`](super::Guessing)
-//! decides, and no model.
+//! Simulates what guesses gain with given costs of batches and given texts. It has all decisions of
+//! [`Guessing`](super::Guessing), but no model.
 //!
 //! The texts are those of the example `guess`, with several beginnings and seeds.
 
@@ -11,13 +11,14 @@ use crate::mem::ALIGN;
 
 const WORDS: &str = include_str!("../../docs/kv.md");
 
-/// Tokens of a prompt, and of an answer.
+/// Number of tokens of a prompt, and also of an answer.
 const COUNT: usize = 160;
 
 /// The most guesses at a time.
 const MOST: usize = 15;
 
-/// Rows of a batch, and what it costs in times of one row: Qwen3 0.6B Q4_K_M, level `avx512`, 1 thread of an AMD Zen 5.
+/// Number of rows of a batch, and what the batch costs in times of one row: Qwen3 0.6B Q4_K_M, level `avx512`, 1 thread
+/// of an AMD Zen 5.
 const COSTS: [(usize, f64); 8] = [(1, 1.0), (2, 1.07), (3, 1.47), (4, 1.88), (5, 2.2), (8, 2.7), (12, 3.4), (16, 4.05)];
 
 fn cost(rows: usize) -> f64 {
@@ -38,7 +39,7 @@ fn draw(state: &mut u64) -> u64 {
     z ^ z >> 31
 }
 
-/// The prompt from a beginning on, and what follows it.
+/// Returns the prompt that begins at word `begin`, and the words that follow it.
 fn words(begin: usize) -> (Vec<u32>, Vec<u32>) {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
     let number = |word: &&str| words.iter().position(|other| other == word).unwrap() as u32;
@@ -46,7 +47,8 @@ fn words(begin: usize) -> (Vec<u32>, Vec<u32>) {
     (ids[..COUNT].to_vec(), ids[COUNT..].to_vec())
 }
 
-/// The prompt with runs that stay and new words between them: least and range of both.
+/// Returns the prompt with runs that stay and new words between them. The array has the least length and the number of
+/// lengths, of runs and of new words.
 fn rewritten(prompt: &[u32], [kept, kept_more, new, new_more]: [usize; 4], seed: u64) -> Vec<u32> {
     let (mut answer, mut at, mut next, mut state) = (Vec::new(), 0, 1 << 20, seed);
     while at < COUNT {
@@ -60,7 +62,7 @@ fn rewritten(prompt: &[u32], [kept, kept_more, new, new_more]: [usize; 4], seed:
     answer
 }
 
-/// How many times as fast the answer is, and the guesses that were made and right.
+/// Returns how many times as fast the answer is, the number of guesses that were made, and the number of right ones.
 fn gain(prompt: &[u32], answer: &[u32]) -> (f64, usize, usize) {
     let mut memory = std::vec![0; NGrams::plan(2 * COUNT).unwrap() + ALIGN];
     let start = memory.as_ptr().align_offset(ALIGN);

@@ -46,11 +46,11 @@ impl<'t> Arguments<'t> {
         (self.writing == Writing::Json).then_some(self.text)
     }
 
-    /// Writes the arguments as a JSON object. A JSON object stays as it is. Formats that do not mark what a string is
-    /// ask the parameters of `tool`.
+    /// Writes the arguments as a JSON object. A JSON object stays as it is. In formats that do not mark strings, the
+    /// parameters of `tool` say which values are strings.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write_json(&self, tool: Option<&Tool<'_>>, out: &mut dyn Write) -> fmt::Result {
         match self.writing {
             Writing::Json => out.write_str(self.text),
@@ -58,7 +58,7 @@ impl<'t> Arguments<'t> {
             Writing::Python => {
                 let mut out = Output::new(out);
                 out.text("{");
-                // The reader has read them to the end.
+                // The reader has read these arguments to their end, so there is no fault.
                 let _ = python(&mut Scan { text: self.text, at: 0 }, "", &mut out);
                 out.text("}");
                 out.result
@@ -100,7 +100,7 @@ impl<'t> Arguments<'t> {
     }
 }
 
-/// Reads `name=value, ...` up to `close`, or to the end of the text if that is empty.
+/// Reads `name=value, ...` up to `close`, or to the end of the text if `close` is empty.
 pub(super) fn python(scan: &mut Scan<'_>, close: &str, out: &mut Output<'_>) -> Result<(), json::Fault> {
     let mut is_first = true;
     loop {
@@ -135,13 +135,13 @@ pub(super) fn python(scan: &mut Scan<'_>, close: &str, out: &mut Output<'_>) -> 
     }
 }
 
-/// The next parameter: where its name and its value begin and end. `at` moves behind it.
+/// Returns where the name and the value of the next parameter begin and end. Moves `at` behind the parameter.
 fn next_parameter(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)> {
     let name = find(text, *at, PARAMETER)?.checked_add(PARAMETER.len())?;
     let name_end = find(text, name, ">")?;
     let end = find(text, name_end, PARAMETER_END)?;
     *at = end.checked_add(PARAMETER_END.len())?;
-    // The line ends next to the tags belong to them.
+    // The line ends next to the tags belong to the tags.
     let value = name_end + 1;
     let inside = text.get(value..end)?;
     let value = value + usize::from(inside.starts_with('\n'));
@@ -149,7 +149,8 @@ fn next_parameter(text: &str, at: &mut usize) -> Option<(usize, usize, usize, us
     Some((name, name_end, value, end.saturating_sub(usize::from(is_cut))))
 }
 
-/// The next parameter whose name is in quotes, and its value. `at` moves behind it.
+/// Returns where the name and the value of the next parameter with a name in quotes begin and end. Moves `at` behind
+/// it.
 fn next_quoted(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)> {
     let name = find(text, *at, PARAM)?.checked_add(PARAM.len())?;
     let name_end = find(text, name, "\">")?;
@@ -161,7 +162,7 @@ fn next_quoted(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize
     Some((name, name_end, value, value_end))
 }
 
-/// The next key and its value. `at` moves behind it.
+/// Returns where the next key and its value begin and end. Moves `at` behind the value.
 fn next_pair(text: &str, at: &mut usize) -> Option<(usize, usize, usize, usize)> {
     let name = find(text, *at, KEY)?.checked_add(KEY.len())?;
     let name_end = find(text, name, KEY_END)?;

@@ -30,13 +30,13 @@ pub(super) enum Style {
     DeepSeek,
 }
 
-/// A call that the reader has found; what comes after it begins at the scan's place.
+/// A call that the reader has found. The text after it begins at the scan's place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found<'t> {
     pub(super) name: &'t str,
     pub(super) id: Option<&'t str>,
     pub(super) arguments: Arguments<'t>,
-    /// More calls of the same list may follow.
+    /// Whether more calls of the same list may follow.
     pub(super) is_listed: bool,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn object<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>
     let name = text("name").ok_or(invalid(start))?;
     let given = json::members(object).find(|(name, ..)| matches!(*name, "arguments" | "parameters"));
     let arguments = match given {
-        // Some models leave them out where there are none.
+        // Some models leave out the arguments where there are none.
         None => Arguments { writing: Writing::Json, text: "{}" },
         Some((_, "null", _)) => Arguments { writing: Writing::Json, text: "{}" },
         Some((_, value, _)) if value.starts_with('{') => Arguments { writing: Writing::Json, text: value },
@@ -146,7 +146,7 @@ fn quoted<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     })
 }
 
-/// A name, `behind` it, parameters, `</function>`.
+/// A name, the text `behind`, parameters, `</function>`.
 fn tagged<'t>(
     scan: &mut Scan<'t>,
     behind: &'static str,
@@ -175,7 +175,7 @@ fn keys_and_values<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> 
     let end = loop {
         scan.space();
         let end = scan.at;
-        // The reader leaves out the mark.
+        // The mark is left to the reader.
         if scan.takes("</tool_call>")? {
             scan.at = end;
             break end;
@@ -230,7 +230,7 @@ fn deep_seek<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     if scan.rest().is_empty() {
         return Err(CallError::new(CallErrorKind::Incomplete, scan.at));
     }
-    // Of the other form this is what kind of tool it is.
+    // In the other form this word is the kind of the tool.
     let is_bare = scan.rest().starts_with('{');
     let name = if is_bare { name } else { scan.name()? };
     if !is_bare {
@@ -246,7 +246,7 @@ fn deep_seek<'t>(scan: &mut Scan<'t>) -> Result<Found<'t>, CallError<'t>> {
     Ok(Found { name, id: None, arguments: Arguments { writing: Writing::Json, text }, is_listed: false })
 }
 
-/// A header of harmony: who is called, and whether what follows is a thought.
+/// A header of harmony: who is called, and whether the text that follows is a thought.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header<'t> {
     pub(super) recipient: Option<&'t str>,

@@ -1,4 +1,4 @@
-//! Arguments against the schema of a tool's parameters.
+//! Checks arguments against the schema of a tool's parameters.
 
 use super::error::{CallError, CallErrorKind};
 use super::json::{self, FaultKind};
@@ -61,12 +61,12 @@ fn members<'t>(schema: &'t str, object: &'t str) -> Result<(), CallError<'t>> {
     Ok(())
 }
 
-/// An error of a part that begins at `start`.
+/// Moves the place of an error in a part that begins at `start` to the place in the whole.
 fn moved(start: usize, result: Result<(), CallError<'_>>) -> Result<(), CallError<'_>> {
     result.map_err(|error| CallError { at: error.at.saturating_add(start), ..error })
 }
 
-/// Whether a value is of a type, or of one of a list of types.
+/// Returns whether a value is of a type, or of one of a list of types.
 fn is_of(types: &str, value: &str) -> bool {
     let is = |name: &str| {
         let value = value.trim_ascii_start();
@@ -78,7 +78,7 @@ fn is_of(types: &str, value: &str) -> bool {
             "null" => value == "null",
             "number" => is_number(value),
             "integer" => is_number(value) && is_integer(value),
-            // A type that nobody knows refuses nothing.
+            // A type that is not known refuses nothing.
             _ => true,
         }
     };
@@ -92,7 +92,8 @@ fn is_number(value: &str) -> bool {
     value.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-/// Whether a number has no fraction: `2`, `2.0`, but not `0.5`. With an exponent it is taken for one.
+/// Returns whether a number has no fraction: `2`, `2.0`, but not `0.5`. With an exponent it counts as an integer if it
+/// has no point.
 fn is_integer(number: &str) -> bool {
     match number.split_once('.') {
         Some((_, fraction)) => fraction.bytes().all(|byte| byte == b'0'),
@@ -100,7 +101,7 @@ fn is_integer(number: &str) -> bool {
     }
 }
 
-/// Whether two values are the same. Numbers are the same if they are written in the same way.
+/// Returns whether two values are the same. Numbers are the same if they are written in the same way.
 fn is_equal(a: &str, b: &str) -> bool {
     match (json::string(a), json::string(b)) {
         (Some(a), Some(b)) => json::chars(a).eq(json::chars(b)),

@@ -11,7 +11,7 @@ use super::json::{Fault, FaultKind};
 pub struct CallError<'t> {
     /// What is wrong.
     pub kind: CallErrorKind<'t>,
-    /// The byte of the text at which it is wrong.
+    /// Byte offset of the error in the text.
     pub at: usize,
 }
 

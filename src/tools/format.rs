@@ -54,14 +54,14 @@ pub enum CallFormat {
     DeepSeek,
 }
 
-/// What a model writes around its thoughts.
+/// The marks that a model writes around its thoughts.
 ///
 /// [Example](crate::tools#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThoughtMarks {
-    /// Before a thought.
+    /// The mark before a thought.
     pub open: &'static str,
-    /// After it.
+    /// The mark after a thought.
     pub close: &'static str,
 }
 
@@ -130,7 +130,7 @@ impl CallFormat {
         Self::ALL.iter().copied().find(|format| format.name() == name)
     }
 
-    /// The marks that begin a call or a list of calls.
+    /// Returns the marks that begin a call or a list of calls.
     pub(crate) fn opens(self) -> &'static [&'static str] {
         match self {
             Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => &["<tool_call>"],
@@ -151,7 +151,7 @@ impl CallFormat {
         }
     }
 
-    /// The mark that ends a call or a list of calls.
+    /// Returns the mark that ends a call or a list of calls.
     pub(crate) fn close(self) -> Option<&'static str> {
         match self {
             Self::Hermes | Self::Qwen3_5 | Self::Glm4_5 => Some("</tool_call>"),
@@ -170,19 +170,19 @@ impl CallFormat {
         }
     }
 
-    /// More marks around calls that say nothing.
+    /// Returns further marks around calls, which belong to no part of a text.
     pub(crate) fn fillers(self) -> &'static [&'static str] {
         match self {
             Self::KimiK2 => &["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"],
             Self::DeepSeek => &["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"],
-            // A model that goes on after a call begins its answer to itself.
+            // A model that goes on after a call begins to write the response to it itself.
             Self::Gemma4 => &["<|tool_response>"],
             Self::FunctionGemma => &["<start_function_response>"],
             _ => &[],
         }
     }
 
-    /// The marks that end a message, after which another one of the same turn may follow.
+    /// Returns the marks that end a message, after which another message of the same turn may follow.
     pub(crate) fn message_ends(self) -> &'static [&'static str] {
         match self {
             Self::Harmony => &["<|end|>", "<|call|>", "<|return|>", "<|start|>"],
@@ -190,7 +190,7 @@ impl CallFormat {
         }
     }
 
-    /// More marks in calls, which a vocabulary may have as tokens.
+    /// Returns further marks in calls, which a vocabulary may have as tokens.
     #[cfg(feature = "grammar")]
     fn inner_marks(self) -> &'static [&'static str] {
         match self {
@@ -206,14 +206,14 @@ impl CallFormat {
         }
     }
 
-    /// All marks that a call of the format can have.
+    /// Returns all marks that a call of the format can have.
     #[cfg(feature = "grammar")]
     pub(crate) fn marks(self) -> impl Iterator<Item = &'static str> {
         let lists = [self.opens(), self.fillers(), self.message_ends(), self.inner_marks()];
         lists.into_iter().flatten().copied().chain(self.close())
     }
 
-    /// How calls are written after the mark.
+    /// Returns how calls are written after the mark.
     pub(super) fn style(self) -> Option<Style> {
         Some(match self {
             Self::MistralV3 | Self::MistralV11 | Self::MistralV13 => Style::Mistral,

@@ -1,11 +1,11 @@
-//! JSON, read where it lies.
+//! Reads JSON in place, without a copy.
 
 pub(crate) use super::string::{chars, is_same, string, write_char, write_string};
 
 /// The most arrays and objects inside each other.
 pub(crate) const MOST_DEPTH: u32 = 64;
 
-/// Why a text is not what it should be, and where.
+/// What is wrong with a text, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
@@ -95,7 +95,7 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
         None => Fault::incomplete(at + 1),
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => match unit(bytes, at)? {
-            // Half a pair is no character.
+            // Half of a pair of surrogates is no character.
             0xD800..0xDC00 => match (bytes.get(at + 6), bytes.get(at + 7)) {
                 (None, _) | (Some(b'\\'), None) => Fault::incomplete(bytes.len()),
                 (Some(b'\\'), Some(b'u')) if (0xDC00..0xE000).contains(&unit(bytes, at + 6)?) => Ok(at + 12),
@@ -108,7 +108,7 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize, Fault> {
     }
 }
 
-/// Returns the four digits of `\u`, which stands at `at`.
+/// Returns the value of the four digits of the `\u` at `at`.
 fn unit(bytes: &[u8], at: usize) -> Result<u32, Fault> {
     let digits = bytes.get(at + 2..).unwrap_or_default().iter().take(4);
     let is_whole = digits.len() == 4;
@@ -219,8 +219,8 @@ pub(crate) fn object_end(text: &str, at: usize) -> Result<usize, Fault> {
     }
 }
 
-/// The members of an object: name without its quotes, value, where the value begins. Ends early if the text is not
-/// JSON.
+/// The members of an object: the name without its quotes, the value, and where the value begins. Ends early if the text
+/// is not JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct Members<'t> {
     text: &'t str,
@@ -267,7 +267,7 @@ impl<'t> Iterator for Elements<'t> {
     }
 }
 
-/// Returns where the first member or element is looked for; past the end if it is another value.
+/// Returns where the first member or element is looked for. For another value that is the end of the text.
 fn content(text: &str, is_object: bool) -> usize {
     match token(text, 0) {
         Ok((Token::Open(found), _, end)) if found == is_object => end,

@@ -71,7 +71,7 @@ impl<'t> Tools<'t> {
         self.iter().find(|tool| tool.name == name)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the list has no tools.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -82,13 +82,14 @@ impl<'t> Tools<'t> {
     }
 }
 
-/// Which names there may have been: one of 4,096 bits for each, so that few of them are looked up in the list.
+/// Which names there may have been before: each name sets one of 4,096 bits, so that few names are looked up in the
+/// list.
 struct Names {
     bits: [u64; 64],
 }
 
 impl Names {
-    /// Returns whether the name may have been there, and puts it there.
+    /// Returns whether the name may have been there before, and notes it.
     fn may_have(&mut self, name: &str) -> bool {
         // FNV-1a.
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -102,7 +103,7 @@ impl<'t> Tool<'t> {
     fn new(element: &'t str) -> Option<Self> {
         let function = json::member(element, "function").unwrap_or(element);
         let name = json::member(function, "name").and_then(json::string)?;
-        // These stand between the marks of all formats.
+        // Names of these characters can stand between the marks of all formats.
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         let tool = Self { element, function, name };
         let has_schema = tool.parameters().is_none_or(|parameters| parameters.starts_with('{'));
@@ -139,7 +140,7 @@ impl<'t> Tool<'t> {
     /// not.
     ///
     /// # Errors
-    /// The text is no object, or does not match. Offsets are those of `arguments`.
+    /// The text is no object, or does not match. Offsets are in `arguments`.
     pub fn check(&self, arguments: &'t str) -> Result<(), CallError<'t>> {
         check::object(arguments)?;
         self.parameters().map_or(Ok(()), |schema| check::value(schema, arguments))
@@ -154,24 +155,24 @@ impl<'t> Tool<'t> {
 pub enum ToolsError {
     /// The text is not JSON.
     NotJson {
-        /// The byte at which it is not.
+        /// Byte offset at which it is not.
         at: usize,
     },
     /// More than 64 arrays and objects are inside each other.
     TooDeep {
-        /// The byte at which one more begins.
+        /// Byte offset at which one more begins.
         at: usize,
     },
     /// The text is no array.
     NoList,
     /// An element is no function with a name of letters, digits, `_`, `-` and `.`, whose `parameters` are an object.
     NoTool {
-        /// The byte at which the element begins.
+        /// Byte offset at which the element begins.
         at: usize,
     },
     /// Two tools have the same name.
     Twice {
-        /// The byte at which the second one begins.
+        /// Byte offset at which the second one begins.
         at: usize,
     },
 }

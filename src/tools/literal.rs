@@ -1,14 +1,15 @@
-//! Values that are not written in JSON, as JSON.
+//! Writes values as JSON that are not written in JSON.
 //!
-//! Each function writes the value that begins at `at` and returns where it ends. A fault says where the value stops
-//! being one; what was written until then is worth nothing. All recurse into lists and objects, at most 64 deep.
+//! Each function writes the value that begins at `at` and returns where it ends. A fault says where the text stops
+//! being such a value. The output that was written until then is worth nothing. All functions recurse into lists and
+//! objects, at most 64 deep.
 
 use core::fmt::{self, Write};
 
 use super::json::{self, Fault, MOST_DEPTH};
 use super::scan::find;
 
-/// Takes text and drops it.
+/// A writer that drops all text.
 pub(super) struct Nowhere;
 
 impl Write for Nowhere {
@@ -47,7 +48,7 @@ impl<'o> Output<'o> {
     }
 }
 
-/// A literal of Python. `None`, `True` and `False` may be written as in JSON, too.
+/// Writes a literal of Python. `None`, `True` and `False` may be written as in JSON, too.
 pub(super) fn python(text: &str, at: usize, depth: u32, out: &mut Output<'_>) -> Result<usize, Fault> {
     let at = json::skip_space(text, at);
     let rest = text.as_bytes().get(at..).unwrap_or_default();
@@ -83,7 +84,7 @@ fn python_string(text: &str, at: usize, out: &mut Output<'_>) -> Result<usize, F
                 None => break,
                 Some((_, escape)) => python_escape(escape, &mut chars, at + offset)?,
             },
-            // A string with one quote ends in its line, but models write lines into them.
+            // In Python such a string ends in its line, but models write line ends into it.
             c => Some(c),
         };
         meant.into_iter().for_each(|c| out.inside(c));
@@ -91,8 +92,8 @@ fn python_string(text: &str, at: usize, out: &mut Output<'_>) -> Result<usize, F
     Fault::incomplete(text.len())
 }
 
-/// Returns what an escape means: nothing where a line goes on. An escape that Python does not know stands for its last
-/// character.
+/// Returns the character that an escape means, or `None` where it only continues a line. An escape that Python does not
+/// know stands for its last character.
 fn python_escape(escape: char, rest: &mut core::str::CharIndices<'_>, at: usize) -> Result<Option<char>, Fault> {
     let digits = match escape {
         'n' => return Ok(Some('\n')),
@@ -118,7 +119,7 @@ fn python_escape(escape: char, rest: &mut core::str::CharIndices<'_>, at: usize)
     Ok(Some(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)))
 }
 
-/// A value of Gemma: strings between two marks, bare keys, otherwise as in JSON.
+/// Writes a value of Gemma. It has strings between two marks and bare keys, and is otherwise as in JSON.
 pub(super) fn gemma(text: &str, at: usize, quote: &str, depth: u32, out: &mut Output<'_>) -> Result<usize, Fault> {
     let at = json::skip_space(text, at);
     let rest = text.as_bytes().get(at..).unwrap_or_default();
@@ -143,7 +144,7 @@ fn gemma_string(text: &str, at: usize, quote: &str, out: &mut Output<'_>) -> Res
     Ok(end.saturating_add(quote.len()))
 }
 
-/// A key and the colon after it.
+/// Writes a key and the colon after it.
 fn gemma_key(text: &str, at: usize, quote: &str, out: &mut Output<'_>) -> Result<usize, Fault> {
     let rest = text.get(at..).unwrap_or_default();
     if rest.as_bytes().starts_with(quote.as_bytes()) {
@@ -163,7 +164,8 @@ fn gemma_key(text: &str, at: usize, quote: &str, out: &mut Output<'_>) -> Result
     }
 }
 
-/// The text between two tags of XML. It is a string where `is_text` says so and where it is no value of JSON or Python.
+/// Writes the text between two tags of XML. It is written as a string where `is_text` says so and where it is no value
+/// of JSON or Python.
 pub(super) fn tagged(inside: &str, is_text: bool, out: &mut Output<'_>) {
     let is_whole = |end: Result<usize, Fault>| end.is_ok_and(|end| json::skip_space(inside, end) == inside.len());
     if is_text {
@@ -171,14 +173,14 @@ pub(super) fn tagged(inside: &str, is_text: bool, out: &mut Output<'_>) {
     } else if is_whole(json::value_end(inside, 0)) {
         out.text(inside.trim_ascii());
     } else if is_whole(python(inside, 0, 0, &mut Output::new(&mut Nowhere))) {
-        // It was whole a moment ago.
+        // The same text was read to its end above, so there is no fault.
         let _ = python(inside, 0, 0, out);
     } else {
         out.string(inside);
     }
 }
 
-/// A number, or one of the words of JSON and Python.
+/// Writes a number, or one of the words of JSON and Python.
 fn scalar(text: &str, at: usize, out: &mut Output<'_>) -> Result<usize, Fault> {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     for (word, meant) in
@@ -201,7 +203,7 @@ fn scalar(text: &str, at: usize, out: &mut Output<'_>) -> Result<usize, Fault> {
     }
 }
 
-/// Elements between a bracket of one byte, which is at `at`, and `close`.
+/// Writes the elements between a bracket of one byte, which is at `at`, and `close`.
 fn list(
     text: &str,
     at: usize,
@@ -256,7 +258,7 @@ fn separated(
     }
 }
 
-/// Returns what comes after the colon that stands at `at` or after white space.
+/// Writes the colon that stands at `at` or after white space. Returns where the text after it begins.
 fn colon(text: &str, at: usize, out: &mut Output<'_>) -> Result<usize, Fault> {
     let at = json::skip_space(text, at);
     match text.as_bytes().get(at) {

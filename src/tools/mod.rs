@@ -1,9 +1,8 @@
-//! Calls of tools in what a model writes.
+//! Reads calls of tools in the text that a model writes.
 //!
 //! [`Tools`] is the list of tools that a program offers. [`CallFormat`] is the format in which a family of models calls
-//! them. [`Reader`] takes what a model writes apart: text, thoughts and calls, while it is written or afterwards.
-//! Nothing of this changes what a model writes. The turns that offer tools and report their results are in
-//! [`crate::turns`].
+//! them. [`Reader`] takes what a model writes apart: text, thoughts and calls, while it is written or afterwards. None
+//! of these changes what a model writes. The turns that offer tools and report their results are in [`crate::turns`].
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! What a model has written: its text, its thoughts, its calls.
+//! Takes apart what a model has written: its text, its thoughts, its calls.
 
 use core::ops::Range;
 
@@ -15,9 +15,9 @@ use super::scan::Scan;
 /// [Example](crate::tools#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part<'t> {
-    /// Text for the reader.
+    /// Text that is neither a thought nor a call.
     Text(&'t str),
-    /// What the model thinks.
+    /// A thought of the model.
     Thought(&'t str),
     /// A call of a tool.
     Call(Call<'t>),
@@ -34,14 +34,14 @@ pub struct Call<'t> {
     pub id: Option<&'t str>,
     /// The arguments.
     pub arguments: Arguments<'t>,
-    /// The bytes of the text that the call is.
+    /// Range of the bytes of the call in the text.
     pub range: Range<usize>,
 }
 
-/// Reads what a model has written, from left to right, while it is written or when it is there.
+/// Reads what a model has written, from left to right, while the model writes it or afterwards.
 ///
-/// White space after a thought and after a call belongs to neither and is left out. So is what a format writes around
-/// calls. Nothing in a thought is a call.
+/// White space after a thought and after a call belongs to neither and is left out. So are the marks that a format
+/// writes around calls. Nothing in a thought is a call.
 ///
 /// [Example](crate::tools#example).
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +50,11 @@ pub struct Reader {
     marks: Option<ThoughtMarks>,
     place: Place,
     at: usize,
-    /// White space is left out until something else comes.
+    /// Whether white space is left out until something else comes.
     trims: bool,
-    /// A call without a mark may begin here.
+    /// Whether a call without a mark may begin here.
     is_bare: bool,
-    /// A `;` that comes next separates two calls without marks.
+    /// Whether a `;` that comes next separates two calls without marks.
     separates: bool,
 }
 
@@ -75,15 +75,16 @@ enum Place {
 enum Mark {
     Thought,
     Call,
-    /// Belongs to no part.
+    /// A mark that belongs to no part.
     Nothing,
     /// A message of harmony ends.
     End,
 }
 
 impl Reader {
-    /// Returns a reader at the beginning of a reply. `calls` is the format of calls, `marks` what is around thoughts;
-    /// without one of them there are none. `is_thinking`: the prompt has opened a thought.
+    /// Returns a reader at the beginning of a reply. `calls` is the format of calls: without it there are no calls.
+    /// `marks` are the marks around thoughts: without them there are no thoughts. `is_thinking` says that the prompt
+    /// has opened a thought.
     pub fn new(calls: Option<CallFormat>, marks: Option<ThoughtMarks>, is_thinking: bool) -> Self {
         let place = match (calls, marks) {
             (Some(CallFormat::Harmony), _) => Place::Header,
@@ -93,20 +94,22 @@ impl Reader {
         Self { calls, marks, place, at: 0, trims: false, is_bare: true, separates: false }
     }
 
-    /// Returns how many bytes of the text have been read. What comes after them is not known to be complete.
+    /// Returns how many bytes of the text have been read. The text after them may be an incomplete part.
     pub fn at(&self) -> usize {
         self.at
     }
 
     /// Returns the next part of a text, or `None` if there is none yet. `text` is all that the model has written so
-    /// far, with the names of its control tokens, but without the token that ends its turn. Between two calls it may
-    /// become longer. `is_whole`: it will not. While it is not, text and thoughts come in pieces, and a call when it is
-    /// complete. Every call of the method for a text that ends inside a call reads this call again from its beginning.
+    /// far, with the names of its control tokens, but without the token that ends its turn. Between two calls of this
+    /// method it may become longer. `is_whole` says that it will not. Until then text and thoughts come in pieces, and
+    /// a call of a tool comes when it is complete. While the text ends inside a call of a tool, this method reads that
+    /// call again from its beginning each time.
     ///
-    /// With `tools`, names are looked up there. Arguments are not checked: [`super::Tool::check`] does that.
+    /// With `tools`, the names of calls are looked up there. Arguments are not checked: [`super::Tool::check`] does
+    /// that.
     ///
     /// # Errors
-    /// What stands here is no call that can be carried out. The reader goes on after it, where that can be found out.
+    /// The text at this place is no call that can be carried out. The reader goes on at the next mark behind the error.
     pub fn next<'t>(
         &mut self,
         text: &'t str,
@@ -141,7 +144,8 @@ impl Reader {
         }
     }
 
-    /// Text up to the next mark, or what the mark begins. `None` without a step forward: nothing is to be had yet.
+    /// Returns the text up to the next mark, or the part that the mark begins. `None` without a step forward: there is
+    /// no part yet.
     fn text<'t>(&mut self, text: &'t str, is_whole: bool) -> Option<Result<Part<'t>, CallError<'t>>> {
         if self.trims {
             let rest = text.get(self.at..)?;
@@ -178,7 +182,8 @@ impl Reader {
         }
     }
 
-    /// Where the next mark begins, and how long it is; without one where the text ends that can be none.
+    /// Returns where the next mark begins, the mark, and its length. Without a mark it returns where the text ends that
+    /// can be no part of one.
     fn next_mark(&self, text: &str, is_whole: bool) -> (usize, Option<(Mark, usize)>) {
         let bytes = text.as_bytes();
         let thought = self.marks.map(|marks| (Mark::Thought, marks.open));
@@ -225,7 +230,7 @@ impl Reader {
         self.read(self.at, text, |scan| Style::listed(style, scan))
     }
 
-    /// Reads a call that began at `start`. The place is behind the mark that begins it.
+    /// Reads a call that began at `start`. The reader's place is behind the mark that begins the call.
     fn read<'t>(
         &mut self,
         start: usize,
@@ -243,7 +248,8 @@ impl Reader {
         Some(Ok(Part::Call(Call { name, id, arguments, range: start..scan.at })))
     }
 
-    /// A call without a mark, as Llama 3 writes it. `None`: it is none; `Some(None)`: that is not known yet.
+    /// Reads a call without a mark, as Llama 3 writes it. `None`: there is no such call. A call that is not complete
+    /// yet is an error.
     fn bare<'t>(&mut self, text: &'t str, is_whole: bool) -> Option<Option<Result<Part<'t>, CallError<'t>>>> {
         let mut scan = Scan { text, at: self.at };
         scan.space();
@@ -292,7 +298,7 @@ impl Reader {
         }
         let Ok(header) = call::header(&mut scan) else {
             if is_whole {
-                // There is no header: a model that was not told its format, or one that was cut.
+                // There is no header: the model was not told its format, or its text was cut.
                 self.place = Place::Text;
             }
             return None;
@@ -318,15 +324,15 @@ impl Reader {
         (self.at, self.place, self.trims) = match self.next_mark(text, is_whole) {
             (at, Some((Mark::Thought, len))) => (at.saturating_add(len), Place::Thought, false),
             (at, Some(_)) => (at, Place::Text, true),
-            // What is left may be the beginning of a mark.
+            // The rest of the text may be the beginning of a mark.
             (at, None) => (at, if is_whole { Place::Text } else { Place::Lost }, true),
         };
         None
     }
 }
 
-/// Whether the object at `start` is a call: one of its first two members is its name. If the text ends before that is
-/// known, it is none if it is whole.
+/// Returns whether the object at `start` is a call: one of its first two members is `name`. If the text ends before
+/// that is known, the object counts as a call unless the text is whole.
 fn begins_call(text: &str, start: usize, is_whole: bool) -> bool {
     let unknown = !is_whole;
     let mut at = start + 1;

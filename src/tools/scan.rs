@@ -1,4 +1,4 @@
-//! Reading a text from left to right.
+//! Reads a text from left to right.
 
 use super::json::{self, Fault};
 
@@ -58,7 +58,7 @@ impl<'t> Scan<'t> {
         Ok(taken)
     }
 
-    /// Takes the bytes that `is` accepts.
+    /// Takes bytes as long as `is` accepts them.
     pub(super) fn take_while(&mut self, is: impl Fn(u8) -> bool) -> &'t str {
         let start = self.at;
         self.at += self.rest().bytes().take_while(|&byte| is(byte)).count();
@@ -83,7 +83,8 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// Whether a name of a tool may have this byte. A tool that is known has only some of them.
+/// Returns whether the name of a called tool may have this byte. The names of tools in a list have only some of these
+/// bytes.
 fn is_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/') || byte >= 0x80
 }

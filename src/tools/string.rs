@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-/// Returns what is between the quotes of a string, with its escapes.
+/// Returns the text between the quotes of a string, with its escapes.
 pub(crate) fn string(value: &str) -> Option<&str> {
     value.strip_prefix('"')?.strip_suffix('"')
 }
@@ -47,12 +47,12 @@ impl Iterator for Chars<'_> {
 }
 
 impl<'t> Chars<'t> {
-    /// Returns what has not been read.
+    /// Returns the text that has not been read.
     pub(crate) fn rest(&self) -> &'t str {
         self.rest
     }
 
-    /// Returns the character of `\u`, of which a pair of surrogates is one. A lone one is U+FFFD.
+    /// Returns the character of a `\u`. A pair of surrogates is one character, and a lone surrogate is U+FFFD.
     fn unit(&mut self) -> char {
         let Some((high, rest)) = hex4(self.rest) else { return char::REPLACEMENT_CHARACTER };
         self.rest = rest;

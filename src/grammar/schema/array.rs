@@ -25,7 +25,7 @@ impl Schemas<'_, '_, '_, '_> {
         }
         let prefix = prefix.min(max);
         let close = self.closing(b']')?;
-        // From the back: what may stand behind so many elements.
+        // From the back to the front: the code of what may stand behind the elements so far.
         let mut behind = if max == prefix {
             close
         } else {
@@ -50,7 +50,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.opened(call, if min == 0 { close } else { 0 })
     }
 
-    /// Returns the code of `[`, then an element or the end, each with white space before it. 0 is none.
+    /// Returns the code of `[`, then `element` or `close`. Each of these has white space before it, or is 0 for none.
     fn opened(&mut self, element: Code, close: Code) -> Result<Code> {
         let code = self.program.either(self.scratch, element, close)?;
         self.mark(b'[', code)
@@ -96,11 +96,11 @@ impl Schemas<'_, '_, '_, '_> {
             self.list(prefix, "prefixItems")?;
             return Ok(prefix);
         }
-        // As in draft 7.
+        // A list of `items`, as in draft 7.
         Ok(if items != 0 && self.dom.kind(self.scratch, items) == Kind::Array { items } else { 0 })
     }
 
-    /// Returns the rule of an element.
+    /// Returns the rule of the element at `index`.
     fn element(&mut self, set: &Set, index: u32) -> Result<Rule> {
         let mut result = Set::new();
         for member in set {

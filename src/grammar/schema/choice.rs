@@ -9,13 +9,13 @@ use crate::grammar::error::{ErrorKind, GrammarError};
 use crate::grammar::scratch::Result;
 
 impl Schemas<'_, '_, '_, '_> {
-    /// Returns the code of one branch or the other.
+    /// Returns the code of the branches of an `anyOf`, of which a value satisfies one or more.
     pub(super) fn any_of(&mut self, set: &Set, member: Member, any_of: Node) -> Result<Code> {
         let branch = self.list(any_of, "anyOf")?;
         self.branches(set, member, Member::ANY_OF, branch)
     }
 
-    /// Likewise, where no value may satisfy two branches.
+    /// Returns the code of the branches of a `oneOf`, of which no value may satisfy two.
     pub(super) fn one_of(&mut self, set: &Set, member: Member, one_of: Node) -> Result<Code> {
         let first = self.list(one_of, "oneOf")?;
         let code = self.branches(set, member, Member::ONE_OF, first)?;
@@ -25,7 +25,7 @@ impl Schemas<'_, '_, '_, '_> {
         let at = self.dom.name_at(self.scratch, one_of);
         let (owner, probe) = (self.kept.rule, self.kept.probe);
         self.kept.probe = true;
-        // Where the unit of work ended before.
+        // The pair of branches at which the last unit of work ended.
         let (mut one, mut other) = self.kept.pair;
         if one == 0 {
             (one, other) = (first, self.dom.next(self.scratch, first));
@@ -67,8 +67,9 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(code)
     }
 
-    /// Returns a list in which a schema's choice was made, with the branch that was chosen. It stands before the schema
-    /// if the choice stands before `properties` there: the order of names comes from it.
+    /// Returns the list of schemas `set` with the choice of the schema `of` made: `branch` is in it. The branch stands
+    /// before the schema if the choice stands before `properties` in the schema, because the order of names comes from
+    /// the order of the list.
     pub(super) fn chosen(&mut self, set: &Set, of: Member, flag: u32, branch: Member) -> Result<Set> {
         let mut result = Set::new();
         for member in set {
@@ -112,7 +113,7 @@ impl Schemas<'_, '_, '_, '_> {
         false
     }
 
-    /// Returns whether a schema still says something by itself.
+    /// Returns whether a schema still has a keyword that is not decided.
     fn is_active(&self, member: Member) -> bool {
         if member.has(Member::VALUE) || self.dom.kind(self.scratch, member.node()) == Kind::False {
             return true;

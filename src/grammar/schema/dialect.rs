@@ -1,4 +1,4 @@
-//! Values that are not written in JSON: as calls of some formats have them.
+//! Values that are not written in JSON, in the calls of some formats.
 
 use heapless::Vec;
 
@@ -24,7 +24,7 @@ pub(super) enum Dialect {
     Python,
     /// An object with bare names, and strings between two of these marks.
     Gemma(&'static str),
-    /// `<parameter=name>\nvalue\n</parameter>`, with this for the line ends.
+    /// `<parameter=name>\nvalue\n</parameter>`, with this text in place of the two inner line ends.
     Parameters(&'static str),
     /// `<param name="name">value</param>`.
     Quoted,
@@ -66,7 +66,7 @@ impl Schemas<'_, '_, '_, '_> {
         if matches!(self.kept.dialect, Dialect::Gemma(_)) { Whitespace::Compact } else { self.options.whitespace }
     }
 
-    /// Returns how nothing, true and false are written.
+    /// Returns how null, true and false are written.
     pub(super) fn words(&self) -> [&'static [u8]; 3] {
         if self.kept.dialect == Dialect::Python { [b"None", b"True", b"False"] } else { [b"null", b"true", b"false"] }
     }
@@ -91,7 +91,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.writing() != Writing::Quoted
     }
 
-    /// Returns whether there are no members but those that are declared.
+    /// Returns whether objects have declared members only.
     pub(super) fn has_declared_members_only(&self) -> bool {
         !matches!(self.writing(), Writing::Quoted | Writing::Bare)
     }
@@ -229,7 +229,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.sign(quote, text)
     }
 
-    /// Returns those of some strings that a list of schemas allows and that do not have `end` in them.
+    /// Returns the strings of an automaton that a list of schemas allows and that do not have `end` in them.
     fn raw_strings(&mut self, set: &Set, strings: Dfa, end: &'static str) -> Result<Dfa> {
         let Some((min, max)) = self.sizes(set, "minLength", "maxLength")? else { return Ok(0) };
         let at = set.first().map_or(0, |member| self.dom.at(self.scratch, member.node()));
@@ -245,9 +245,9 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(strings)
     }
 
-    /// Returns those of some strings that do not have a text in them.
+    /// Returns the strings of an automaton that do not have a text in them.
     pub(super) fn without(&mut self, strings: Dfa, text: &'static str) -> Result<Dfa> {
-        // No letter of a mark but these means anything else in an expression.
+        // Of the characters of marks, only these mean something else in an expression.
         let escaped =
             |char: char| [matches!(char, '|' | ']').then_some(0x5C), Some(u32::from(char))].into_iter().flatten();
         let found = self.search(text.chars().flat_map(escaped), 0, false)?;
@@ -281,7 +281,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.members(set, &declared, &patterns, &Vec::new(), count, end)
     }
 
-    /// Refuses keywords that are not supported, and choices, for which there is one way to write.
+    /// Refuses keywords that are not supported, and choices, because a value has to be written in one way.
     fn refuse_choices(&self, set: &Set) -> Result<()> {
         self.refuse(set)?;
         for (member, keyword) in set.iter().flat_map(|member| [(member, "anyOf"), (member, "oneOf")]) {
@@ -341,7 +341,7 @@ fn has(name: &[u8], tag: &str) -> bool {
     }
 }
 
-/// A schema that any object satisfies, at the end of a list.
+/// The schema that any object satisfies, which stands at the end of a list.
 impl Schemas<'_, '_, '_, '_> {
     pub(super) fn any_object(&self) -> Member {
         Member::new(self.kept.objects, 0)

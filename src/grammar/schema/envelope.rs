@@ -1,4 +1,4 @@
-//! What stands around the arguments of calls, from the back to the front.
+//! The code of what stands around the arguments of calls, made from the back to the front.
 
 use super::Schemas;
 use crate::grammar::check::TABLE_WORDS;
@@ -11,7 +11,8 @@ use crate::grammar::search::{Sought, search};
 /// Tools: their names and the rules of their arguments.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Callable {
-    /// A record with three words for each: where its name begins and ends, its rule.
+    /// A record with three words for each tool: where its name begins and ends in the text, and the rule of its
+    /// arguments.
     pub(super) list: u32,
     pub(super) count: u32,
 }
@@ -33,7 +34,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.text(self.scratch, dfa, Codec::Raw, then)
     }
 
-    /// Returns the code of a mark: a token, a token and the rest of the text, or the text.
+    /// Returns the code of a mark, then `then`: a token, a token and the rest of the text, or the text.
     pub(super) fn sign(&mut self, text: &str, then: Code) -> Result<Code> {
         let found = self.marks.iter().find_map(|mark| Some((mark.token, text.strip_prefix(mark.text)?)));
         let Some((token, rest)) = found else { return self.literal(text, then) };
@@ -41,7 +42,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.push(self.scratch, TOKEN, token, 0, rest, 0)
     }
 
-    /// Returns the code of what an expression of ours matches, then `then`.
+    /// Returns the code of what a built-in expression matches, then `then`.
     pub(super) fn matched(&mut self, expression: &'static [u8], then: Code) -> Result<Code> {
         let dfa = self.expression(expression, 0, true)?;
         self.program.text(self.scratch, dfa, Codec::Raw, then)
@@ -52,7 +53,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.matched(b"\\n?", then)
     }
 
-    /// Returns the code of one or none of what `code` is, which goes on at `then`.
+    /// Returns code that goes on at `code`, which itself ends at `then`, or directly at `then`.
     pub(super) fn maybe(&mut self, code: Code, then: Code) -> Result<Code> {
         self.program.either(self.scratch, code, then)
     }
@@ -82,8 +83,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.push(self.scratch, NAME, names.dfa(), table, 0, 0)
     }
 
-    /// Returns the code of `{"name": N, "arguments": {...}}` behind its first bracket and white space, with this name
-    /// for the arguments. It may have an identifier.
+    /// Returns the code of `{"name": N, "arguments": {...}}`, and the code behind its `"name"`. `arguments` is the name
+    /// of the member with the arguments. With `has_id` the object may have an identifier.
     pub(super) fn object_call(
         &mut self,
         tools: Callable,
@@ -147,10 +148,10 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(Free { code, table })
     }
 
-    /// Says what follows a text that is sought: that with this number, whose mark may be a token.
+    /// Sets the code that follows the sought text with this number. The text's mark may be a token.
     pub(super) fn found(&mut self, free: Free, number: u32, text: &str, then: Code) -> Result<()> {
         self.scratch.set(free.table, number.wrapping_add(1), then);
-        // A token that is only the begin of the text says as much.
+        // A token that is only the beginning of the text counts as the whole text.
         let token = self.marks.iter().find(|mark| text.starts_with(mark.text));
         let Some(mark) = token else { return Ok(()) };
         let beside = self.scratch.get(free.code, crate::grammar::code::C);

@@ -1,11 +1,11 @@
-//! What has to hold for all rules that were made.
+//! The checks of all rules that were made.
 
 use crate::grammar::check::alive;
 use crate::grammar::code::{FOUND, Rule, start};
 use crate::grammar::error::{ErrorKind, GrammarError};
 use crate::grammar::scratch::{Result, Scratch};
 
-/// Checks what was made: pairs of branches, and errors of rules that are reached.
+/// Checks the rules that were made: pairs of branches, and errors of rules that are reached.
 pub(super) fn check(scratch: &Scratch<'_>, pairs: u32, errors: &[(Rule, GrammarError)]) -> Result<()> {
     check_pairs(scratch, pairs)?;
     errors.iter().find(|(rule, _)| scratch.get(*rule, FOUND) != 0).map_or(Ok(()), |(_, error)| Err(*error))

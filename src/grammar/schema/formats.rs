@@ -13,7 +13,7 @@ use crate::tools::CallFormat;
 /// The most texts that are sought at once.
 const SOUGHT: usize = 8;
 
-/// How a call without a mark begins, at the begin of a reply. A blank is any white space.
+/// How a call without a mark begins, at the beginning of a reply. A blank stands for any white space.
 const BARE: [&str; 2] = ["{ \"name\"", "{ \"type\" : \"function\" , \"name\""];
 
 impl Schemas<'_, '_, '_, '_> {
@@ -74,7 +74,7 @@ impl Schemas<'_, '_, '_, '_> {
     fn call(&mut self, calls: &Calls<'_>, tools: Callable, open: &str, then: Code) -> Result<Code> {
         let (format, parallel) = (calls.format, calls.parallel);
         let end = match format.close() {
-            // Behind this word the list has no mark at its end, or has it.
+            // Behind this word the list may have the mark at its end or not.
             Some(close) if open == "functools" => {
                 let close = self.sign(close, then)?;
                 self.maybe(close, then)?
@@ -134,7 +134,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.call_list(parallel, then, |schemas, then| Ok(schemas.object_call(tools, "arguments", has_id, then)?.0))
     }
 
-    /// `{"name": N, "parameters": {...}}; ...`. Returns its code, and the code behind the first name.
+    /// `{"name": N, "parameters": {...}}; ...`. Returns its code, and the code behind the first `"name"`.
     fn objects_of_llama(&mut self, parallel: bool, tools: Callable, end: Code) -> Result<(Code, Code)> {
         if !parallel {
             return self.object_call(tools, "parameters", false, end);
@@ -197,7 +197,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.either(self.scratch, block, bare)
     }
 
-    /// Messages with headers: who is called stands in one of these.
+    /// Returns the code of messages with headers. A header names the tool that is called.
     fn harmony(&mut self, calls: &Calls<'_>, tools: Callable) -> Result<Code> {
         let end = self.program.end(self.scratch)?;
         let call = self.tool_name(tools, false, |schemas, rule| {
@@ -219,13 +219,14 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(header.code)
     }
 
-    /// What follows the name in a header: the channel, where it did not come before, and the kind of content.
+    /// Returns the code of a header behind the name: the channel, where it did not come before, and the kind of
+    /// content.
     fn rest_of_header(&mut self, content: Code) -> Result<Code> {
         let message = self.sign("<|message|>", content)?;
         let json = self.literal("json", message)?;
         let constrained = self.sign("<|constrain|>", json)?;
         let constrained = self.matched(b" ?", constrained)?;
-        // The name ends before it.
+        // The blank ends the name before it.
         let json = self.literal(" ", json)?;
         let json = self.program.either(self.scratch, json, constrained)?;
         let kind = self.program.either(self.scratch, json, message)?;

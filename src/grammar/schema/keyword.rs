@@ -1,6 +1,6 @@
 //! The keywords of JSON Schema that mean something here.
 
-/// Those that are understood.
+/// Keywords that are understood.
 pub(super) const KNOWN: &[&str] = &[
     "$ref",
     "additionalItems",
@@ -31,7 +31,7 @@ pub(super) const KNOWN: &[&str] = &[
     "type",
 ];
 
-/// Those that are refused by name.
+/// Keywords that are refused by name.
 pub(super) const REFUSED: &[&str] = &[
     "$dynamicRef",
     "$recursiveRef",
@@ -51,9 +51,9 @@ pub(super) const REFUSED: &[&str] = &[
     "uniqueItems",
 ];
 
-/// A day that its month has; 29 February is in every year.
+/// A date whose day is in its month. 29 February is in every year.
 const DATE: &str = r"\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|[12]\d))";
-/// With an offset from UTC, and second 60.
+/// A time with an offset from UTC. Second 60 is in every minute.
 const TIME: &str = r"([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)";
 const DATE_TIME: &str = concat!(
     r"\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|[12]\d))",

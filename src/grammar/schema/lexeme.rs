@@ -20,8 +20,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.program.text(self.scratch, self.kept.shared.space, Codec::Raw, then)
     }
 
-    /// Returns the code of white space, then a rule. The space is in a rule of its own with it: so the rule is called
-    /// once, and not again behind each blank.
+    /// Returns the code of white space, then a rule. White space and the rule together are a rule of their own, so the
+    /// rule is called once and not again behind each blank.
     pub(super) fn spaced_call(&mut self, rule: Rule, then: Code) -> Result<Code> {
         if matches!(self.whitespace(), Whitespace::Compact | Whitespace::Spaced) {
             return self.program.call(self.scratch, rule, then);

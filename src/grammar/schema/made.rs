@@ -1,7 +1,7 @@
 //! The automata of the rule in the making.
 //!
-//! Its code is made again after each automaton that took longer than a unit. It asks for the same ones in the same
-//! order then, so they are known by their number.
+//! The code of the rule is made again after each automaton that took longer than a unit. It then asks for the same
+//! automata in the same order, so they are known by their number.
 
 use super::Schemas;
 use crate::grammar::dfa::{self, Dfa};
@@ -14,15 +14,16 @@ use crate::grammar::scratch::{Result, Scratch};
 pub(super) struct Made {
     first: u32,
     last: u32,
-    /// The next one that is asked for, and whether that is all that was made.
+    /// Record of the next automaton that is asked for, or 0 if it is not made yet.
     next: u32,
+    /// The automaton in the making.
     job: Option<Job>,
-    /// Automata are made at once.
+    /// Whether automata are made at once.
     at_once: bool,
 }
 
 impl Made {
-    /// Goes on with the automaton in the making. Returns whether the code can be made from its begin.
+    /// Goes on with the automaton in the making. Returns whether the code can be made from its beginning.
     pub(super) fn go_on(&mut self, scratch: &mut Scratch<'_>) -> Result<bool> {
         if let Some(job) = &mut self.job {
             let Some(made) = job.go_on(scratch)? else { return Ok(false) };
@@ -45,7 +46,7 @@ impl Made {
 }
 
 impl<'s> Schemas<'_, 's, '_, '_> {
-    /// Returns the next automaton of the rule, which `begin` begins unless it is made.
+    /// Returns the next automaton of the rule. If it is not made yet, `begin` begins to make it.
     pub(super) fn automaton(&mut self, begin: impl FnOnce(&mut Scratch<'s>) -> Result<Job>) -> Result<Dfa> {
         if self.kept.made.at_once {
             return begin(self.scratch)?.run(self.scratch);
@@ -65,7 +66,7 @@ impl<'s> Schemas<'_, 's, '_, '_> {
         }
     }
 
-    /// Returns an automaton with quotes around it. It is changed, so that is done once.
+    /// Returns an automaton with quotes around it. This changes the automaton, so it is done once.
     pub(super) fn quoted(&mut self, inner: Dfa) -> Result<Dfa> {
         self.automaton(|scratch| dfa::quoted(scratch, inner).map(Job::Made))
     }

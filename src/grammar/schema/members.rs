@@ -1,7 +1,8 @@
-//! The code of an object: declared members in their order, then others in any.
+//! The code of an object: declared members in their order, then other members in any order.
 //!
-//! Declared names up to the next required one are one automaton. Which of them may still come is a number: the first
-//! that is allowed. So a hundred optional members are a hundred instructions, not all pairs of them.
+//! Declared names up to the next required one are one automaton. Which of them may still come is one number: the number
+//! of the first name that is allowed. So a hundred optional members are a hundred instructions, instead of one for each
+//! pair of them.
 
 use super::array::less;
 use super::object::{Count, Declared, NEXT, Others, Pattern, REQUIRED};
@@ -26,7 +27,8 @@ impl Schemas<'_, '_, '_, '_> {
     ) -> Result<Code> {
         let single = matches!(count, Count::AtMostOne(_));
         let (min, max) = if let Count::Others(min, max) = count { (min, max) } else { (0, OPEN) };
-        // Behind all declared members; then before the first, if there are none.
+        // The code behind all declared members, then the code of an undeclared member before which there is no other
+        // member.
         let mut behind = self.more(others, (min, max), close)?;
         let extra = if max == 0 { 0 } else { self.first_other(others, (min.saturating_sub(1), less(max, 1)), close)? };
         let list = self.scratch.zeroed(declared.count as usize)?;
@@ -46,7 +48,7 @@ impl Schemas<'_, '_, '_, '_> {
             }
             let then = if single { close } else { behind };
             let entry = self.declared_value(set, known, patterns, then)?;
-            // With one member at most, none but the required one can be it.
+            // If there is at most one member, it can only be the required one.
             let entry = if single && !required && declared.required > 0 { 0 } else { entry };
             self.scratch.set(segment.table, index.wrapping_sub(segment.first).wrapping_add(1), entry);
             may_end &= !required;
@@ -74,7 +76,7 @@ impl Schemas<'_, '_, '_, '_> {
         if may_end && empty { self.program.either(self.scratch, begin, close) } else { Ok(begin) }
     }
 
-    /// Returns the names from behind the required member before `last` to `last`, and a table for them.
+    /// Returns the names from the one behind the required member before `last` up to `last`, and a table for them.
     fn segment(&mut self, list: u32, last: u32) -> Result<Segment> {
         let mut first = last;
         while first > 0 && self.scratch.get(self.scratch.get(list, first - 1), REQUIRED) == 0 {
@@ -114,7 +116,7 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(code)
     }
 
-    /// Returns the code of undeclared members behind others, and of the end.
+    /// Returns the code of undeclared members behind other members, and of the end.
     fn more(&mut self, others: &Others, (min, max): (u32, u32), close: Code) -> Result<Code> {
         if max == 0 || others.is_empty() {
             return Ok(if min == 0 { close } else { 0 });

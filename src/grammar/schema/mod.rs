@@ -1,11 +1,12 @@
 //! JSON Schema: from a schema to rules.
 //!
-//! A rule stands for a list of schemas that a value satisfies all at once: `$ref` and `allOf` add to the list, each
-//! branch of `anyOf` is the list with one schema more. Lists that were met before are the same rule, so recursion ends.
+//! A rule stands for a list of schemas, all of which a value has to satisfy. `$ref` and `allOf` add schemas to the
+//! list. Each branch of `anyOf` is the list with one schema more. A list that was met before is the same rule, so
+//! recursion ends.
 //!
-//! The code of a rule is made at once, but for its automata. Where one of them takes longer than the unit of work, the
-//! code is given up until the automaton is there, and then made from its begin, with the automata that are known
-//! ([`made`]).
+//! The code of a rule is made at once, except for its automata. Where one of them takes longer than the unit of work,
+//! the code is given up until the automaton is there. Then the code is made from its beginning, with the automata that
+//! are known ([`made`]).
 
 mod array;
 mod choice;
@@ -42,14 +43,16 @@ use super::scratch::{Result, Scratch, mix};
 /// The most schemas that a value has to satisfy at once.
 const MOST: usize = 64;
 
-/// A schema of a list: its node, and what of it was decided elsewhere.
+/// A schema of a list: its node, and which of its keywords were decided elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Member(u32);
 
 impl Member {
-    /// A branch of `anyOf`, of `oneOf`, or a value of `enum` was chosen.
+    /// A branch of `anyOf` was chosen.
     const ANY_OF: u32 = 1;
+    /// A branch of `oneOf` was chosen.
     const ONE_OF: u32 = 2;
+    /// A value of `enum` was chosen.
     const ENUM: u32 = 4;
     /// The node is no schema, but the value itself.
     const VALUE: u32 = 8;
@@ -67,15 +70,15 @@ impl Member {
     }
 }
 
-/// Schemas that a value satisfies all at once.
+/// A list of schemas, all of which a value has to satisfy.
 type Set = Vec<Member, MOST>;
 
 const BUCKETS: u32 = 1024;
 /// The most errors of rules that may turn out not to be needed.
 const ERRORS: usize = 32;
 
-// The fields of a rule that waits for its code: the rule, its list, how long it is, the next to wait, the next with the
-// same hash, whether it is made only to see whether it has a text.
+// The fields of a rule that waits for its code: the rule, its list of schemas, the length of the list, the next rule
+// that waits, the next rule with the same hash, whether it is made only to see whether it has a text.
 const RULE: u32 = 0;
 const LIST: u32 = 1;
 const COUNT: u32 = 2;
@@ -83,7 +86,7 @@ const NEXT: u32 = 3;
 const CHAIN: u32 = 4;
 const PROBE: u32 = 5;
 
-/// What is compiled.
+/// The compilation of schemas.
 struct Schemas<'c, 's, 't, 'o> {
     scratch: &'c mut Scratch<'s>,
     program: &'c mut Program,
@@ -94,21 +97,22 @@ struct Schemas<'c, 's, 't, 'o> {
     kept: &'c mut Kept,
 }
 
-/// What is kept of it between units of work.
+/// What is kept of the compilation of schemas between units of work.
 #[derive(Default)]
 pub(super) struct Kept {
     root: Node,
     table: u32,
-    /// The next and the last rule that wait for their code.
+    /// The next rule that waits for its code, or 0.
     first: u32,
+    /// The last rule that waits for its code, or 0.
     last: u32,
     /// Whether the rule in the making is only a probe.
     probe: bool,
     /// The rule in the making.
     rule: Rule,
     made: Made,
-    /// Pairs of branches of `oneOf` that may have no text in common: the rule of both, that of the `oneOf`, where it
-    /// is.
+    /// Pairs of branches of `oneOf` that must not have a text in common: the rule of both, the rule with the `oneOf`,
+    /// the place of the `oneOf`, the next pair.
     pairs: u32,
     /// The pair with which the rule in the making goes on.
     pair: (Node, Node),
@@ -125,10 +129,11 @@ pub(super) struct Kept {
     /// The element of the list of tools whose rule is made next.
     element: Node,
     tools: Callable,
-    /// One more with each list that schemas are added to.
+    /// Number of the present round of [`Schemas::expand`], for [`Dom::meet`].
     round: u32,
-    /// One more than the objects of the document, once a reference was met; and whether one but the root has an `$id`.
+    /// Number of objects of the document plus 1, or 0 while no reference was met.
     objects_read: usize,
+    /// Whether an object other than the root has an `$id` that is no anchor.
     has_resources: bool,
 }
 
@@ -143,7 +148,7 @@ struct Shared {
 }
 
 impl Kept {
-    /// Begins with the schemas of a text whose root is known.
+    /// Begins the compilation of the schemas of a text whose root is known.
     pub(super) fn new(scratch: &mut Scratch<'_>, root: Node) -> Result<Self> {
         let never = scratch.record([Kind::False as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
         let objects = scratch.record([Kind::Object as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
@@ -175,7 +180,7 @@ impl Kept {
         Schemas { scratch, program, dom: Dom { text }, options, marks: &[], kept: self }.work()
     }
 
-    /// Checks what was made, whose root and instructions are sound.
+    /// Checks the rules that were made. Their root and their instructions are known to be sound.
     pub(super) fn check(&self, scratch: &Scratch<'_>) -> Result<()> {
         finish::check(scratch, self.pairs, &self.errors)
     }
@@ -192,7 +197,7 @@ impl Schemas<'_, '_, '_, '_> {
             let (list, count) = (self.scratch.get(waiting, LIST), self.scratch.get(waiting, COUNT));
             let mut set = Set::new();
             let words = self.scratch.slice(list, count).iter();
-            // As long as it was when it was noted, so that it fits.
+            // The list is as long as it was when it was noted, so it fits.
             for word in words {
                 let _fits = set.push(Member(*word));
             }
@@ -206,7 +211,7 @@ impl Schemas<'_, '_, '_, '_> {
             let code = match code {
                 Err(GrammarError { kind: ErrorKind::Unfinished, .. }) => return Ok(false),
                 Err(error) if self.kept.probe && !matches!(error.kind, ErrorKind::ScratchTooSmall { .. }) => {
-                    // It is an error only if the rule is needed elsewhere. Until then it may have any text.
+                    // It is an error only if the rule is needed elsewhere. Until then the rule may have any text.
                     self.kept.errors.push((self.kept.rule, error)).map_err(|_| error)?;
                     self.program.end(self.scratch)?
                 }
@@ -253,7 +258,7 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(rule)
     }
 
-    /// Adds a schema to a list, with all that it includes. `path` are the schemas that led to it.
+    /// Adds a schema to a list, with all schemas that it includes. `path` are the schemas that led to it.
     fn expand(&mut self, set: &mut Set, node: Node, path: &mut Vec<Node, MOST>) -> Result<()> {
         match self.dom.kind(self.scratch, node) {
             Kind::True => return Ok(()),
@@ -267,11 +272,13 @@ impl Schemas<'_, '_, '_, '_> {
         if path.is_empty() {
             self.kept.round = self.kept.round.saturating_add(1);
         }
-        // All that it includes is there then: many ways can lead to one schema, each twice as many as the one before.
+        // If it was met in this round, all schemas that it includes are in the list. Many ways can lead to one schema:
+        // their number can double with each schema on the way.
         if !self.dom.meet(self.scratch, node, self.kept.round) {
             return Ok(());
         }
-        // One of which a choice was made is added again: in a circle of choices nothing was chosen yet.
+        // A schema of which a choice was made is not equal to this one and is added again: in a circle of choices
+        // nothing was chosen yet.
         if set.contains(&Member::new(node, 0)) {
             return Ok(());
         }
@@ -324,7 +331,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.dom.member(self.scratch, member.node(), keyword)
     }
 
-    /// Returns the first element of the list that a keyword has.
+    /// Returns the first element of the list that is the value of a keyword.
     fn list(&self, node: Node, keyword: &'static str) -> Result<Node> {
         if self.dom.kind(self.scratch, node) != Kind::Array {
             return self.wrong(keyword, node);

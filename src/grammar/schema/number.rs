@@ -13,7 +13,7 @@ use crate::grammar::number::{self, Bound, Form, Multiples};
 use crate::grammar::reach::Trim;
 use crate::grammar::scratch::{Result, Scratch};
 
-/// Keywords of bounds: whether numbers lie above, and whether the bound is not among them.
+/// Keywords of bounds. For each: whether the numbers lie above the bound, and whether the bound is excluded.
 const BOUNDS: &[(&str, bool, bool)] = &[
     ("minimum", true, false),
     ("exclusiveMinimum", true, true),
@@ -77,7 +77,7 @@ impl Schemas<'_, '_, '_, '_> {
         })
     }
 
-    /// Returns the numbers that a schema allows of those given.
+    /// Returns the given numbers that a schema allows.
     fn numbers_of(&mut self, numbers: Dfa, member: Member, at: usize) -> Result<Dfa> {
         let (mut numbers, limit) = (numbers, self.options.states);
         for (keyword, lower, exclusive) in BOUNDS {
@@ -118,7 +118,7 @@ impl Schemas<'_, '_, '_, '_> {
     fn decimal(&self, node: Node, keyword: &'static str) -> Result<Decimal> {
         let number = match self.dom.kind(self.scratch, node) {
             Kind::Number => Decimal::read(self.dom.bytes(self.scratch, node)),
-            // As in draft 4.
+            // Booleans are exclusive bounds as in draft 4, which are refused.
             Kind::True | Kind::False => return self.refused(keyword, self.dom.name_at(self.scratch, node)),
             _ => None,
         };

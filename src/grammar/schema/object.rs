@@ -12,7 +12,8 @@ use crate::grammar::dom::{Kind, Node, slots};
 use crate::grammar::json::Chars;
 use crate::grammar::scratch::{Result, mix};
 
-// The fields of a declared member: where its name is in the text, the name's hash, whether it is required, the next.
+// The fields of a declared member: where its name begins and ends in the text, the hash of the name, whether the member
+// is required, the next member.
 const FROM: u32 = 0;
 const TO: u32 = 1;
 const HASH: u32 = 2;
@@ -22,7 +23,8 @@ pub(super) const NEXT: u32 = 4;
 /// The most patterns of names that an object may have.
 const PATTERNS: usize = 8;
 
-/// A pattern of names: the automaton of the names, and the place in the list of schemas of the one that has it.
+/// A pattern of names: the automaton of the names, the index in the list of schemas of the schema that has the pattern,
+/// and the schema of the values.
 #[derive(Clone, Copy)]
 pub(super) struct Pattern {
     pub(super) names: Dfa,
@@ -37,12 +39,14 @@ pub(super) struct Declared {
     pub(super) last: u32,
     pub(super) count: u32,
     pub(super) required: u32,
-    /// Where they are found by their names, and its places.
+    /// The table that finds the members by their names.
     table: u32,
+    /// Number of slots of the table.
     slots: u32,
 }
 
-/// Other members: for each kind of name, the automaton of the names and the rule of the values.
+/// Members that are not declared, of one kind of names: the automaton of the names, how they are written, and the rule
+/// of the values.
 #[derive(Clone, Copy)]
 pub(super) struct Other {
     pub(super) names: Dfa,
@@ -52,14 +56,14 @@ pub(super) struct Other {
 
 pub(super) type Others = Vec<Other, 32>;
 
-/// How many members are written besides those that have to be.
+/// How many members are written besides the required ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
-    /// Others, from so many to so many.
+    /// The least and the greatest number of undeclared members.
     Others(u32, u32),
-    /// At least one of all.
+    /// At least one member, of any kind.
     Some,
-    /// None or one, or exactly one.
+    /// At most one member. If `false`, exactly one.
     AtMostOne(bool),
 }
 
@@ -77,7 +81,7 @@ impl Schemas<'_, '_, '_, '_> {
         if code == 0 { Ok(0) } else { self.mark(b'{', code) }
     }
 
-    /// Returns the declared members, or those that the value itself has.
+    /// Returns the declared members, or the members that a value of the list itself has.
     pub(super) fn declared(&mut self, set: &Set) -> Result<Declared> {
         let names = set.iter().fold(0_u32, |sum, member| {
             let object = if member.has(Member::VALUE) { member.node() } else { self.value(*member, "properties") };
@@ -175,13 +179,13 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(patterns)
     }
 
-    /// Returns the rule of the values of a member: `found` says for each pattern whether the name follows it.
+    /// Returns the rule of the values of a member. Bit `i` of `found` says whether the name follows pattern `i`.
     fn member_rule(&mut self, set: &Set, name: Option<(u32, u32)>, patterns: &[Pattern], found: u32) -> Result<Rule> {
         let result = self.member_set(set, name, patterns, found)?;
         self.rule_of(&result)
     }
 
-    /// Returns the list of schemas of these values.
+    /// Returns the list of schemas of the values of a member, with the arguments of [`Schemas::member_rule`].
     fn member_set(&mut self, set: &Set, name: Option<(u32, u32)>, patterns: &[Pattern], found: u32) -> Result<Set> {
         let mut result = Set::new();
         for (owner, member) in set.iter().enumerate() {
@@ -233,7 +237,7 @@ impl Schemas<'_, '_, '_, '_> {
         let declares = set.iter().any(|member| self.value(*member, "properties") != 0);
         let is_said = set.iter().any(|member| self.value(*member, "additionalProperties") != 0);
         let closed = self.options.closed && declares && !is_said;
-        // Where names are taken, none can be spelled in another way.
+        // Where declared members take names, no name can be spelled in another way.
         let codec = match (declared.count, patterns.is_empty()) {
             _ if self.has_bare_names() => Codec::Raw,
             (1.., _) => Codec::Short,
@@ -256,7 +260,7 @@ impl Schemas<'_, '_, '_, '_> {
         if set.iter().any(|member| member.has(Member::VALUE)) {
             return Ok(others);
         }
-        // Each part of the names that follows the same patterns.
+        // The names in parts. All names of a part follow the same patterns.
         let mut parts: Vec<(Dfa, u32), 32> = Vec::new();
         let _first = parts.push((names, 0));
         for (index, pattern) in patterns.iter().enumerate() {
@@ -310,7 +314,8 @@ impl Schemas<'_, '_, '_, '_> {
         if max < required || (closed && min > count) {
             return Ok(None);
         }
-        // Others may all have the same name, which no matcher knows: more than one of them cannot be asked for.
+        // Undeclared members may all have the same name, and a matcher does not notice. So no more than one of them can
+        // be asked for.
         if min.saturating_sub(count) > 1 {
             return self.refuse_size(set, "minProperties");
         }

@@ -15,7 +15,8 @@ impl Schemas<'_, '_, '_, '_> {
     /// Returns the schema to which the value of a `$ref` refers.
     pub(super) fn reference(&mut self, node: Node) -> Result<Node> {
         self.survey();
-        // Most references are pointers in a document that is one resource. Others look at all of its objects.
+        // Most references are pointers in a document that is one resource. Other references look at all objects of the
+        // document.
         let is_pointer = self.dom.bytes(self.scratch, node).starts_with(b"#/");
         if self.kept.has_resources || !is_pointer {
             self.scratch.spend(self.kept.objects_read);
@@ -32,7 +33,7 @@ impl Schemas<'_, '_, '_, '_> {
         }
     }
 
-    /// Returns the bytes of a string, if they are few.
+    /// Returns the bytes of a string, if there are at most [`LENGTH`].
     fn text_of(&self, node: Node) -> Option<Text> {
         if self.dom.kind(self.scratch, node) != Kind::String {
             return None;
@@ -59,13 +60,13 @@ impl Schemas<'_, '_, '_, '_> {
         self.scratch.spend(objects);
     }
 
-    /// Whether a schema has an `$id` that is no anchor.
+    /// Returns whether a schema has an `$id` that is no anchor.
     fn is_resource(&self, node: Node) -> bool {
         let id = self.dom.member(self.scratch, node, "$id");
         id != 0 && self.text_of(id).is_some_and(|id| !id.starts_with(b"#"))
     }
 
-    /// Returns the schema with an `$id` that is the innermost around a node.
+    /// Returns the innermost schema with an `$id` around a node, or the root.
     fn resource_of(&self, node: Node) -> Node {
         if !self.kept.has_resources {
             return self.kept.root;
@@ -91,7 +92,7 @@ impl Schemas<'_, '_, '_, '_> {
             let id = schemas.dom.member(schemas.scratch, node, "$id");
             let Some(id) = schemas.text_of(id).filter(|_| id != 0) else { return };
             let id = id.strip_suffix(b"#").unwrap_or(&id);
-            // Relative to the document, both can have its folder in front.
+            // Both texts are relative to the document, and can have its folder in front.
             let short = |text: &[u8]| text.strip_prefix(folder).map_or(text.len(), <[u8]>::len);
             let (a, b) = (id.len() - short(id).min(id.len()), base.len() - short(base).min(base.len()));
             if id.get(a..) == base.get(b..) {
@@ -154,7 +155,7 @@ impl Schemas<'_, '_, '_, '_> {
         found
     }
 
-    /// Calls a function with each object below a node, those outside first.
+    /// Calls a function with each object from a node on, outer objects first.
     fn visit(&self, node: Node, found: &mut dyn FnMut(&Self, Node)) {
         let (mut at, mut outside) = (node, Vec::<Node, DEPTH>::new());
         loop {
@@ -162,7 +163,7 @@ impl Schemas<'_, '_, '_, '_> {
                 found(self, at);
             }
             let child = self.dom.child(self.scratch, at);
-            // The text is not nested deeper.
+            // The text is not nested deeper than `DEPTH`.
             if child != 0 && outside.push(at).is_ok() {
                 at = child;
                 continue;

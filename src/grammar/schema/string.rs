@@ -20,7 +20,7 @@ use crate::grammar::reach::Trim;
 use crate::grammar::regex::Parser;
 use crate::grammar::scratch::Result;
 
-/// The most bytes of a pattern whose bound is looked for, as it is read several times.
+/// The most bytes of a pattern in which a bound is looked for. Such a pattern is read several times.
 const BOUNDED: usize = 256;
 
 impl Schemas<'_, '_, '_, '_> {
@@ -45,8 +45,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.counted_string((strings, codec), sizes, at, end)
     }
 
-    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0. Of them only those belong to
-    /// the schemas that have as many characters as `sizes` says then.
+    /// Returns the automaton of the strings of a list of schemas, with their quotes, or 0. It may narrow `sizes`. Then
+    /// only strings whose number of characters is within `sizes` satisfy the schemas.
     fn restricted_string(&mut self, set: &Set, codec: Codec, at: usize, sizes: &mut (u32, u32)) -> Result<Dfa> {
         let mut strings = self.all_strings(codec)?;
         let has_constants = set.iter().any(|member| self.constants(*member).0 != 0);
@@ -57,7 +57,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.quoted(strings)
     }
 
-    /// Returns the code of the strings of an automaton with so many characters.
+    /// Returns the code of the strings of an automaton that have `min` to `max` characters.
     fn counted_string(
         &mut self,
         (strings, codec): (Dfa, Codec),
@@ -72,7 +72,8 @@ impl Schemas<'_, '_, '_, '_> {
             let code = self.program.counted_text(self.scratch, (strings, codec), (min, max), end)?;
             return Ok(if is_met { code } else { 0 });
         }
-        // Not every number of characters is possible: then they are states.
+        // Not every number of characters between the bounds of a state is possible. Then the characters are counted by
+        // states.
         let limit = self.options.states.saturating_mul(4);
         let lengths = dfa::lengths(self.scratch, min, (max != OPEN).then_some(max), limit, at)?;
         let strings = self.both(strings, lengths, at)?;
@@ -127,8 +128,8 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(self.kept.shared.string)
     }
 
-    /// Returns the strings that a schema allows of those given. Where `sizes` is there, bounds of a pattern can go into
-    /// it.
+    /// Returns the given strings that a schema allows. If `sizes` is given, the bounds of a pattern may narrow it
+    /// instead.
     pub(super) fn restricted(
         &mut self,
         strings: Dfa,
@@ -167,8 +168,8 @@ impl Schemas<'_, '_, '_, '_> {
         Some(expression.as_bytes())
     }
 
-    /// Returns the strings in which a pattern is found; only those of as many characters as `sizes` says then, if it is
-    /// there.
+    /// Returns the strings in which a pattern is found. If `sizes` is given, the function may narrow it. Then only
+    /// strings whose number of characters is within `sizes` have the pattern.
     fn pattern(&mut self, pattern: Node, sizes: Option<&mut (u32, u32)>) -> Result<Dfa> {
         if self.dom.kind(self.scratch, pattern) != Kind::String {
             return self.wrong("pattern", pattern);
@@ -177,7 +178,7 @@ impl Schemas<'_, '_, '_, '_> {
         let text = self.text(self.dom.range(self.scratch, pattern));
         let may_have_bound = text.ends_with(b"}$") && text.len() <= BOUNDED;
         let Some(sizes) = sizes.filter(|_| may_have_bound) else { return self.search(chars, at, false) };
-        // It is read each time that the code of the rule is made, as the bound is not kept.
+        // The pattern is read each time that the code of the rule is made, because its bound is not kept.
         let ast = Parser::new(self.scratch, chars, at, false).parse()?;
         if let Some((min, max)) = take_bound(self.scratch, ast) {
             *sizes = (sizes.0.max(min), sizes.1.min(max));
@@ -186,7 +187,7 @@ impl Schemas<'_, '_, '_, '_> {
         self.automaton(|scratch| Search::new(scratch, ast, false, limit, at).map(Job::Search))
     }
 
-    /// Returns the automaton of an expression of ours, which is small.
+    /// Returns the automaton of a built-in expression, which is small.
     pub(super) fn expression(&mut self, text: &'static [u8], at: usize, whole: bool) -> Result<Dfa> {
         self.at_once(|schemas| schemas.search(text.iter().map(|byte| u32::from(*byte)), at, whole))
     }
@@ -217,9 +218,9 @@ impl Schemas<'_, '_, '_, '_> {
         self.automaton(|scratch| Ok(Job::Trim(Trim::new(scratch, trie.dfa()))))
     }
 
-    /// Returns what two automata accept both.
+    /// Returns the automaton of the texts that two automata both accept.
     pub(super) fn both(&mut self, one: Dfa, other: Dfa, at: usize) -> Result<Dfa> {
-        // A trie has a state for each character of the schema, which the limit is not about.
+        // A trie has a state for each character of the schema. The limit is not about these.
         let limit = self.options.states.saturating_mul(4).max(self.dom.text.len() as u32);
         if other == 0 { Ok(0) } else { self.combined((one, other), Combine::Both, limit, at) }
     }
@@ -229,7 +230,8 @@ impl Schemas<'_, '_, '_, '_> {
         self.automaton(|scratch| Combining::new(scratch, automata, how, limit, at).map(Job::Combine))
     }
 
-    /// Returns the code of a name as the schema's text has it, with its quotes: the way in which names are written.
+    /// Returns the characters with which a name is written, with its quotes. `text` is the name as it stands in the
+    /// schema.
     pub(super) fn spelled(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
         let chars = Chars(text);
         let inner = chars.flat_map(|char| {

@@ -79,7 +79,7 @@ impl Kept {
     }
 }
 
-/// Returns why a list is refused.
+/// Returns the error with which a list is refused.
 fn refused(error: ToolsError) -> Result<()> {
     match error {
         ToolsError::NotJson { at } => syntax("not JSON", at),
@@ -141,7 +141,7 @@ impl Schemas<'_, '_, '_, '_> {
     fn arguments_of(&mut self, function: Node) -> Result<Rule> {
         let parameters = self.dom.member(self.scratch, function, "parameters");
         let is_object = matches!(self.kept.dialect, Dialect::Json | Dialect::Gemma(_));
-        // References are within the parameters.
+        // References stay within the parameters.
         self.kept.root = parameters;
         if parameters == 0 {
             return self.no_arguments(self.dom.at(self.scratch, function), is_object);

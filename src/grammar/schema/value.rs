@@ -121,7 +121,8 @@ impl Schemas<'_, '_, '_, '_> {
         Ok(types)
     }
 
-    /// A schema with `const` and `enum`: no values if the one is not among the others.
+    /// Returns the types that a schema with `const` and `enum` leaves: none if its constant is not in its list,
+    /// otherwise all.
     fn agreeing(&self, member: Member, list: Node) -> u32 {
         let constant = self.value(member, "const");
         let mut other = self.dom.child(self.scratch, list);
