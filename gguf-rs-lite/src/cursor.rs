@@ -1,11 +1,11 @@
-//! A reading position in the file. Every read is checked, and a failed one moves nothing.
+//! A reading position in the file. Every read is checked, and a failed read moves nothing.
 
 use core::fmt;
 
-/// The bytes ended before what was to be read.
+/// The bytes ended before the end of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truncated {
-    /// Where the reading began.
+    /// Byte offset of the read in the file.
     pub(crate) offset: usize,
     pub(crate) needed: u64,
     pub(crate) left: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// At `position`, counted from the start of `bytes`.
+    /// Returns a cursor at `position`, counted from the start of `bytes`.
     pub(crate) fn at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position }
     }
@@ -27,23 +27,23 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// Bytes from here to the end.
+    /// Returns the number of bytes from here to the end.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len().saturating_sub(self.position)
     }
 
-    /// `count` as a size, where that many things of at least `least_bytes` bytes each can be in the rest.
+    /// Returns `count` as a size, if the rest can contain `count` items of at least `least_bytes` bytes each.
     pub(crate) fn possible(&self, count: u64, least_bytes: u64) -> Option<usize> {
         let fits = count.checked_mul(least_bytes)? <= self.left() as u64;
         usize::try_from(count).ok().filter(|_| fits)
     }
 
-    /// Everything from `start` to here.
+    /// Returns the bytes from `start` to here.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.position).unwrap_or_default()
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub(crate) fn take(&mut self, count: u64) -> Result<&'a [u8], Truncated> {
         let end = usize::try_from(count).ok().and_then(|count| self.position.checked_add(count));
         let Some((end, taken)) = end.and_then(|end| Some((end, self.bytes.get(self.position..end)?))) else {
@@ -53,7 +53,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
         let Some(array) = self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<N>()) else {
             return Err(Truncated { offset: self.position, needed: N as u64, left: self.left() });
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A GGUF string: the number of bytes, then the bytes. It is left where it was when the string is cut off.
+    /// Reads a GGUF string: the number of bytes, then the bytes. If the string is cut off, the cursor does not move.
     pub(crate) fn string(&mut self) -> Result<&'a [u8], Truncated> {
         let mut ahead = *self;
         let len = ahead.u64()?;

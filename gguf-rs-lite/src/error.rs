@@ -1,4 +1,4 @@
-//! What can be wrong with a file.
+//! Errors of files.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use crate::value::MAX_ARRAY_DEPTH;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GgufError {
-    /// There are no bytes at all.
+    /// The file has no bytes.
     Empty,
     /// The file does not begin with `GGUF`.
     Magic {
@@ -20,88 +20,88 @@ pub enum GgufError {
     },
     /// The file is big-endian.
     BigEndian {
-        /// The version, read that way.
+        /// The version, read as a big-endian number.
         version: u32,
     },
     /// A version other than 2 and 3.
     Version {
-        /// The number found.
+        /// The version that was found.
         version: u32,
     },
     /// The file ends in the middle of its header, metadata or tensor descriptions.
     Truncated {
-        /// Where the number, string or array begins that is cut off.
+        /// Offset of the number, string or array that is cut off.
         offset: usize,
-        /// Bytes needed from there.
+        /// Number of bytes needed from there.
         needed: u64,
-        /// Bytes left from there.
+        /// Number of bytes left from there.
         left: usize,
     },
-    /// A count that the bytes after it cannot hold, however small each thing is.
+    /// A count for which the bytes after it do not suffice, even if all items have the smallest size.
     Count {
-        /// What is counted.
+        /// Kind of the items.
         what: Counted,
-        /// How many there should be.
+        /// Number of items.
         count: u64,
-        /// Where the things begin.
+        /// Offset of the items.
         offset: usize,
-        /// Bytes left from there.
+        /// Number of bytes left from there.
         left: usize,
     },
     /// A key that is not UTF-8.
     KeyNotUtf8 {
-        /// As much of the key as fits.
+        /// The key, as much as fits.
         key: Name,
-        /// Where the key/value pair begins.
+        /// Offset of the key/value pair.
         offset: usize,
     },
     /// A value, or the elements of an array, of an unknown type.
     ValueType {
         /// The key of the value.
         key: Name,
-        /// The type's number.
+        /// The number of the type.
         number: u32,
-        /// Where that number is.
+        /// Offset of that number.
         offset: usize,
     },
     /// A boolean that is neither 0 nor 1.
     Bool {
         /// The key of the value.
         key: Name,
-        /// The byte found.
+        /// The byte that was found.
         value: u8,
-        /// Where it is.
+        /// Offset of the byte.
         offset: usize,
     },
     /// Arrays within arrays, more than [`MAX_ARRAY_DEPTH`] deep.
     Depth {
         /// The key of the value.
         key: Name,
-        /// Where the array begins that is too deep.
+        /// Offset of the first array that is too deep.
         offset: usize,
     },
     /// `general.alignment` is not a U32.
     AlignmentType {
-        /// The type it has.
+        /// Type of the value.
         found: ValueType,
     },
     /// `general.alignment` is not a power of two.
     Alignment {
-        /// The number found.
+        /// The alignment that was found.
         alignment: u32,
     },
     /// The file is one part of a model that was split into several.
     Split {
-        /// Which one, counted from 0 (`split.no`).
+        /// Number of the part, from 0 (`split.no`).
         part: u64,
-        /// How many there are (`split.count`).
+        /// Number of parts (`split.count`).
         parts: u64,
     },
     /// A tensor's name that is not UTF-8.
     NameNotUtf8 {
-        /// As much of the name as fits.
+        /// The name, as much as fits.
         tensor: Name,
-        /// Where the tensor's description begins.
+        /// Offset of the tensor's description.
         offset: usize,
     },
     /// A tensor with more than [`MAX_DIMS`] dimensions.
@@ -115,19 +115,19 @@ pub enum GgufError {
     TensorType {
         /// The tensor.
         tensor: Name,
-        /// The type's number.
+        /// The number of the type.
         number: u32,
     },
-    /// A tensor whose first dimension is no whole number of blocks.
+    /// A tensor whose first dimension is not a whole number of blocks.
     PartialBlock {
         /// The tensor.
         tensor: Name,
-        /// Its first dimension.
+        /// The first dimension of the tensor.
         columns: u64,
-        /// Elements per block of its type.
+        /// Number of elements per block of the tensor's type.
         block_len: usize,
     },
-    /// A tensor whose number of elements or bytes is beyond 64 bits.
+    /// A tensor whose number of elements or bytes does not fit in 64 bits.
     TooLarge {
         /// The tensor.
         tensor: Name,
@@ -136,27 +136,27 @@ pub enum GgufError {
     Misaligned {
         /// The tensor.
         tensor: Name,
-        /// Where it begins, from the start of the data.
+        /// Offset of the tensor from the start of the data.
         offset: u64,
-        /// The file's alignment.
+        /// Alignment of the file.
         alignment: usize,
     },
-    /// A tensor that begins before the end of the one described before it.
+    /// A tensor that begins before the end of the tensor that is described before it.
     Overlap {
         /// The tensor.
         tensor: Name,
-        /// Where it begins, from the start of the data.
+        /// Offset of the tensor from the start of the data.
         offset: u64,
-        /// Where the previous one ends, from the start of the data.
+        /// End of the previous tensor, from the start of the data.
         previous_end: u64,
     },
     /// A tensor that ends after the end of the file.
     OutOfFile {
         /// The tensor.
         tensor: Name,
-        /// Where it ends; the largest number where that is beyond 64 bits.
+        /// End of the tensor, or the largest number if it does not fit in 64 bits.
         end: u64,
-        /// Bytes in the file.
+        /// Number of bytes of the file.
         len: usize,
     },
 }
@@ -199,7 +199,7 @@ impl fmt::Display for GgufError {
 }
 
 impl GgufError {
-    /// The errors that belong to one tensor.
+    /// Writes the errors that belong to one tensor.
     fn fmt_tensor(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NameNotUtf8 { tensor, offset } => write!(f, "tensor name {tensor} at byte {offset} is not UTF-8"),
@@ -236,7 +236,7 @@ impl From<Truncated> for GgufError {
     }
 }
 
-/// What [`GgufError::Count`] counts.
+/// The kind of items that [`GgufError::Count`] counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counted {
@@ -258,9 +258,9 @@ impl fmt::Display for Counted {
     }
 }
 
-/// A key or a tensor's name in an error: its first 62 bytes, so that errors borrow nothing.
+/// A key or a tensor's name in an error. It stores the first 62 bytes, so that errors borrow nothing.
 ///
-/// `Display` writes it in quotes, with all that is not printable ASCII escaped: the name may come from a stranger.
+/// `Display` writes it in quotes, and escapes everything but printable ASCII, because the name is not trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; 62],
@@ -269,7 +269,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// As much of `name` as fits.
+    /// Returns `name`, as much of it as fits.
     pub fn new(name: &[u8]) -> Self {
         let mut bytes = [0; 62];
         let mut len = 0;

@@ -1,4 +1,4 @@
-//! A file as a whole.
+//! A whole file.
 
 use core::fmt;
 
@@ -8,10 +8,10 @@ use crate::meta::{self, LEAST_ENTRY_BYTES, Metadata, Skips};
 use crate::tensor::{self, Data, LEAST_INFO_BYTES, TensorInfo, Tensors};
 use crate::value::Value;
 
-/// The alignment of files that do not say.
+/// The alignment of files that do not state one.
 const DEFAULT_ALIGNMENT: u32 = 32;
 
-/// Magic, version and two counts: where the metadata begins.
+/// Number of bytes of the magic, the version and two counts, after which the metadata begins.
 const HEADER_BYTES: usize = 24;
 
 /// A GGUF file that has been checked. It borrows the bytes and is cheap to copy.
@@ -20,7 +20,7 @@ pub struct Gguf<'a> {
     version: u32,
     key_count: usize,
     tensor_count: usize,
-    /// Where the tensor descriptions begin and end.
+    /// Byte offsets of the beginning and of the end of the tensor descriptions.
     tensors_start: usize,
     tensors_end: usize,
     data: Data<'a>,
@@ -28,22 +28,22 @@ pub struct Gguf<'a> {
 }
 
 impl<'a> Gguf<'a> {
-    /// Reads a file, given as a whole, and checks everything but the tensors' contents.
+    /// Reads a whole file, and checks everything but the contents of tensors.
     ///
     /// Trailing bytes are ignored, and so is the padding after the last tensor: it may be missing.
     ///
     /// # Errors
-    /// The first thing found to be wrong: header, then metadata, then tensors. See [`GgufError`].
+    /// [`GgufError`]: the first error in the header, then in the metadata, then in the tensors.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, GgufError> {
         let file = Self::parse_part(bytes)?;
         refuse_split(&file.metadata())?;
         Ok(file)
     }
 
-    /// [`parse`](Self::parse) of a file that may be one part of a model that was split into several.
+    /// Reads a file as [`parse`](Self::parse) does. The file may be one part of a model that was split into several.
     ///
     /// # Errors
-    /// As [`parse`](Self::parse), but for [`GgufError::Split`].
+    /// The errors of [`parse`](Self::parse), without [`GgufError::Split`].
     pub fn parse_part(bytes: &'a [u8]) -> Result<Self, GgufError> {
         let mut cursor = Cursor::at(bytes, 0);
         let (version, tensor_count, key_count) = read_header(&mut cursor)?;
@@ -56,7 +56,7 @@ impl<'a> Gguf<'a> {
         let tensor_count = possible(&cursor, Counted::Tensors, tensor_count, LEAST_INFO_BYTES)?;
         let descriptions = cursor;
         tensor::skip(&mut cursor, tensor_count)?;
-        // Where it overflows the address space there can be no data: the tensors are found to be outside.
+        // If the offset overflows, there is no data, and the check finds that tensors are outside of the file.
         let start = cursor.position().checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
         let data = Data { file: bytes, start, alignment };
         tensor::check(descriptions, tensor_count, data)?;
@@ -79,7 +79,8 @@ impl<'a> Gguf<'a> {
         self.data.file
     }
 
-    /// Everything before the tensors' data: header, metadata and tensor descriptions. For fingerprints of a model.
+    /// Returns everything before the tensors' data: header, metadata and tensor descriptions. For fingerprints of a
+    /// model.
     pub fn metadata_bytes(&self) -> &'a [u8] {
         self.data.file.get(..self.tensors_end).unwrap_or_default()
     }
@@ -89,7 +90,7 @@ impl<'a> Gguf<'a> {
         Metadata { cursor: Cursor::at(self.data.file, HEADER_BYTES), left: self.key_count, skips: self.skips }
     }
 
-    /// Returns the value of a key; of the first one, where a key occurs twice. A linear scan.
+    /// Returns the value of a key. If the key occurs several times, the first one counts. This is a linear scan.
     pub fn get(&self, key: &str) -> Option<Value<'a>> {
         self.metadata().find(key)
     }
@@ -100,7 +101,8 @@ impl<'a> Gguf<'a> {
         Tensors { cursor, left: self.tensor_count, data: self.data }
     }
 
-    /// Returns the tensor of this name; the first one, where a name occurs twice. A linear scan.
+    /// Returns the tensor with this name. If the name occurs several times, the first one counts. This is a linear
+    /// scan.
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'a>> {
         self.tensors().find(name)
     }
@@ -123,7 +125,7 @@ impl fmt::Debug for Gguf<'_> {
     }
 }
 
-/// Version, number of tensors, number of key/value pairs.
+/// Returns the version, the number of tensors, and the number of key/value pairs.
 fn read_header(cursor: &mut Cursor<'_>) -> Result<(u32, u64, u64), GgufError> {
     if cursor.left() == 0 {
         return Err(GgufError::Empty);
@@ -134,13 +136,13 @@ fn read_header(cursor: &mut Cursor<'_>) -> Result<(u32, u64, u64), GgufError> {
     }
     match cursor.u32()? {
         version @ 2..=3 => Ok((version, cursor.u64()?, cursor.u64()?)),
-        // Versions are small numbers: one with only its upper half set was written the other way round.
+        // Versions are small numbers. So one with bits in its upper half only was written in the other byte order.
         swapped if swapped != 0 && swapped & 0xffff == 0 => Err(GgufError::BigEndian { version: swapped.swap_bytes() }),
         version => Err(GgufError::Version { version }),
     }
 }
 
-/// Refuses a count of things of at least `least_bytes` bytes each that cannot be in the rest of the file.
+/// Refuses a count if the rest of the file cannot contain so many items of at least `least_bytes` bytes each.
 fn possible(cursor: &Cursor<'_>, what: Counted, count: u64, least_bytes: u64) -> Result<usize, GgufError> {
     let too_many = GgufError::Count { what, count, offset: cursor.position(), left: cursor.left() };
     cursor.possible(count, least_bytes).ok_or(too_many)

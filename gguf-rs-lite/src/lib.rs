@@ -1,9 +1,9 @@
 //! Zero-copy reader for [GGUF](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) files, versions 2 and 3.
 //!
-//! [`Gguf::parse`] takes the whole file as a byte slice (read, mapped or in flash) and checks it once: header,
-//! every key and value, every tensor's type, shape and place. What it then hands out borrows from that slice. Nothing
-//! is copied or allocated, there is no `unsafe`, and no input makes it panic: a bad file is a [`GgufError`] that says
-//! what was wrong, and where.
+//! [`Gguf::parse`] takes the whole file as a byte slice (read, mapped or in flash) and checks it once: header, every
+//! key and value, every tensor's type, shape and position. Everything that it returns later borrows from this slice. It
+//! copies and allocates nothing, contains no `unsafe`, and no input makes it panic: a bad file is a [`GgufError`] with
+//! the cause and its position.
 //!
 //! ```
 //! use gguf_rs_lite::{GgmlType, Gguf, GgufError};
@@ -44,16 +44,16 @@
 //!
 //! # Limits
 //!
-//! Little-endian files only. Arrays nest at most [`MAX_ARRAY_DEPTH`] deep, tensors have at most [`MAX_DIMS`]
-//! dimensions. Tensors must lie in the file in the order of their descriptions, as ggml itself demands. The parts of a
-//! split model are refused with [`GgufError::Split`]. Where a key or a tensor's name occurs twice, the lookups find the
-//! first one; the iterators show both.
+//! Only little-endian files are read. Arrays nest at most [`MAX_ARRAY_DEPTH`] deep, and tensors have at most
+//! [`MAX_DIMS`] dimensions. Tensors must lie in the file in the order of their descriptions, as ggml itself requires.
+//! The parts of a split model are refused with [`GgufError::Split`]. If a key or a tensor's name occurs twice, the
+//! lookups find the first one, and the iterators return both.
 //!
 //! # Time and memory
 //!
-//! `parse` takes time proportional to the bytes before the tensor data, whatever counts the file announces. A
-//! [`Gguf`] is a few machine words plus a table of the eight longest arrays of strings, with which lookups step over
-//! vocabularies at once. Lookups by name are linear scans: resolve names once, not per use.
+//! `parse` takes time proportional to the bytes before the tensor data, whatever counts the file states. A [`Gguf`] is
+//! a few machine words and a table of the eight longest arrays of strings, with which lookups skip vocabularies at
+//! once. Lookups by name are linear scans: look names up once, not for each use.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(

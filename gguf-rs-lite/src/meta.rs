@@ -5,10 +5,10 @@ use crate::error::{GgufError, Name};
 use crate::types::ValueType;
 use crate::value::{Value, read_type};
 
-/// The fewest bytes of a key/value pair: the key's length, the type, and a value of one byte.
+/// The fewest bytes of a key/value pair: the length of the key, the type, and a value of one byte.
 pub(crate) const LEAST_ENTRY_BYTES: u64 = 8 + 4 + 1;
 
-/// The keys and values of a file, in its order. See [`Gguf::metadata`](crate::Gguf::metadata).
+/// Iterator over the keys and values of a file, in its order. See [`Gguf::metadata`](crate::Gguf::metadata).
 #[derive(Clone, Debug)]
 pub struct Metadata<'a> {
     pub(crate) cursor: Cursor<'a>,
@@ -17,7 +17,7 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// The value of the first pair with this key. Keys are compared as bytes, values before it are stepped over.
+    /// Returns the value of the first pair with this key. Keys are compared as bytes, and values before it are skipped.
     pub(crate) fn find(mut self, key: &str) -> Option<Value<'a>> {
         for _ in 0..self.left {
             let (found, value) = read_entry(&mut self.cursor, &self.skips).ok()?;
@@ -45,7 +45,7 @@ impl<'a> Iterator for Metadata<'a> {
 
 impl ExactSizeIterator for Metadata<'_> {}
 
-/// Walks all pairs for the first time: checks everything, and returns the table of long arrays.
+/// Reads all pairs for the first time. Checks everything, and returns the table of long arrays.
 pub(crate) fn check(cursor: &mut Cursor<'_>, count: usize) -> Result<Skips, GgufError> {
     let mut skips = Skips::NONE;
     for _ in 0..count {
@@ -57,7 +57,7 @@ pub(crate) fn check(cursor: &mut Cursor<'_>, count: usize) -> Result<Skips, Gguf
         if let Value::Array(array) = value
             && array.element_type().size().is_none()
         {
-            // The elements are the last thing of a pair.
+            // The elements are at the end of the pair.
             skips.note(cursor.position().saturating_sub(array.bytes().len()), array.bytes().len());
         }
     }
@@ -72,11 +72,11 @@ fn read_entry<'a>(cursor: &mut Cursor<'a>, skips: &Skips) -> Result<(&'a [u8], V
     Ok((key, value))
 }
 
-/// Where the longest arrays of strings (or of arrays) are, so that no lookup walks a vocabulary again.
+/// Positions of the longest arrays of strings (or of arrays), so that no lookup reads a vocabulary again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Skips([Skip; 8]);
 
-/// The place of an array's elements. No array begins at byte 0: that one is unused.
+/// Position of an array's elements. No array begins at byte 0, so `start` is 0 in an unused entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Skip {
     start: usize,
@@ -86,12 +86,12 @@ struct Skip {
 impl Skips {
     pub(crate) const NONE: Skips = Skips([Skip { start: 0, bytes: 0 }; 8]);
 
-    /// Bytes of the array whose elements begin at `start`, where known.
+    /// Returns the number of bytes of the array whose elements begin at `start`, if it is in the table.
     pub(crate) fn bytes_of(&self, start: usize) -> Option<usize> {
         self.0.iter().find(|skip| skip.start == start && skip.bytes > 0).map(|skip| skip.bytes)
     }
 
-    /// Enters an array in place of the shortest one, if it is longer.
+    /// Enters an array in place of the shortest one, if the new one is longer.
     fn note(&mut self, start: usize, bytes: usize) {
         if let Some(shortest) = self.0.iter_mut().min_by_key(|skip| skip.bytes)
             && shortest.bytes < bytes

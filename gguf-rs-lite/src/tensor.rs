@@ -1,4 +1,4 @@
-//! Tensor descriptions: name, shape, type, place.
+//! Tensor descriptions: name, shape, type, position.
 
 use core::fmt;
 
@@ -9,10 +9,10 @@ use crate::types::GgmlType;
 /// The most dimensions that a tensor may have.
 pub const MAX_DIMS: usize = 4;
 
-/// The fewest bytes of a description: name length, number of dimensions, type, offset.
+/// The fewest bytes of a description: length of the name, number of dimensions, type, offset.
 pub(crate) const LEAST_INFO_BYTES: u64 = 8 + 4 + 4 + 8;
 
-/// A tensor of the file: what it is, and its bytes.
+/// A tensor of the file: its description and its bytes.
 #[derive(Clone, Copy)]
 pub struct TensorInfo<'a> {
     name: &'a str,
@@ -29,9 +29,9 @@ impl<'a> TensorInfo<'a> {
         self.name
     }
 
-    /// Returns the dimensions in the order of GGUF: the first one counts the elements that lie next to each other, so a
-    /// matrix has `[columns, rows]`. At most [`MAX_DIMS`]; none for a single number. A dimension may be 0. Their
-    /// product, with zeros left out, fits in 64 bits.
+    /// Returns the dimensions in the order of GGUF. The first one counts the elements that lie next to each other, so a
+    /// matrix has `[columns, rows]`. There are at most [`MAX_DIMS`], and none for a single number. Dimensions can be 0,
+    /// and the product of the others fits in 64 bits.
     pub fn dims(&self) -> &[u64] {
         self.dims.get(..self.n_dims).unwrap_or_default()
     }
@@ -41,12 +41,12 @@ impl<'a> TensorInfo<'a> {
         self.ggml_type
     }
 
-    /// Returns where the data begins, from the start of the file: a multiple of the file's alignment.
+    /// Returns the byte offset of the data in the file: a multiple of the file's alignment.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Returns the data: exactly as many bytes as type and dimensions need.
+    /// Returns the data. It has exactly the number of bytes that the type and the dimensions require.
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
@@ -64,7 +64,7 @@ impl fmt::Debug for TensorInfo<'_> {
     }
 }
 
-/// The tensors of a file, in its order. See [`Gguf::tensors`](crate::Gguf::tensors).
+/// Iterator over the tensors of a file, in its order. See [`Gguf::tensors`](crate::Gguf::tensors).
 #[derive(Clone, Debug)]
 pub struct Tensors<'a> {
     pub(crate) cursor: Cursor<'a>,
@@ -73,7 +73,7 @@ pub struct Tensors<'a> {
 }
 
 impl<'a> Tensors<'a> {
-    /// The first tensor of this name. Names are compared as bytes, descriptions before it are stepped over.
+    /// Returns the first tensor with this name. Names are compared as bytes, and descriptions before it are skipped.
     pub(crate) fn find(mut self, name: &str) -> Option<TensorInfo<'a>> {
         for _ in 0..self.left {
             let description = Description::read(&mut self.cursor).ok()?;
@@ -101,7 +101,7 @@ impl<'a> Iterator for Tensors<'a> {
 
 impl ExactSizeIterator for Tensors<'_> {}
 
-/// Walks all descriptions for the first time, from `cursor`. Checks everything, the order of the data too.
+/// Reads all descriptions for the first time, from `cursor`. Checks everything, including the order of the data.
 pub(crate) fn check(mut cursor: Cursor<'_>, count: usize, data: Data<'_>) -> Result<(), GgufError> {
     let mut previous_end = 0;
     for _ in 0..count {
@@ -120,7 +120,7 @@ pub(crate) fn check(mut cursor: Cursor<'_>, count: usize, data: Data<'_>) -> Res
     Ok(())
 }
 
-/// Steps over the descriptions, so that the cursor is where they end.
+/// Moves the cursor to the end of the descriptions.
 pub(crate) fn skip(cursor: &mut Cursor<'_>, count: usize) -> Result<(), GgufError> {
     for _ in 0..count {
         Description::read(cursor)?;
@@ -128,16 +128,16 @@ pub(crate) fn skip(cursor: &mut Cursor<'_>, count: usize) -> Result<(), GgufErro
     Ok(())
 }
 
-/// A description as it is in the file: it can be wrong.
+/// A description as the file has it, which can be wrong.
 struct Description<'a> {
     name: &'a [u8],
-    /// Where the description begins in the file.
+    /// Byte offset of the description in the file.
     position: usize,
     n_dims: usize,
-    /// Unused ones are 1.
+    /// Dimensions. Unused ones are 1.
     dims: [u64; MAX_DIMS],
     type_number: u32,
-    /// From the start of the data.
+    /// Byte offset from the start of the data.
     offset: u64,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Description<'a> {
             .ok_or_else(|| GgufError::TensorType { tensor: Name::new(self.name), number: self.type_number })
     }
 
-    /// Bytes of the data.
+    /// Returns the number of bytes of the data.
     fn bytes(&self) -> Result<u64, GgufError> {
         let ggml_type = self.ggml_type()?;
         let [columns, rows @ ..] = self.dims;
@@ -172,7 +172,7 @@ impl<'a> Description<'a> {
         if columns.checked_rem(block_len as u64) != Some(0) {
             return Err(GgufError::PartialBlock { tensor: Name::new(self.name), columns, block_len });
         }
-        // Zeros are left out of the product of all dimensions: their order must not decide whether it overflows.
+        // Dimensions of 0 count as 1 in this product, so that their order does not decide whether it overflows.
         let product =
             |dims: [u64; MAX_DIMS]| dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim.max(1)));
         let blocks = columns.checked_div(block_len as u64);
@@ -184,18 +184,18 @@ impl<'a> Description<'a> {
     }
 }
 
-/// Where the tensors' data is.
+/// Position of the tensors' data.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Data<'a> {
     /// The whole file.
     pub(crate) file: &'a [u8],
-    /// Where the data begins in it.
+    /// Byte offset of the data in the file.
     pub(crate) start: usize,
     pub(crate) alignment: usize,
 }
 
 impl<'a> Data<'a> {
-    /// The tensor that a description describes.
+    /// Returns the tensor with this description.
     fn locate(&self, description: &Description<'a>) -> Result<TensorInfo<'a>, GgufError> {
         let Description { name, position, n_dims, dims, offset, .. } = *description;
         let ggml_type = description.ggml_type()?;

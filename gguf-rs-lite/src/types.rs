@@ -1,14 +1,14 @@
-//! The numbers that GGUF gives to tensor element types and to metadata value types.
+//! The numbers of tensor element types and of metadata value types in GGUF.
 
 use core::fmt;
 
-/// One table for all that is known of an element type.
+/// Makes the element types from one table of everything that is known about them.
 macro_rules! ggml_types {
     ($($name:ident = $number:literal, $len:literal in $bytes:literal;)*) => {
         /// The element types of ggml, with its names, numbers and block sizes.
         ///
-        /// Elements are stored in blocks of [`block_len`](Self::block_len) elements that take
-        /// [`block_bytes`](Self::block_bytes) bytes; plain numbers are blocks of one.
+        /// Elements are stored in blocks of [`block_len`](Self::block_len) elements, which take
+        /// [`block_bytes`](Self::block_bytes) bytes. Plain numbers are blocks of one element.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(non_camel_case_types, missing_docs)] // the names are those of the GGUF specification
         #[non_exhaustive]
@@ -18,10 +18,10 @@ macro_rules! ggml_types {
         }
 
         impl GgmlType {
-            /// All of them, by number.
+            /// All element types, by number.
             pub const ALL: &'static [GgmlType] = &[$(GgmlType::$name),*];
 
-            /// Returns the type with this number; `None` where there is none (any more).
+            /// Returns the type with this number. `None` if there is none, or none any more.
             pub const fn from_number(number: u32) -> Option<Self> {
                 match number {
                     $($number => Some(GgmlType::$name),)*
@@ -36,7 +36,7 @@ macro_rules! ggml_types {
                 }
             }
 
-            /// Elements per block, bytes per block.
+            /// Returns the number of elements per block, and of bytes per block.
             const fn block(self) -> (usize, usize) {
                 match self {
                     $(GgmlType::$name => ($len, $bytes),)*
@@ -128,9 +128,9 @@ pub enum ValueType {
     F32 = 6,
     /// One byte, 0 or 1
     Bool = 7,
-    /// Bytes with their count in front, UTF-8 by custom
+    /// Bytes after their count, usually UTF-8
     String = 8,
-    /// Values of one type with that type and their count in front
+    /// Values of one type after this type and their count
     Array = 9,
     /// 64-bit unsigned integer
     U64 = 10,
@@ -141,7 +141,7 @@ pub enum ValueType {
 }
 
 impl ValueType {
-    /// All of them, by number.
+    /// All value types, by number.
     pub const ALL: [ValueType; 13] = [
         ValueType::U8,
         ValueType::I8,
@@ -187,7 +187,7 @@ impl ValueType {
         }
     }
 
-    /// Returns the number of bytes of a value; `None` for strings and arrays, whose size varies.
+    /// Returns the number of bytes of a value, or `None` for strings and arrays, whose size varies.
     pub const fn size(self) -> Option<usize> {
         match self {
             ValueType::U8 | ValueType::I8 | ValueType::Bool => Some(1),
@@ -198,7 +198,7 @@ impl ValueType {
         }
     }
 
-    /// The fewest bytes that a value takes: an empty string still has its count, an empty array its type and count.
+    /// Returns the fewest bytes of a value: an empty string still has its count, and an empty array its type and count.
     pub(crate) const fn least_bytes(self) -> u64 {
         match self {
             ValueType::U8 | ValueType::I8 | ValueType::Bool => 1,

@@ -7,7 +7,7 @@ use crate::error::{Counted, GgufError, Name};
 use crate::meta::Skips;
 use crate::types::ValueType;
 
-/// How deep arrays may nest: 4 means an array of arrays of arrays of arrays of numbers.
+/// The deepest nesting of arrays: 4 means an array of arrays of arrays of arrays of numbers.
 pub const MAX_ARRAY_DEPTH: usize = 4;
 
 /// A metadata value. Strings and arrays borrow from the file.
@@ -22,7 +22,7 @@ pub enum Value<'a> {
     I32(i32),
     F32(f32),
     Bool(bool),
-    /// UTF-8 by custom, but the entries of vocabularies need not be: the bytes are not checked.
+    /// Usually UTF-8, but the entries of vocabularies need not be, so the bytes are not checked.
     String(&'a [u8]),
     Array(Array<'a>),
     U64(u64),
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value of an integer of any type that is not negative.
+    /// Returns the value of an integer of any type, if it is not negative.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
             Value::U64(number) => Some(number),
@@ -58,7 +58,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value of an integer of any type, if it fits.
+    /// Returns the value of an integer of any type, if it fits in 64 bits with a sign.
     pub fn as_i64(&self) -> Option<i64> {
         match *self {
             Value::U8(number) => Some(number.into()),
@@ -73,7 +73,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value of a number of any type, integers beyond 2^53 rounded.
+    /// Returns the value of a number of any type. Integers beyond 2^53 are rounded.
     pub fn as_f64(&self) -> Option<f64> {
         match *self {
             Value::F32(number) => Some(number.into()),
@@ -99,12 +99,12 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Returns the value of a string that is UTF-8.
+    /// Returns the value of a string, if it is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         self.as_bytes().and_then(|bytes| core::str::from_utf8(bytes).ok())
     }
 
-    /// Returns the value of a string, whatever its encoding.
+    /// Returns the bytes of a string, whatever its encoding.
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
         match *self {
             Value::String(bytes) => Some(bytes),
@@ -120,7 +120,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Reads a value of the given type. `depth` counts the arrays around it.
+    /// Reads a value of the given type. `depth` is the number of arrays around it.
     pub(crate) fn read(
         cursor: &mut Cursor<'a>,
         value_type: ValueType,
@@ -150,7 +150,7 @@ impl<'a> Value<'a> {
 pub struct Array<'a> {
     element_type: ValueType,
     len: usize,
-    /// The elements and nothing else.
+    /// The bytes of the elements, and nothing else.
     bytes: &'a [u8],
 }
 
@@ -160,7 +160,7 @@ impl<'a> Array<'a> {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -170,12 +170,13 @@ impl<'a> Array<'a> {
         self.element_type
     }
 
-    /// Returns the elements as they are in the file: little-endian numbers one after the other, not aligned.
+    /// Returns the elements as the file has them: little-endian numbers one after the other, not aligned.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Element `index`: at once for elements of a fixed size, by a walk from the first one for strings and arrays.
+    /// Returns element `index`. This takes constant time for elements of a fixed size, and reads all elements before it
+    /// for strings and arrays.
     pub fn get(&self, index: usize) -> Option<Value<'a>> {
         if index >= self.len {
             return None;
@@ -189,18 +190,18 @@ impl<'a> Array<'a> {
         }
     }
 
-    /// Returns the elements, first to last.
+    /// Returns an iterator over the elements.
     pub fn iter(&self) -> Elements<'a> {
         Elements { cursor: Cursor::at(self.bytes, 0), element_type: self.element_type, left: self.len }
     }
 
-    /// Returns the elements of an array of strings; `None` for any other array.
+    /// Returns an iterator over the elements of an array of strings, or `None` for any other array.
     pub fn strings(&self) -> Option<Strings<'a>> {
         let strings = Strings { cursor: Cursor::at(self.bytes, 0), left: self.len };
         (self.element_type == ValueType::String).then_some(strings)
     }
 
-    /// Reads an array, all elements checked, or none where `skips` knows its end.
+    /// Reads an array and checks all elements, or none if `skips` has the array's end.
     fn read(cursor: &mut Cursor<'a>, depth: usize, skips: &Skips) -> Result<Self, Fault> {
         if depth >= MAX_ARRAY_DEPTH {
             return Err(Fault::Depth { offset: cursor.position() });
@@ -208,7 +209,7 @@ impl<'a> Array<'a> {
         let element_type = read_type(cursor)?;
         let count = cursor.u64()?;
         let too_many = Fault::Count { count, offset: cursor.position(), left: cursor.left() };
-        // This bounds the walk below by the bytes that are there.
+        // So the loop below is bounded by the bytes that are left.
         let len = cursor.possible(count, element_type.least_bytes()).ok_or(too_many)?;
         let start = cursor.position();
         match skips.bytes_of(start) {
@@ -243,7 +244,7 @@ impl fmt::Debug for Array<'_> {
     }
 }
 
-/// Steps over `count` elements, checking each one that has something to check.
+/// Moves past `count` elements. Checks those that can be wrong.
 fn walk(cursor: &mut Cursor<'_>, element_type: ValueType, count: u64, depth: usize) -> Result<(), Fault> {
     match element_type {
         ValueType::Bool => {
@@ -282,7 +283,7 @@ fn read_bool(cursor: &mut Cursor<'_>) -> Result<bool, Fault> {
     }
 }
 
-/// The elements of an [`Array`].
+/// Iterator over the elements of an [`Array`].
 #[derive(Clone, Debug)]
 pub struct Elements<'a> {
     cursor: Cursor<'a>,
@@ -305,7 +306,7 @@ impl<'a> Iterator for Elements<'a> {
 
 impl ExactSizeIterator for Elements<'_> {}
 
-/// The elements of an [`Array`] of strings.
+/// Iterator over the elements of an [`Array`] of strings.
 #[derive(Clone, Debug)]
 pub struct Strings<'a> {
     cursor: Cursor<'a>,
@@ -327,7 +328,7 @@ impl<'a> Iterator for Strings<'a> {
 
 impl ExactSizeIterator for Strings<'_> {}
 
-/// What can be wrong with a value, before its key is known.
+/// An error of a value, before its key is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     Truncated(Truncated),

@@ -1,15 +1,15 @@
-//! Whether this process is the child of one that has forked.
+//! Recognizes the child of a process that has called `fork`.
 //!
-//! A child has no thread but the one that forked. Whoever has started threads asks here whether they are there.
+//! A child has only the thread that called `fork`. Code that has started threads asks here whether they still exist.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The number of forks between the first process that called [`system::watch`] and this one.
+/// Number of forks between this process and the first process that called [`system::watch`].
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A process, as opposed to its children.
+/// A process, as distinct from its children.
 #[derive(Clone, Copy)]
 pub(super) struct Process {
     forks: u32,
@@ -19,19 +19,19 @@ impl Process {
     /// Returns the calling process.
     ///
     /// # Errors
-    /// Those of the system if it has no memory for a fork handler.
+    /// The error of the system if it has no memory for a fork handler.
     pub(super) fn current() -> io::Result<Self> {
         system::watch()?;
         Ok(Self { forks: FORKS.load(Ordering::Relaxed) })
     }
 
-    /// Returns whether the calling process is this one, and not a child that `fork` has made of it.
+    /// Returns whether the calling process is this one, and not a child that `fork` has made from it.
     pub(super) fn is_current(self) -> bool {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 }
 
-/// Systems that have `fork`. (Miri has not.)
+/// Systems that have `fork`. (Miri does not have it.)
 #[cfg(all(
     not(miri),
     any(
@@ -61,7 +61,7 @@ mod system {
         super::FORKS.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Makes children count themselves in `FORKS`.
+    /// Registers the handler by which children count themselves in `FORKS`.
     pub(super) fn watch() -> io::Result<()> {
         static REGISTERED: OnceLock<c_int> = OnceLock::new();
         // SAFETY: the signature is that of POSIX, and a handler may be absent. The one given lives as long as the
@@ -85,7 +85,7 @@ mod system {
     ))
 ))]
 mod system {
-    /// Nothing forks here.
+    /// Does nothing: there is no `fork` here.
     pub(super) fn watch() -> std::io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What owns the memory of a grammar: its words, the state of a text under it, and the tokens of a vocabulary.
+//! Values that own the memory of a grammar: of its words, of a text's state under it, and of a vocabulary's tokens.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl OwnedGrammar {
     /// Compiles a grammar.
     ///
     /// # Errors
-    /// [`GrammarError`], with the place in the text.
+    /// [`GrammarError`], with the position in the text.
     pub fn new(source: Source<'_>, options: &Options<'_>) -> Result<Self, GrammarError> {
         let mut scratch = Vec::new();
         let len = loop {
@@ -48,9 +48,10 @@ impl OwnedGrammar {
             }
         };
         let words = Pinned::new(AlignedBytes::new(len).bytes);
-        // SAFETY: the words stay where they are until the last counted reference to them is dropped, which this value
-        // and each matcher has after what borrows them, and are used through this reference alone. The lifetime cannot
-        // leak: matchers are handed out for lifetimes that their users cannot name.
+        // SAFETY: the words stay where they are until the last counted reference to them is dropped. This value and
+        // each matcher have such a reference, and drop it after everything that borrows the words. The words are used
+        // through this reference alone. The lifetime cannot leak: matchers are handed out for lifetimes that their
+        // users cannot name.
         let bytes: &'static mut [u8] = unsafe { &mut *words.as_ptr() };
         let grammar = Grammar::new(source, options, &mut scratch, aligned(bytes, len))?;
         Ok(Self { grammar, words: Arc::new(words) })
@@ -59,7 +60,7 @@ impl OwnedGrammar {
     /// Returns a matcher of an empty text.
     ///
     /// # Errors
-    /// [`MatchError`], if the grammar's begin exceeds the limits.
+    /// [`MatchError`], if the beginning of the grammar exceeds the limits.
     pub fn matcher(&self, limits: Limits) -> Result<OwnedMatcher, MatchError> {
         let len = Matcher::plan(limits)?;
         let state = Pinned::new(AlignedBytes::new(len).bytes);

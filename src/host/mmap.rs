@@ -1,4 +1,4 @@
-//! A file as bytes, without reading it.
+//! Files as bytes, without reading them.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -7,11 +7,10 @@ use std::path::Path;
 
 /// A file that is mapped into memory, read-only. An empty file has no bytes.
 ///
-/// The system reads a page when it is first touched, and may drop it again. So the file must stay as it
-/// is while it is mapped. If the file shrinks or its disk goes away, a page can no longer be read, and a
-/// signal ends the process. If somebody writes to the file, its bytes change under the reader. Nothing
-/// here can turn that into an error. Replace a model file by renaming a new one over it, which leaves the
-/// mapped one alone, or use [`MappedFile::copy`].
+/// The system reads a page when it is first used, and may drop it again. So the file must not change while it is
+/// mapped. If the file shrinks or its disk is removed, a page can no longer be read, and a signal ends the process. If
+/// the file is written to, the mapped bytes change. The library cannot turn this into an error. To replace a model
+/// file, rename a new file over it, which does not change the mapped one, or use [`MappedFile::copy`].
 ///
 /// ```
 /// use gleed::{Model, host::MappedFile};
@@ -32,7 +31,8 @@ impl MappedFile {
     /// Maps the whole file at `path`.
     ///
     /// # Errors
-    /// Those of the system: the file does not exist, may not be read, or cannot be mapped. It is a folder, or a pipe.
+    /// The error of the system, if the file does not exist, may not be read, or cannot be mapped. The path of a folder
+    /// or a pipe is an error, too.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
         let file = open(path.as_ref())?;
         // SAFETY: the map is private to this value and read-only. That nobody changes the file
@@ -41,11 +41,11 @@ impl MappedFile {
         Ok(Self { map })
     }
 
-    /// Reads the file at `path` into memory of its own, which takes as much memory as the file is long. Then nothing
-    /// that becomes of the file matters.
+    /// Reads the file at `path` into memory, which takes as much memory as the file is long. Later changes of the file
+    /// have no effect.
     ///
     /// # Errors
-    /// Those of the system; [`io::ErrorKind::UnexpectedEof`] where the file shrank meanwhile.
+    /// The error of the system, or [`io::ErrorKind::UnexpectedEof`] if the file shrank meanwhile.
     pub fn copy(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut file = open(path.as_ref())?;
         let len = usize::try_from(file.metadata()?.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -60,7 +60,7 @@ impl MappedFile {
     }
 
     /// Asks the system to read and map the whole file now, which takes less time than page by page. This is a hint: if
-    /// the system does not know it, or cannot follow it, pages are read when they are touched, as before.
+    /// the system does not know it, or cannot follow it, pages are still read when they are first used.
     ///
     /// The call maps the file in pieces, because other threads get no memory from the system while it maps one.
     pub fn populate(&self) {
@@ -77,7 +77,7 @@ impl MappedFile {
     }
 }
 
-/// A file of which the length is known: a pipe has none, and opening it can wait for ever.
+/// Opens a file with a known length. A pipe has none, and opening it can wait for ever.
 fn open(path: &Path) -> io::Result<File> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_file() {
@@ -120,7 +120,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("gleed-copy-{}", std::process::id()));
         std::fs::write(&path, [7; 10_000]).unwrap();
         let copy = MappedFile::copy(&path).unwrap();
-        // What would end the process if it was mapped.
+        // This would end the process if the file was mapped.
         File::create(&path).unwrap();
         assert_eq!(copy.bytes(), [7; 10_000]);
         std::fs::remove_file(&path).unwrap();

@@ -1,7 +1,7 @@
 //! Conveniences that need an operating system (feature `std`): a thread pool, mapped files, an owned
 //! engine.
 //!
-//! Nothing in the other layers uses them; a host may bring its own.
+//! No other layer uses them, so a host may use its own.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! What owns the memory that it borrows: an engine with its file and its threads, a tokenizer, a conversation.
+//! Values that own the memory that they borrow: an engine with its file and its threads, a tokenizer, a conversation.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed};
@@ -48,17 +48,17 @@ pub struct AlignedBytes {
 }
 
 impl AlignedBytes {
-    /// Allocates `len` bytes. As everywhere in std, the process ends if there are not so many.
+    /// Allocates `len` bytes. If the system does not have so many, the process ends, as everywhere in std.
     pub fn new(len: usize) -> Self {
-        // Zeroed bytes come from the system untouched, so pages that are never used cost nothing. Elements
-        // that are aligned themselves would be written.
+        // The system hands out zeroed bytes without writing them, so pages that are never used cost nothing. Elements
+        // with an alignment of their own would be written.
         Self { bytes: vec![0; len.saturating_add(ALIGN)].into_boxed_slice(), len }
     }
 
     /// Allocates `len` bytes, for sizes that a user chooses.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] if the system does not give so many.
+    /// [`io::ErrorKind::OutOfMemory`] if the system does not have so many.
     pub fn try_new(len: usize) -> io::Result<Self> {
         let none = || {
             let text = format!("{len} bytes of memory are needed, which the system does not give");
@@ -66,13 +66,13 @@ impl AlignedBytes {
         };
         let size = len.checked_add(ALIGN).ok_or_else(none)?;
         let layout = Layout::array::<u8>(size).map_err(|_| none())?;
-        // SAFETY: the layout has at least `ALIGN` bytes, which are not none.
+        // SAFETY: the layout is not empty: it has at least `ALIGN` bytes.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             return Err(none());
         }
-        // SAFETY: the global allocator gave so many bytes with the alignment of bytes, all of them zero, and nothing else
-        // has them.
+        // SAFETY: the global allocator returned `size` bytes with the alignment of bytes, all of them zero, and nothing
+        // else owns them.
         let bytes = unsafe { Vec::from_raw_parts(start, size, size) };
         Ok(Self { bytes: bytes.into_boxed_slice(), len })
     }
@@ -83,7 +83,7 @@ impl AlignedBytes {
     }
 }
 
-/// The first `len` bytes from a multiple of [`ALIGN`] on.
+/// Returns the first `len` bytes from a multiple of [`ALIGN`] on.
 pub(super) fn aligned(bytes: &mut [u8], len: usize) -> &mut [u8] {
     let start = bytes.as_ptr().align_offset(ALIGN);
     bytes.get_mut(start..).and_then(|bytes| bytes.get_mut(..len)).unwrap_or_default()
@@ -119,12 +119,12 @@ impl OwnedEngine {
     /// Maps the model file at `path` and makes an engine for it.
     ///
     /// # Errors
-    /// [`OpenError`], with what was wrong.
+    /// [`OpenError`], with the cause.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self, OpenError> {
         let file = Arc::new(MappedFile::open(path)?);
-        // SAFETY: the map stays where it is, and lives at least as long as this counted reference in the same value as
-        // the engine that borrows it, which is dropped first. The lifetime cannot leak: `with` hands the
-        // engine out for lifetimes that its caller cannot name.
+        // SAFETY: the map stays where it is, and lives at least as long as this counted reference. The reference is in
+        // the same value as the engine that borrows the map, and the engine is dropped first. The lifetime cannot leak:
+        // `with` hands the engine out for lifetimes that its caller cannot name.
         let bytes: &'static [u8] = unsafe { &*core::ptr::from_ref(file.bytes()) };
         let model = Model::open(bytes)?;
         let plan = Plan::new(&model, limits)?;
@@ -133,8 +133,8 @@ impl OwnedEngine {
         // used through this reference alone. The lifetime cannot leak, as with the file.
         let bytes: &'static mut [u8] = unsafe { &mut *memory.as_ptr() };
         let mut engine = Engine::new(&model, &plan, aligned(bytes, plan.bytes()))?;
-        // The first token reads nearly all of the file. With several workers one of them sees to it, while the caller
-        // goes on.
+        // The first token reads nearly all of the file. With several workers, one of them reads the file, while the
+        // caller goes on.
         let workers = plan.limits().workers;
         let threads = if workers > 1 {
             let file = Arc::clone(&file);
@@ -226,7 +226,7 @@ pub struct OwnedConversation {
 }
 
 impl OwnedConversation {
-    /// Returns a conversation that continues an empty sequence; see [`Conversation::new`].
+    /// Returns a conversation that continues an empty sequence. See [`Conversation::new`].
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
@@ -235,7 +235,7 @@ impl OwnedConversation {
         made.map(|(conversation, ())| conversation)
     }
 
-    /// Opens a second conversation that begins like this one; see [`Conversation::fork`].
+    /// Opens a second conversation that begins like this one. See [`Conversation::fork`].
     ///
     /// # Errors
     /// [`ConversationError`].
@@ -244,10 +244,10 @@ impl OwnedConversation {
         made.map(|(conversation, ())| conversation)
     }
 
-    /// Returns a conversation that was saved, and its entries; see [`Conversation::load`].
+    /// Returns a conversation that was saved, and its entries. See [`Conversation::load`].
     ///
     /// # Errors
-    /// [`ConversationError`]; the engine is as before.
+    /// [`ConversationError`]. Then the engine is unchanged.
     pub fn load<'b>(
         engine: &mut Engine<'_, '_>,
         bytes: &'b [u8],
@@ -281,7 +281,7 @@ impl OwnedConversation {
     }
 }
 
-/// A box that claims nothing about who else points into it, so it may move while it is borrowed.
+/// A box without the claim that nothing else points to its content, so it may move while the content is borrowed.
 #[derive(Debug)]
 pub(super) struct Pinned<T: ?Sized>(NonNull<T>);
 
@@ -290,7 +290,7 @@ impl<T: ?Sized> Pinned<T> {
         Self(NonNull::from(Box::leak(content)))
     }
 
-    /// Where the content is.
+    /// Returns the address of the content.
     pub(super) fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
@@ -298,8 +298,8 @@ impl<T: ?Sized> Pinned<T> {
 
 impl<T: ?Sized> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box in `new`, and this is the only place that takes it back. What
-        // borrows the content is in the same value, in a field before this one, and so was dropped before.
+        // SAFETY: the pointer came from a box in `new`, and this is the only place that takes it back. The value that
+        // borrows the content is in the same struct, in a field before this one, and so was dropped before.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -307,7 +307,7 @@ impl<T: ?Sized> Drop for Pinned<T> {
 // SAFETY: it owns a T, which may go to other threads, and gives no access to it.
 unsafe impl<T: ?Sized + Send> Send for Pinned<T> {}
 
-// SAFETY: whoever shares it learns where the content is, which is no access to it.
+// SAFETY: a shared reference gives only the address of the content, and no access to it.
 unsafe impl<T: ?Sized + Sync> Sync for Pinned<T> {}
 
 impl fmt::Debug for OwnedEngine {

@@ -1,9 +1,9 @@
 //! A small thread pool.
 //!
-//! [`Parallel::run`] opens a job, works on it itself as slot 0, closes it and waits for the workers that
-//! have joined by then. A worker that is late finds the job closed and is not waited for, so a busy
-//! machine costs the pool its share of the processors and nothing else; [`turn`] says how it shares them. A worker
-//! without work spins for a short time, then gives way to other threads, and then sleeps.
+//! [`Parallel::run`] opens a job, works on it itself as slot 0, closes it, and waits for the workers that have joined
+//! by then. A worker that is late finds the job closed, and nobody waits for it. So on a busy machine the pool loses
+//! only its share of the processors. [`turn`] says how it shares them. A worker without work spins for a short time,
+//! then yields to other threads, and then sleeps.
 #![allow(unsafe_code)]
 
 use std::any::Any;
@@ -28,23 +28,23 @@ use crate::sync::{
 /// The most threads that a pool can have.
 pub const MAX_THREADS: usize = 1024;
 
-/// How long a thread without work spins before it sleeps: long enough for the gaps between the jobs of one token.
+/// Time that a thread without work spins before it sleeps, longer than the gaps between the jobs of one token.
 const SPIN: Duration = Duration::from_micros(100);
-/// How long a thread without work keeps the processor: long enough for most gaps between jobs. A thread that yields may
-/// be away for milliseconds, and would miss the next job.
+/// Time that a thread without work keeps the processor, longer than most gaps between jobs. A thread that yields may be
+/// away for milliseconds, and would miss the next job.
 const KEEP: Duration = Duration::from_micros(30);
 
-/// A body as [`Parallel::run`] gets it.
+/// The body of a job, as [`Parallel::run`] receives it.
 type Body<'a> = &'a (dyn Fn(usize) + Sync);
 
 /// Threads that wait for work. Dropping the pool ends and joins them.
 ///
-/// Several threads may call [`Parallel::run`] at once, and a body may call it, too: one job at a time is
-/// shared, the others run on their calling threads alone. Nothing is allocated by a call. If a body
-/// panics, the others of its job go on to their end, and then the panic goes on in the caller.
+/// Several threads may call [`Parallel::run`] at once, and so may a body. One job at a time is shared, and the others
+/// run on their calling threads alone. A call allocates nothing. If a body panics, the other bodies of its job run to
+/// their end, and then the panic continues in the caller.
 ///
-/// In a child that `fork` has made of the process these threads do not exist: there every call runs on its calling
-/// thread alone, and dropping the pool waits for nobody. (A body must not fork itself and return in both processes.)
+/// In a child that `fork` has made from the process, these threads do not exist. Every call there runs on its calling
+/// thread alone, and dropping the pool waits for no thread. (A body must not call `fork` and return in both processes.)
 ///
 /// ```
 /// use gleed::host::{AlignedBytes, ThreadPool};
@@ -64,7 +64,7 @@ type Body<'a> = &'a (dyn Fn(usize) + Sync);
 /// # }
 /// ```
 pub struct ThreadPool {
-    /// The process that has the threads.
+    /// The process in which the threads exist.
     process: Process,
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -74,21 +74,22 @@ impl ThreadPool {
     /// Starts a pool of `threads` threads, from 1 to [`MAX_THREADS`]. The caller of [`Parallel::run`] is one of them.
     ///
     /// # Errors
-    /// `InvalidInput` for another number; those of the system if a thread cannot be started.
+    /// `InvalidInput` for another number, or the error of the system if a thread cannot be started.
     pub fn new(threads: usize) -> io::Result<Self> {
         Self::with_spin(threads, SPIN)
     }
 
-    /// Starts a pool as [`ThreadPool::new`] does. `spin` is the time that a thread without work spins before it sleeps;
-    /// it is 100 µs in [`ThreadPool::new`].
+    /// Starts a pool as [`ThreadPool::new`] does. `spin` is the time that a thread without work spins before it sleeps.
+    /// [`ThreadPool::new`] uses 100 µs.
     ///
     /// # Errors
-    /// As [`ThreadPool::new`].
+    /// The errors of [`ThreadPool::new`].
     pub fn with_spin(threads: usize, spin: Duration) -> io::Result<Self> {
         Self::start(threads, spin, || ())
     }
 
-    /// As [`ThreadPool::new`]; one of the threads does something else first. Nobody waits for it meanwhile.
+    /// Starts a pool as [`ThreadPool::new`] does. One of the threads calls `first` first, and no job waits for it
+    /// meanwhile.
     pub(super) fn with_first(threads: usize, first: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         Self::start(threads, SPIN, first)
     }
@@ -109,7 +110,7 @@ impl ThreadPool {
                 }
                 shared.work();
             };
-            // Where this fails, dropping the pool ends the threads that have been started.
+            // If this fails, dropping the pool ends the threads that have been started.
             pool.workers.push(Builder::new().name("gleed".into()).spawn(work)?);
         }
         Ok(pool)
@@ -144,7 +145,8 @@ impl Parallel for ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         if !self.process.is_current() {
-            // They are not there, though one may have had the lock; the system knows nothing of them to give back.
+            // The threads do not exist here, although one of them may have held the lock. The system has nothing of
+            // them to free.
             self.workers.drain(..).for_each(mem::forget);
             return;
         }
@@ -154,7 +156,7 @@ impl Drop for ThreadPool {
             self.shared.wake.notify_all();
         }
         for worker in self.workers.drain(..) {
-            // A worker catches the panics of bodies and has none of its own.
+            // A worker catches the panics of bodies and does not panic itself.
             let _ = worker.join();
         }
     }
@@ -166,27 +168,27 @@ impl fmt::Debug for ThreadPool {
     }
 }
 
-/// Holds the lock of [`Shared::panic`].
+/// A guard that holds the lock of [`Shared::panic`].
 type Guard<'l> = MutexGuard<'l, Option<Box<dyn Any + Send>>>;
 
-/// Adds one worker to those that have joined, in [`Shared::state`].
+/// One worker in the count of joined workers in [`Shared::state`].
 const JOINED: u32 = 1 << 20;
 
 struct Shared {
-    /// The job: in bits 0..10 the next slot, in bits 10..20 the number of slots, above them how many
-    /// workers have joined and not finished. It is open while the next slot is below the number.
+    /// The job: the next slot in bits 0..10, the number of slots in bits 10..20, and above them the number of workers
+    /// that have joined and not finished. The job is open while the next slot is below the number of slots.
     state: AtomicU32,
-    /// Where the open job's body is: a `*const Body`.
+    /// Address of the open job's body: a `*const Body`.
     body: AtomicPtr<()>,
-    /// Whether a `run` has the pool.
+    /// Whether a call of `run` uses the pool.
     busy: AtomicBool,
     /// Whether the workers are to end.
     stop: AtomicBool,
-    /// Workers that sleep or are about to.
+    /// Number of workers that sleep or are about to.
     sleepers: AtomicUsize,
     /// Whether the caller sleeps or is about to.
     caller_sleeps: AtomicBool,
-    /// The first panic of the job. Sleeping and waking up happen under the same lock.
+    /// The first panic of the job. Its lock is also held to sleep and to wake up.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     wake: Condvar,
     finished: Condvar,
@@ -209,11 +211,11 @@ impl Shared {
         }
     }
 
-    /// Offers slots 1.. to the workers. The caller has `busy`, and `body` lives until [`Shared::close`].
+    /// Offers slots from 1 on to the workers. The caller has set `busy`, and `body` lives until [`Shared::close`].
     fn open(&self, slots: usize, body: &Body<'_>) {
         self.body.store(core::ptr::from_ref(body).cast_mut().cast(), Ordering::Relaxed);
         self.state.store((slots as u32) << 10 | 1, Ordering::SeqCst);
-        // Sequential consistency: either this sees the sleeper or the sleeper, before it sleeps, the job.
+        // With sequential consistency, either this load sees the sleeper, or the sleeper sees the job before it sleeps.
         let sleepers = self.sleepers.load(Ordering::SeqCst);
         if sleepers > 0 {
             let _guard = self.lock();
@@ -256,8 +258,8 @@ impl Shared {
     fn join(&self) -> Option<usize> {
         let mut state = self.state.load(Ordering::SeqCst);
         while is_open(state) {
-            // The job may have been closed and another one opened since the load. If the state is the
-            // same again, it is that one which the worker joins.
+            // The job may have been closed and another one opened since the load. If the state is the same again, the
+            // worker joins that other job.
             match self.state.compare_exchange_weak(state, state + JOINED + 1, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(next_slot(state) as usize),
                 Err(now) => state = now,
@@ -275,7 +277,7 @@ impl Shared {
         let body = unsafe { *self.body.load(Ordering::Relaxed).cast::<Body<'_>>() };
         self.call(slot, body);
         let before = self.state.fetch_sub(JOINED, Ordering::SeqCst);
-        // As in `open`: either the caller is seen here or it sees that the job is finished.
+        // As in `open`: either this load sees that the caller sleeps, or the caller sees that the job is finished.
         if before == JOINED && self.caller_sleeps.load(Ordering::SeqCst) {
             let _guard = self.lock();
             self.finished.notify_one();
@@ -284,7 +286,7 @@ impl Shared {
 
     /// Calls the body and keeps its panic for the caller.
     fn call(&self, slot: usize, body: Body<'_>) {
-        // What a panic leaves half done is seen only by a host that catches it.
+        // Only a host that catches a panic sees the data that the panic leaves half done.
         if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| body(slot))) {
             self.lock().get_or_insert(panic);
         }
@@ -298,14 +300,14 @@ impl Shared {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Waits, with the lock, while something holds.
+    /// Waits, holding the lock whenever it is awake, while `holds` returns true.
     fn wait(&self, woken: &Condvar, mut guard: Guard<'_>, holds: impl Fn() -> bool) {
         while holds() {
             guard = woken.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Calls `ready` repeatedly for the spin time of the pool. Returns `false` if it never returns true.
+    /// Calls `ready` repeatedly for the spin time of the pool. Returns whether it returned true.
     fn spin_until(&self, mut ready: impl FnMut() -> bool) -> bool {
         let mut start = None;
         loop {
@@ -320,7 +322,7 @@ impl Shared {
                 return false;
             }
             if waited >= KEEP {
-                // Whoever else needs this processor, perhaps the thread that is waited for, goes first.
+                // Another thread that needs this processor goes first. It may be the thread that is waited for.
                 yield_now();
             }
         }

@@ -1,11 +1,11 @@
-//! The pool: no work is lost or done twice, a panic reaches the caller, and the caller sleeps until all is done.
+//! The pool: no work is lost or done twice, a panic reaches the caller, and the caller sleeps until all work is done.
 
 use std::thread;
 
 use super::*;
 use crate::mem::Matrix;
 
-/// Fills 96 tiles on the pool and says whether each element was written once.
+/// Fills 96 tiles on the pool. Returns whether each element was written once.
 fn fills(pool: &ThreadPool, data: &mut [u32]) -> bool {
     data.fill(0);
     let tiles = Matrix::new(data, 24, 64).unwrap().tiles(2, 8, 0..usize::MAX).unwrap();
@@ -59,7 +59,7 @@ fn each_slot_is_called_at_most_once_and_slot_0_always() {
 fn workers_do_take_part() {
     let pool = ThreadPool::new(2).unwrap();
     let started = AtomicUsize::new(0);
-    // Each side waits for the other: alone, the caller would wait for ever.
+    // Each side waits for the other one, so a caller without workers would wait for ever.
     pool.run(2, &|_| {
         started.fetch_add(1, Ordering::SeqCst);
         while started.load(Ordering::SeqCst) < 2 {

@@ -1,20 +1,20 @@
-//! When a thread of the pool gives way to other programs.
+//! When a thread of the pool yields its processor to other programs.
 //!
-//! A worker that the system takes off its processor in the middle of a unit holds up all the others until it is back,
-//! which takes whole milliseconds where another program is busy. So it offers its processor before its time slice ends,
-//! at a moment when nobody waits for it.
+//! If the system takes the processor from a worker in the middle of a unit, all other workers wait for it, for whole
+//! milliseconds if another program is busy. So a worker offers its processor before its time slice ends, at a moment
+//! when no thread waits for it.
 
 use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Shorter than a time slice (on Linux 3 to 4 ms).
+/// Time after which a thread offers its processor. Shorter than a time slice (on Linux 3 to 4 ms).
 const TURN: Duration = Duration::from_millis(2);
-/// Longer than a unit, and shorter than what a busy program takes.
+/// Absence after which a thread has a new turn. Longer than a unit, and shorter than the turn of a busy program.
 const ABSENCE: Duration = Duration::from_millis(1);
-/// Longer than it takes to give way where nobody else wants the processor.
+/// Time of a yield that shows another program. Longer than a yield if no other thread wants the processor.
 const GIVING: Duration = Duration::from_micros(500);
-/// How long a processor that was shared is assumed to be still shared.
+/// Time for which a processor that was shared is assumed to be still shared.
 const SHARED: Duration = Duration::from_millis(50);
 
 std::thread_local! {
@@ -39,13 +39,13 @@ pub(super) fn leaves_job() -> bool {
     turn.is_over() && turn.is_shared()
 }
 
-/// The time that a thread has spent on the processor.
+/// The turn of a thread: the time that it has spent on the processor.
 #[derive(Clone, Copy)]
 struct Turn {
     start: Instant,
-    /// The thread was on the processor then.
+    /// Time at which the thread was last seen on the processor.
     seen: Instant,
-    /// When another program last had the processor in between.
+    /// Time at which another program last gave the processor back.
     shared: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl Turn {
         Self::after(CURRENT.get(), Instant::now())
     }
 
-    /// A thread that was away for long has got a new turn.
+    /// Returns the turn at the time `seen`. After a long absence it is a new one.
     fn after(before: Option<Self>, seen: Instant) -> Self {
         match before {
             Some(turn) if seen.duration_since(turn.seen) < ABSENCE => Self { seen, ..turn },
@@ -82,7 +82,7 @@ impl Turn {
 mod tests {
     use super::*;
 
-    /// The turn of a thread that is on the processor for so many steps of 100 us.
+    /// Returns the turn of a thread after `steps` steps of 100 us on the processor.
     fn busy_for(mut turn: Turn, steps: u32) -> Turn {
         for _ in 0..steps {
             turn = Turn::after(Some(turn), turn.seen + Duration::from_micros(100));

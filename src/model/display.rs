@@ -1,4 +1,5 @@
-//! Why a model was refused, in words. They list the architectures, so they are here and not beside the numbers.
+//! The texts of the errors of models. They list the architectures, so they are here and not in the module of the
+//! errors.
 
 use core::fmt;
 

@@ -9,7 +9,7 @@ use crate::kv::{LayerGroups, LayerSet, MAX_GROUPS, MAX_LAYERS};
 use crate::nn::{Frequencies, RopePairs, Yarn};
 use crate::weights::{Files, Mixer, ModelError, Recurrent, Rope};
 
-/// The key of the number of keys and queries that heads share.
+/// The key of the number of keys and queries of a recurrent layer. Each of them serves several heads.
 pub(super) const GROUPS: &str = "ssm.group_count";
 
 /// The metadata keys of an architecture, `<architecture>.<name>`.
@@ -25,31 +25,31 @@ pub(super) const PREDICTING: &str = "nextn_predict_layers";
 /// The key of the layers that have a window.
 pub(super) const PATTERN: &str = "attention.sliding_window_pattern";
 
-/// Tokens that the model was first trained on.
+/// The key of the number of tokens at a time in the model's first training.
 pub(super) const ORIGINAL: &str = "rope.scaling.original_context_length";
 
-/// A size of every layer.
+/// A size that may differ between layers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes<'m> {
     of_all: usize,
-    /// A number for each, where they have some.
+    /// Size of each layer, in files that have an array of them.
     of_each: Option<Array<'m>>,
 }
 
 impl Sizes<'_> {
-    /// The size of a layer; 0 for none.
+    /// Returns the size of a layer, or 0 for none.
     pub(super) fn of(&self, layer: usize) -> usize {
         let own = self.of_each.map(|sizes| sizes.get(layer).and_then(|size| size.as_u64()).unwrap_or(0));
         own.map_or(self.of_all, |size| size as usize)
     }
 
-    /// The layers that have one.
+    /// Returns the layers with a size.
     pub(super) fn present(&self, layers: usize) -> LayerSet {
         LayerSet::of(layers, |layer| self.of(layer) > 0)
     }
 
-    /// The size of the layers that have one, of some layers, where they agree; `None` where they do not. It is 1 where
-    /// there are none, for nothing depends on it.
+    /// Returns the size that all of the given layers with a size have in common, or `None` if they differ. If no layer
+    /// has a size, the result is 1, because nothing depends on it.
     pub(super) fn common(&self, layers: impl Iterator<Item = usize>) -> Option<usize> {
         let mut sizes = layers.map(|layer| self.of(layer)).filter(|&size| size > 0);
         let first = sizes.next().unwrap_or(1);
@@ -58,28 +58,28 @@ impl Sizes<'_> {
 }
 
 impl<'m> Keys<'m> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(super) fn get(&self, name: &str) -> Option<Value<'m>> {
         self.files.first().get(&self.key(name))
     }
 
-    /// Whether there is a tensor of this name.
+    /// Returns whether the file has a tensor with this name.
     pub(super) fn has(&self, tensor: &str) -> bool {
         self.files.tensor(tensor).is_some()
     }
 
-    /// A size that must be there: positive, and small enough for an index.
+    /// Returns a size that must be in the file, positive, and small enough for an index.
     pub(super) fn size(&self, name: &str) -> Result<usize, ModelError> {
         let value = self.get(name).ok_or(ModelError::MissingKey { key: self.name(name) })?;
         if value.as_array().is_some() {
-            // One for each layer.
+            // The value is an array with a size for each layer.
             return Err(self.unsupported(name));
         }
         let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).and_then(|size| usize::try_from(size).ok());
         size.filter(|&size| size > 0).ok_or(self.bad(name))
     }
 
-    /// The same, where it can be left out.
+    /// Returns a size as [`Keys::size`] does, or `default` if the file does not have it.
     pub(super) fn size_or(&self, name: &str, default: usize) -> Result<usize, ModelError> {
         match self.get(name) {
             None if default == 0 => Err(self.bad(name)),
@@ -88,24 +88,24 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// How many layers predict tokens further ahead.
+    /// Returns the number of layers that predict tokens further ahead.
     pub(super) fn predicting(&self) -> Result<usize, ModelError> {
         self.count(PREDICTING)
     }
 
-    /// Whether a layer of the file has a tensor of this name.
+    /// Returns whether a layer of the file has a tensor with this name.
     pub(super) fn has_in_layer(&self, layer: usize, name: &str) -> bool {
         self.files.has_in_layer(layer, name)
     }
 
-    /// The layers that run: without those behind them that predict tokens further ahead.
+    /// Returns the number of layers that run, without the layers after them that predict tokens further ahead.
     pub(super) fn layers(&self) -> Result<usize, ModelError> {
         let (all, predicting) = (self.size("block_count")?, self.predicting()?);
         if all > MAX_LAYERS {
             return Err(ModelError::TooMany { count: all, limit: MAX_LAYERS });
         }
         let layers = all.checked_sub(predicting).filter(|&layers| layers > 0).ok_or(self.bad(PREDICTING))?;
-        // A file that does not have them may not have counted them.
+        // A file without the predicting layers may not have counted them in its number of layers.
         let are_there = |found: LayerSet| (layers..all).all(|layer| found.contains(layer));
         match predicting == 0 || are_there(self.files.predicting()) {
             true => Ok(layers),
@@ -113,7 +113,8 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A size that each layer can have for itself: an array with a number for each, in which 0 stands for none.
+    /// Returns a size that may differ between layers. The file can have an array with a number for each layer, in which
+    /// 0 stands for none.
     pub(super) fn sizes(
         &self,
         name: &'static str,
@@ -129,13 +130,13 @@ impl<'m> Keys<'m> {
         (0..layers).all(fits).then_some(Sizes { of_all: 0, of_each: Some(sizes) }).ok_or(self.bad(name))
     }
 
-    /// The elements of a head: keys and values have the same.
+    /// Returns the number of elements of a head. Keys and values must have the same number.
     pub(super) fn head_dim(&self, of_keys: &str, of_values: &str, default: usize) -> Result<usize, ModelError> {
         let size = self.size_or(of_keys, default)?;
         if self.size_or(of_values, size)? == size { Ok(size) } else { Err(self.unsupported(of_values)) }
     }
 
-    /// A size that can be 0, or be left out for 0.
+    /// Returns a size that may be 0. It is also 0 if the file does not have it.
     pub(super) fn count(&self, name: &str) -> Result<usize, ModelError> {
         match self.get(name).map(|value| value.as_u64()) {
             None | Some(Some(0)) => Ok(0),
@@ -143,7 +144,8 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A number from 2^-64 to 2^64, which no model leaves: beyond, results could be subnormal (`docs/arithmetic.md`).
+    /// Returns a number from 2^-64 to 2^64. All models are within this range, and beyond it results could be subnormal
+    /// (`docs/arithmetic.md`).
     pub(super) fn positive(&self, name: &str, default: Option<f32>) -> Result<f32, ModelError> {
         const LARGEST: f32 = 18_446_744_073_709_551_616.0;
         const LEAST: f32 = 1.0 / LARGEST;
@@ -155,7 +157,7 @@ impl<'m> Keys<'m> {
         if (LEAST..=LARGEST).contains(&value) { Ok(value) } else { Err(self.bad(name)) }
     }
 
-    /// As [`Keys::positive`], or 0, which it also is where it is left out.
+    /// Returns a number as [`Keys::positive`] does, or 0 if it is 0 or the file does not have it.
     pub(super) fn not_negative(&self, name: &str) -> Result<f32, ModelError> {
         match self.get(name).map(|value| value.as_f32()) {
             None | Some(Some(0.0)) => Ok(0.0),
@@ -163,18 +165,18 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// A factor: as [`Keys::positive`], or `default` where it is 0 or left out.
+    /// Returns a factor as [`Keys::positive`] does, or `default` if it is 0 or the file does not have it.
     pub(super) fn factor(&self, name: &str, default: f32) -> Result<f32, ModelError> {
         let factor = self.not_negative(name)?;
         Ok(if factor > 0.0 { factor } else { default })
     }
 
-    /// True or false.
+    /// Returns a flag, or `default` if the file does not have it.
     pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool, ModelError> {
         self.get(name).map_or(Ok(default), |value| value.as_bool().ok_or(self.bad(name)))
     }
 
-    /// The number of rows of a tensor: the vocabulary's size is that of the embedding.
+    /// Returns the number of rows of a tensor. The number of rows of the embedding is the size of the vocabulary.
     pub(super) fn rows_of(&self, name: &str) -> Result<usize, ModelError> {
         let tensor = Name::new(name.as_bytes());
         let info = self.files.tensor(name).ok_or(ModelError::MissingTensor { tensor })?;
@@ -186,7 +188,7 @@ impl<'m> Keys<'m> {
         })
     }
 
-    /// The same of a tensor that the file may leave out: 0 then. A vector is one row.
+    /// Returns the number of rows of a tensor, or 0 if the file does not have it. A vector is one row.
     pub(super) fn rows_or_none(&self, name: &str) -> Result<usize, ModelError> {
         match self.files.tensor(name).map(|info| info.dims().len()) {
             None => Ok(0),
@@ -195,8 +197,9 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// The layers' windows: `attention.sliding_window` positions. Where there is a pattern, every so many-th layer sees
-    /// everything, or those that it lists; the architecture has one of its own.
+    /// Returns the windows of the layers: `attention.sliding_window` positions. A pattern in the file is a period of
+    /// the layers that see all positions, or a list of flags of those with a window. Without it, the architecture's
+    /// period applies.
     pub(super) fn windows(
         &self,
         architecture: &Architecture,
@@ -222,7 +225,7 @@ impl<'m> Keys<'m> {
         })
     }
 
-    /// A flag for each layer: those where it is true.
+    /// Returns the layers whose flag is true. The file has one flag for each layer.
     pub(super) fn flags(&self, name: &str, layers: usize) -> Result<LayerSet, ModelError> {
         let flags = self.get(name).and_then(|value| value.as_array()).ok_or(self.bad(name))?;
         let flag = |layer: usize| flags.get(layer).and_then(|flag| flag.as_bool());
@@ -232,7 +235,8 @@ impl<'m> Keys<'m> {
         Ok(LayerSet::of(layers, |layer| flag(layer) == Some(true)))
     }
 
-    /// The layers whose state is a matrix per head, behind a convolution of values, keys and queries.
+    /// Returns the description of layers whose state is a matrix for each head. The matrices follow a convolution of
+    /// values, keys and queries.
     pub(super) fn matrices(&self, mixer: Mixer, layers: LayerSet, groups: usize) -> Result<Recurrent, ModelError> {
         const INNER: &str = "ssm.inner_size";
         let (key_dim, heads, inner) =
@@ -246,7 +250,7 @@ impl<'m> Keys<'m> {
         Ok(Recurrent { mixer, layers, channels, kernel, heads, key_dim, value_dim, groups, normed: true })
     }
 
-    /// No rotary embedding.
+    /// Returns the values for a model without rotary embedding.
     pub(super) fn no_rope(&self, pairs: RopePairs) -> Rope {
         Rope {
             dims: [0; MAX_GROUPS],
@@ -258,7 +262,7 @@ impl<'m> Keys<'m> {
         }
     }
 
-    /// The rotary embedding: the same frequencies in all layers.
+    /// Returns the rotary embedding, with the same frequencies in all layers.
     pub(super) fn rope(&self, architecture: &Architecture, head_dim: usize) -> Result<Rope, ModelError> {
         const LOG_MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
         let none = self.no_rope(architecture.pairs);
@@ -278,7 +282,7 @@ impl<'m> Keys<'m> {
                     fast: self.positive("rope.scaling.yarn_beta_fast", Some(32.0))?,
                     slow: self.positive("rope.scaling.yarn_beta_slow", Some(1.0))?,
                 });
-                // With 1 a second factor takes the first one back.
+                // With a multiplier of 1, a second factor cancels the first one.
                 match self.get(LOG_MULTIPLIER).map(|value| value.as_f64()) {
                     None | Some(Some(0.0)) => frequencies.magnitude *= frequencies.yarn_magnitude(),
                     Some(Some(1.0)) => {}
@@ -287,7 +291,7 @@ impl<'m> Keys<'m> {
             }
             Some(_) => return Err(self.unsupported("rope.scaling.type")),
         }
-        // The long divisors are for sequences that are longer than the model was first trained on.
+        // The long divisors are for sequences that are longer than those of the model's first training.
         let long = self.has("rope_factors_long.weight");
         Ok(Rope {
             dims: [self.size_or("rope.dimension_count", head_dim)?; MAX_GROUPS],
@@ -297,7 +301,7 @@ impl<'m> Keys<'m> {
         })
     }
 
-    /// Refuses features that other files of the same architecture have and that would be left out silently.
+    /// Refuses features of other files of the same architecture that would otherwise be ignored silently.
     pub(super) fn refuse_unsupported(&self, architecture: &Architecture) -> Result<(), ModelError> {
         const KEYS: [&str; 13] = [
             "expert_shared_count",
@@ -322,8 +326,8 @@ impl<'m> Keys<'m> {
         Ok(())
     }
 
-    /// Refuses rotations by a fourth position. The first three, those of an image, are the same number in a text, which
-    /// is what every model here is given.
+    /// Refuses rotations by a fourth position. The first three positions are those of an image. In a text they are the
+    /// same number, and all models here read only texts.
     pub(super) fn refuse_fourth_position(&self) -> Result<(), ModelError> {
         const SECTIONS: &str = "rope.dimension_sections";
         let fourth = self.get(SECTIONS).and_then(|sections| sections.as_array()).and_then(|sections| sections.get(3));
@@ -349,7 +353,7 @@ impl<'m> Keys<'m> {
         Name::new(self.key(name).as_bytes())
     }
 
-    /// `<architecture>.<name>`: all names are short constants.
+    /// Returns `<architecture>.<name>`. It fits, because all names are short constants.
     fn key(&self, name: &str) -> heapless::String<64> {
         let mut key = heapless::String::new();
         let _ = key.write_str(self.architecture);

@@ -1,4 +1,4 @@
-//! Models: what a GGUF file computes, by the name of its architecture.
+//! Models: the computation that a GGUF file describes, selected by the name of its architecture.
 //!
 //! # Example
 //!
@@ -39,7 +39,7 @@
 //! ```
 
 mod adapter;
-// Not all of it is used where some architectures are left out.
+// Some items are unused if some architectures are left out.
 #[cfg_attr(not(feature = "arch-all"), allow(dead_code))]
 mod arch;
 mod display;
@@ -71,20 +71,21 @@ pub struct Model<'m> {
 
 impl<'m> Model<'m> {
     /// Reads a GGUF file and checks that every tensor of its architecture is there in the right shape.
-    /// The weights are not touched, and no alignment of the bytes is assumed.
+    /// The weights are not read, and no alignment of the bytes is assumed.
     ///
     /// # Errors
-    /// [`ModelError`], with the key, tensor or number that was wrong.
+    /// [`ModelError`], with the key, tensor or number that is wrong.
     pub fn open(bytes: &'m [u8]) -> Result<Self, ModelError> {
-        // Numbers of the metadata are converted and compared.
+        // Opening converts and compares numbers of the metadata, so it needs the default environment.
         fpenv::with_default(|| Self::read(Files::one(bytes)?))
     }
 
-    /// [`Model::open`] of a file that was split: all its parts, in their order (`NAME-00001-of-00003.gguf` and so on).
+    /// Opens a file that was split, as [`Model::open`] does. `parts` are all its parts, in their order
+    /// (`NAME-00001-of-00003.gguf` and so on).
     ///
     /// # Errors
-    /// As [`Model::open`]; [`ModelError::Parts`] and [`ModelError::PartNumber`] where one is missing or in another
-    /// place.
+    /// The errors of [`Model::open`], and [`ModelError::Parts`] or [`ModelError::PartNumber`] if a part is missing or
+    /// in the wrong position.
     pub fn open_split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
         fpenv::with_default(|| Self::read(Files::split(parts)?))
     }
@@ -97,15 +98,15 @@ impl<'m> Model<'m> {
         Ok(Self { loaded: Loaded::new(files, config, program)? })
     }
 
-    /// Returns the layer of this model that predicts one token further ahead, as a model of its own: the first of the
-    /// layers that the file counts in `nextn_predict_layers`, between the model's embedding and its output matrix. It
-    /// shares the file's bytes. Only [`NextN`](crate::guess::NextN) can feed an engine of it, because each of its rows
-    /// takes a hidden state besides a token.
+    /// Returns the layer of this model that predicts one token further ahead, as a model of its own. It is the first of
+    /// the layers that the file counts in `nextn_predict_layers`, between the model's embedding and its output matrix.
+    /// It shares the file's bytes. Only [`NextN`](crate::guess::NextN) can feed an engine of it, because each of its
+    /// rows takes a hidden state besides a token.
     ///
     /// # Errors
-    /// [`ModelError::MissingKey`] where the file has no such layer, [`ModelError::Unsupported`] where its
-    /// architecture's cannot be computed: those of Qwen 3.5, with and without experts, and of GLM 4.5 to 4.7 can. As
-    /// [`Model::open`] where its tensors are wrong.
+    /// [`ModelError::MissingKey`] if the file has no such layer. [`ModelError::Unsupported`] if such layers of its
+    /// architecture cannot be computed: they can for Qwen 3.5, with and without experts, and for GLM 4.5 to 4.7. The
+    /// errors of [`Model::open`] if its tensors are wrong.
     pub fn predictor(&self) -> Result<Self, ModelError> {
         let files = &self.loaded.files;
         let keys = Keys { files, architecture: self.config().architecture };
@@ -116,7 +117,7 @@ impl<'m> Model<'m> {
     }
 
     /// Returns the model with its layers in these groups, each of which has a pool of its own in the cache. The results
-    /// are the same; a model whose groups see different positions, or differ in their keys and values, stays as it is.
+    /// are the same. A model stays as it is if its groups see different positions, or differ in their keys and values.
     #[must_use]
     pub fn with_layer_groups(mut self, groups: LayerGroups) -> Self {
         let [first, second] = self.loaded.config.windows;
@@ -127,44 +128,44 @@ impl<'m> Model<'m> {
         self
     }
 
-    /// Returns what the model computes.
+    /// Returns the numbers and choices of the model that its operations read.
     pub fn config(&self) -> &Config {
         &self.loaded.config
     }
 
-    /// Returns whether the model says how probable each next token is, so that it can generate. Encoders do not.
+    /// Returns whether the model has logits, so that it can generate text. Encoders have none.
     pub fn has_logits(&self) -> bool {
         self.loaded.has_logits()
     }
 
-    /// Returns how the file wants the hidden states of a text to become one vector, if it says so: see
+    /// Returns how the hidden states of a text become one vector, if the file says it. See
     /// [`Engine::embed`](crate::Engine::embed).
     pub fn pooling(&self) -> Option<Pooling> {
         self.config().pooler.pooling
     }
 
-    /// Returns the file, or the first part of it, which has the metadata.
+    /// Returns the file, or the first part of a split file, which has the metadata.
     pub fn gguf(&self) -> &Gguf<'m> {
         self.loaded.files.first()
     }
 
-    /// Returns the tensor of this name, in whatever part of the file it is.
+    /// Returns the tensor with this name, from any part of the file.
     pub fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
         self.loaded.files.tensor(name)
     }
 
-    /// Returns the number of bytes of the file, or of all parts of a split one.
+    /// Returns the number of bytes of the file, or of all parts of a split file.
     pub fn file_bytes(&self) -> usize {
         self.loaded.files.len()
     }
 
-    /// Returns a number that tells models apart: a hash of metadata, tensor descriptions and samples of every
-    /// tensor. Snapshots carry it. It reads up to 64 pages of each tensor.
+    /// Returns a number that identifies the model: a hash of metadata, tensor descriptions and samples of every tensor.
+    /// Snapshots contain it. Computing it reads up to 64 pages of each tensor.
     pub fn fingerprint(&self) -> u64 {
         self.loaded.files.fingerprint()
     }
 
-    /// The model with its program, for the engine.
+    /// Returns the model with its program, for the engine.
     pub(crate) fn loaded(&self) -> &Loaded<'m> {
         &self.loaded
     }

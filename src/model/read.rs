@@ -15,7 +15,7 @@ const KV_HEADS: &str = "attention.head_count_kv";
 const RMS_EPSILON: &str = "attention.layer_norm_rms_epsilon";
 const CAUSAL: &str = "attention.causal";
 
-/// The configuration that a file and its architecture give.
+/// Returns the configuration that a file and its architecture determine.
 pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Config, ModelError> {
     keys.refuse_unsupported(architecture)?;
     let layers = keys.layers()?;
@@ -47,7 +47,7 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
         },
         norm: architecture.norm,
         norm_epsilon: match architecture.norm {
-            // Nemotron-H's files have the key of the other kind.
+            // Files of Nemotron-H have the key of the other kind of norm.
             NormKind::Rms if keys.get(RMS_EPSILON).is_none() && keys.get(EPSILON).is_some() => {
                 keys.positive(EPSILON, None)?
             }
@@ -76,10 +76,10 @@ pub(super) fn read(keys: &Keys<'_>, architecture: &Architecture) -> Result<Confi
     Ok(config)
 }
 
-/// The configuration of the first of the layers of a model that predict further ahead.
+/// Returns the configuration of a model's first layer that predicts further ahead.
 pub(super) fn predictor(keys: &Keys<'_>, model: &Config, is_computed: bool) -> Result<Config, ModelError> {
     let first = model.layers;
-    // `MAX_LAYERS` is far below.
+    // `MAX_LAYERS` is far below the limit of `u16`.
     let first_layer = u16::try_from(first).map_err(|_| keys.unsupported(PREDICTING))?;
     if model.is_predictor() || keys.predicting()? == 0 {
         return Err(keys.missing(PREDICTING));
@@ -115,7 +115,7 @@ fn attention(keys: &Keys<'_>, architecture: &Architecture, head_dim: usize) -> R
     })
 }
 
-/// What becomes of the hidden states of a text.
+/// Returns how the hidden states of a text become one vector.
 fn pooler(keys: &Keys<'_>) -> Result<Pooler, ModelError> {
     const TYPE: &str = "pooling_type";
     let pooling = match keys.get(TYPE).map(|value| value.as_i64()) {
@@ -139,7 +139,7 @@ fn pooler(keys: &Keys<'_>) -> Result<Pooler, ModelError> {
     })
 }
 
-/// The feed-forward layers, and their width.
+/// Returns the description of the feed-forward layers, and their width.
 fn feed_forward(
     keys: &Keys<'_>,
     architecture: &Architecture,
@@ -148,7 +148,7 @@ fn feed_forward(
     let experts = keys.count("expert_count")?;
     let of_expert = if experts > 0 { keys.count("expert_feed_forward_length")? } else { 0 };
     let dense_layers = if experts > 0 { keys.count(DENSE_LAYERS)? } else { 0 };
-    // Files in which every layer has experts need not have the width of others.
+    // Files in which every layer has experts may lack the width of other feed-forward layers.
     let (ffn, other_layers, other_width) =
         match of_expert > 0 && dense_layers == 0 && !architecture.dense_beside_experts {
             true => (of_expert, LayerSet::EMPTY, of_expert),
@@ -187,7 +187,7 @@ fn feed_forward(
     Ok((form, ffn))
 }
 
-/// The width of the feed-forward layers that have one, the layers that have another one, and that one.
+/// Returns the width of most feed-forward layers, the set of layers with another width, and that other width.
 fn widths(keys: &Keys<'_>, architecture: &Architecture, layers: usize) -> Result<(usize, LayerSet, usize), ModelError> {
     let widths = keys.sizes(FFN_WIDTHS, layers, None)?;
     let present = widths.present(layers);
@@ -200,14 +200,14 @@ fn widths(keys: &Keys<'_>, architecture: &Architecture, layers: usize) -> Result
     Ok((width, other_layers, other_width.ok_or(keys.unsupported(FFN_WIDTHS))?))
 }
 
-/// How experts are chosen and weighted.
+/// Returns how experts are chosen and weighted.
 fn routing(keys: &Keys<'_>, architecture: &Architecture) -> Result<Routing, ModelError> {
     const GATING: &str = "expert_gating_func";
     let usual = architecture.routing;
     let of_chosen = usual.scores == RouterScores::SoftmaxOfChosen;
     let normalized = keys.flag("expert_weights_norm", usual.normalized || of_chosen)?;
     let scores = match keys.get(GATING).map(|value| value.as_u64()) {
-        // The softmax of all, normalized, is that of the chosen ones.
+        // The normalized softmax over all experts is the softmax over the chosen ones.
         None | Some(Some(1)) if of_chosen && normalized => RouterScores::SoftmaxOfChosen,
         None if !of_chosen => usual.scores,
         None | Some(Some(1)) => RouterScores::Softmax,
@@ -216,7 +216,7 @@ fn routing(keys: &Keys<'_>, architecture: &Architecture) -> Result<Routing, Mode
         Some(_) => return Err(keys.unsupported(GATING)),
     };
     let (groups, groups_used) = expert_groups(keys)?;
-    // The sums of a group are not those of logits.
+    // Groups are chosen by sums of probabilities, not of logits.
     let grouped = groups > 1 && of_chosen && keys.get(GATING).is_none_or(|value| value.as_u64() == Some(1));
     let (scores, normalized) = if grouped { (RouterScores::Softmax, normalized) } else { (scores, normalized) };
     let normalized = normalized && scores != RouterScores::SoftmaxOfChosen;
@@ -224,7 +224,7 @@ fn routing(keys: &Keys<'_>, architecture: &Architecture) -> Result<Routing, Mode
     Ok(Routing { scores, normalized, scale, groups, groups_used, ..usual })
 }
 
-/// The groups of experts, and how many of them are chosen first.
+/// Returns the number of groups of experts, and the number of groups that are chosen first.
 fn expert_groups(keys: &Keys<'_>) -> Result<(u32, u32), ModelError> {
     const GROUPS: &str = "expert_group_count";
     const USED: &str = "expert_group_used_count";
@@ -236,7 +236,7 @@ fn expert_groups(keys: &Keys<'_>) -> Result<(u32, u32), ModelError> {
     let [experts, of_token] = ["expert_count", "expert_used_count"].map(|name| keys.count(name));
     let (experts, of_token) = (experts?, of_token?);
     let of_group = experts.checked_div(groups).unwrap_or(0);
-    // A group is ranked by two experts, and the chosen ones have to have enough.
+    // A group is ranked by its two best experts, and the chosen groups must have enough experts for a token.
     let fits = groups <= Routing::MAX_GROUPS as usize && of_group >= 2 && experts.is_multiple_of(groups);
     if !fits {
         return Err(keys.bad(GROUPS));
@@ -247,7 +247,7 @@ fn expert_groups(keys: &Keys<'_>) -> Result<(u32, u32), ModelError> {
     Ok((groups as u32, used as u32))
 }
 
-/// Checks the sizes of recurrent layers: products of these are computed freely from here on.
+/// Checks the sizes of recurrent layers. Later code multiplies these sizes without checks for overflow.
 fn check_recurrent(recurrent: &Recurrent, keys: &Keys<'_>) -> Result<(), ModelError> {
     let Recurrent { mixer, channels, kernel, heads, key_dim, value_dim, groups, .. } = *recurrent;
     let bounds = [
@@ -268,13 +268,13 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if config.kv_shapes.iter().any(|shape| !config.heads.is_multiple_of(shape.heads)) {
         return Err(keys.bad(KV_HEADS));
     }
-    // Without a mask, windows and distances are those of encoders, and a state has a direction.
+    // Without a mask, windows and distances to both sides are defined for encoders only, and a state has a direction.
     let directed = architecture.causal && (config.windows != [0; MAX_GROUPS] || config.attention.alibi > 0.0)
         || config.recurrent.mixer != Mixer::None;
     if !config.attention.causal && (directed || !cfg!(feature = "encoder")) {
         return Err(keys.unsupported(CAUSAL));
     }
-    // Products of these are computed freely from here on.
+    // Later code multiplies these sizes without checks for overflow.
     let FeedForward { experts, experts_used, expert_width, other_width, shared_width, .. } = config.feed_forward;
     let Pooler { dense: [dense_2, dense_3], classifier, classes, .. } = config.pooler;
     let sizes = [config.hidden, config.ffn, other_width, expert_width, shared_width, config.heads];
@@ -284,14 +284,14 @@ fn check(config: &Config, keys: &Keys<'_>, architecture: &Architecture) -> Resul
     if !bounded || config.kv_shapes.iter().any(|shape| config.heads.saturating_mul(shape.head_dim) > 1 << 24) {
         return Err(keys.bad("attention.head_count"));
     }
-    // Snapshots tell two shapes apart in 16 bits for each size.
+    // Snapshots store each size of two different shapes in 16 bits.
     let [kv, other] = config.kv_shapes;
     if kv != other && [kv.heads, kv.head_dim, other.heads, other.head_dim].into_iter().any(|size| size >= 1 << 16) {
         return Err(keys.bad(KV_HEADS));
     }
     let turned = |layer| (config.rope.place(layer).len(), config.layer(layer).kv.head_dim);
     let odd_or_larger = |(dims, of_head): (usize, usize)| !dims.is_multiple_of(2) || dims > of_head;
-    // Also of a set that no layer uses: its cosines are computed with the others.
+    // This includes a set that no layer uses, because its cosines are computed with the others.
     let largest = config.kv_shapes[0].head_dim.max(config.kv_shapes[1].head_dim);
     let sets = config.rope.dims.into_iter().any(|dims| odd_or_larger((dims, largest)));
     if sets || (0..config.layers).map(turned).any(odd_or_larger) {

@@ -1,16 +1,16 @@
 //! The alphabet of byte-level BPE: a visible character for each byte.
 //!
-//! Bytes that are visible characters of Latin-1 stand for themselves, the others in increasing order
-//! for U+0100 onwards.
+//! A byte that is a visible character of Latin-1 stands for itself. The other bytes, in increasing order, are the
+//! characters from U+0100 on.
 
-/// Characters of the alphabet are below this.
+/// End of the code points of the alphabet.
 const END: usize = 256 + 68;
 
 const CHAR_OF: [u16; 256] = chars();
 static BYTE_OF: [u16; END] = bytes();
 static UTF_8_OF: [[u8; 2]; 256] = utf_8();
 
-/// Not a character of the alphabet.
+/// Entry of a character that is not in the alphabet.
 const NO_BYTE: u16 = 256;
 
 #[allow(clippy::indexing_slicing)] // evaluated by the compiler
@@ -44,7 +44,7 @@ const fn utf_8() -> [[u8; 2]; 256] {
     let mut byte = 0;
     while byte < 256 {
         let code = CHAR_OF[byte];
-        // All fit: the codes are below 2^11.
+        // Two bytes always suffice: the codes are below 2^11.
         let two = [(0xC0 | code >> 6) as u8, (0x80 | code & 0x3F) as u8];
         all[byte] = if code < 0x80 { [code as u8, 0] } else { two };
         byte += 1;
@@ -52,13 +52,13 @@ const fn utf_8() -> [[u8; 2]; 256] {
     all
 }
 
-/// The UTF-8 bytes of the character of `byte`; the second one is 0 if there is none.
+/// Returns the UTF-8 bytes of the character of `byte`. The second byte is 0 if the character has only one.
 #[inline]
 pub(super) fn encode(byte: u8) -> [u8; 2] {
     UTF_8_OF.get(usize::from(byte)).copied().unwrap_or_default()
 }
 
-/// The byte of a character of the alphabet.
+/// Returns the byte of a character of the alphabet.
 pub(super) fn decode(c: char) -> Option<u8> {
     BYTE_OF.get(u32::from(c) as usize).and_then(|&byte| u8::try_from(byte).ok())
 }

@@ -1,20 +1,20 @@
-//! What SentencePiece makes of a text before it looks for tokens: characters are replaced by the rules that come with
-//! the vocabulary, and blanks become U+2581. (Kudo and Richardson, "SentencePiece", 2018.)
+//! The changes that SentencePiece makes to a text before it looks for tokens: the rules of the vocabulary replace
+//! characters, and blanks become U+2581. (Kudo and Richardson, "SentencePiece", 2018.)
 //!
 //! The rules are the array `precompiled_charsmap`: the size of a tree in bytes, the tree, and the replacements, each
-//! with a byte of 0 behind it. The tree is a double array (Aoe, 1989) of 32-bit units. From a node at `n` with the
-//! offset `o`, byte b leads to unit `n ^ o ^ b`, if that is labelled b; a text ends there if the unit says so, and then
-//! the unit at its own place and offset has the place of the replacement.
+//! followed by a byte of 0. The tree is a double array (Aoe, 1989) of 32-bit units. From a node at `n` with the offset
+//! `o`, byte b leads to unit `n ^ o ^ b`, if the label of this unit is b. If a node at `n` with the offset `o` is
+//! marked as the end of a key, then unit `n ^ o` has the offset of the replacement.
 
 use core::str::Chars;
 
 /// The blank of SentencePiece.
 pub(super) const BLANK: char = '\u{2581}';
 
-/// Bytes that a rule replaces at most. Those of real files replace fewer than 20.
+/// The most bytes that a rule replaces. The rules of real files replace fewer than 20.
 const LONGEST_KEY: usize = 256;
 
-/// Bytes of a replacement at most. Those of real files have 33.
+/// The most bytes of a replacement. The replacements of real files have up to 33.
 const LONGEST_TEXT: usize = 256;
 
 /// The rules of a vocabulary.
@@ -22,12 +22,12 @@ const LONGEST_TEXT: usize = 256;
 pub(super) struct Rules<'m> {
     units: &'m [[u8; 4]],
     texts: &'m str,
-    /// The most bytes that a byte becomes.
+    /// The most bytes that one byte of a text becomes.
     growth: usize,
 }
 
 impl<'m> Rules<'m> {
-    /// The rules of the array; `None` where it is damaged. An empty one has none.
+    /// Returns the rules of the array, or `None` if it is damaged. An empty array has no rules.
     pub(super) fn new(bytes: &'m [u8]) -> Option<Self> {
         let mut rules = Self { units: &[], texts: "", growth: BLANK.len_utf8() };
         if bytes.is_empty() {
@@ -45,19 +45,21 @@ impl<'m> Rules<'m> {
             return None;
         }
         rules = Self { units, texts, ..rules };
-        // Characters of one byte are in real files replaced by one at most, and longer ones by long texts.
+        // In real files a character of one byte becomes at most one byte, and only longer characters become long texts.
+        // So the largest replacement of one byte is bounded separately, and any other one is spread over at least two
+        // bytes.
         let of_ascii = (0..=0x7F_u8).filter_map(|byte| rules.longest(core::str::from_utf8(&[byte]).ok()?));
         let of_ascii = of_ascii.map(|(_, text)| spelled_len(text.as_bytes())).max().unwrap_or(0);
         rules.growth = rules.growth.max(of_ascii).max(longest.div_ceil(2));
         Some(rules)
     }
 
-    /// Bytes that a text of so many becomes at most.
+    /// Returns the most bytes that a text of `bytes` bytes becomes.
     pub(super) fn most(&self, bytes: usize) -> usize {
         bytes.saturating_mul(self.growth).saturating_add(BLANK.len_utf8())
     }
 
-    /// The longest beginning of a text that is replaced: its length, and what takes its place.
+    /// Returns the length of the longest beginning of a text that a rule replaces, and its replacement.
     fn longest(&self, text: &str) -> Option<(usize, &'m str)> {
         let unit = |at: usize| self.units.get(at).map(|unit| u32::from_le_bytes(*unit));
         let (mut at, mut found) = (offset(unit(0)?), None);
@@ -75,47 +77,47 @@ impl<'m> Rules<'m> {
         found
     }
 
-    /// The replacement that a leaf names.
+    /// Returns the replacement that a leaf names.
     fn text(&self, leaf: u32) -> Option<&'m str> {
         let text = self.texts.get((leaf & !(1 << 31)) as usize..)?;
         text.get(..text.bytes().position(|byte| byte == 0)?)
     }
 }
 
-/// The bits of a unit that are equal to the byte which leads to it. A leaf has the highest one.
+/// Mask of the bits of a unit that are equal to the byte that leads to it. A leaf has the highest bit set, too.
 const LABEL: u32 = 1 << 31 | 0xFF;
 
 fn offset(unit: u32) -> usize {
     ((unit >> 10) << ((unit & 1 << 9) >> 6)) as usize
 }
 
-/// Bytes of a text, blanks spelled as such.
+/// Returns the number of bytes of a text in which blanks are spelled as U+2581.
 fn spelled_len(text: &[u8]) -> usize {
     text.len() + 2 * text.iter().filter(|&&byte| byte == b' ').count()
 }
 
-/// What becomes of blanks.
+/// How blanks are changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blanks {
-    /// One is put before the text.
+    /// Whether a blank is put before the text.
     pub(super) prefix: bool,
-    /// Of several, one is left, and none at the ends of a text.
+    /// Whether several blanks become one, and blanks at the ends of a text are removed.
     pub(super) merge: bool,
 }
 
-/// The characters that a text becomes, from left to right.
+/// Iterator over the characters that a text becomes, from left to right.
 #[derive(Clone, Debug)]
 pub(super) struct Spelling<'t> {
     rules: &'t Rules<'t>,
     text: &'t str,
-    /// What has been read of it.
+    /// Offset of the next character to read in `text`.
     at: usize,
-    /// Where the last replaced characters begin, or the last one that was not replaced.
+    /// Offset of the characters that were replaced last, or of the last character that was not replaced.
     source: usize,
-    /// What is left of their replacement.
+    /// Rest of the replacement of these characters.
     replacement: Chars<'t>,
     blanks: Blanks,
-    /// A character that comes after a blank.
+    /// Next character, while a blank is returned before it.
     held: Option<char>,
     in_word: bool,
     has_begun: bool,
@@ -127,13 +129,14 @@ impl<'t> Spelling<'t> {
         Self { rules, text, at: 0, source: 0, replacement, blanks, held: None, in_word: false, has_begun: false }
     }
 
-    /// The characters of the text that the last one comes from, and where they begin. A blank before the text comes
-    /// from none.
+    /// Returns the offset and the characters of the text that the last character comes from. They are empty for a blank
+    /// that is put before the text.
     pub(super) fn source(&self) -> (usize, &'t str) {
         (self.source, self.text.get(self.source..self.at).unwrap_or_default())
     }
 
-    /// The same where the last character is a blank, which is put before what comes next: the character before that.
+    /// Returns what [`Spelling::source`] does, for a last character that is a blank. If the blank was put before the
+    /// next character, the result is the character before that one in the text.
     pub(super) fn blank(&self) -> (usize, &'t str) {
         let (at, own) = self.source();
         if own == " " {
@@ -144,7 +147,8 @@ impl<'t> Spelling<'t> {
         (at.saturating_sub(len), before.get(at.saturating_sub(len)..).unwrap_or_default())
     }
 
-    /// Goes on to the end of the next word, of so many bytes: the next blank after other characters, or the end.
+    /// Moves to the end of the next word, which is before the next blank after other characters, or the end of the
+    /// text. Returns the number of bytes of the word.
     pub(super) fn skip_word(&mut self) -> usize {
         let (mut len, mut has_text) = (0, false);
         loop {
@@ -160,7 +164,7 @@ impl<'t> Spelling<'t> {
         }
     }
 
-    /// The next character, whatever blanks are around it.
+    /// Returns the next character, without regard to the blanks around it.
     fn plain(&mut self) -> Option<char> {
         loop {
             if let Some(c) = self.replacement.next() {

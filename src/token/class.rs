@@ -2,7 +2,7 @@
 
 use super::class_table::{BLOCK_OF, BLOCKS, END};
 
-/// What a pre-tokenizer sees of a code point: the general categories, joined as far as no rule asks for more.
+/// The class of a code point: its general category, where categories that no rule tells apart are one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Class {
@@ -29,7 +29,7 @@ pub(super) enum Class {
 /// Code points per block of the table.
 const BLOCK: u32 = 128;
 
-/// The only code points behind the table that are not `Other`: marks.
+/// The code points after the end of the table that are not `Other`. They are marks.
 const VARIATION_SELECTORS: core::ops::RangeInclusive<u32> = 0xE0100..=0xE01EF;
 
 /// The classes of the ASCII characters.
@@ -48,7 +48,7 @@ const fn ascii() -> [u8; BLOCK as usize] {
 }
 
 impl Class {
-    /// The class in Unicode 15.1, the version of llama.cpp's tables.
+    /// Returns the class in Unicode 15.1, the version of llama.cpp's tables.
     #[inline]
     pub(super) fn of(c: char) -> Self {
         let code = u32::from(c);
@@ -92,7 +92,7 @@ impl Set {
         Self(self.0 | other.0)
     }
 
-    /// All other classes.
+    /// Returns the set of all other classes.
     pub(super) const fn not(self) -> Self {
         Self(!self.0)
     }
@@ -102,7 +102,7 @@ impl Set {
         self.0 >> (Class::of(c) as u16) & 1 == 1
     }
 
-    /// The number of ASCII characters of this set at the start of `text`.
+    /// Returns the number of ASCII characters of this set at the start of `text`.
     #[inline]
     pub(super) fn ascii_run(self, text: &str) -> usize {
         text.bytes()
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The text of `class_table.rs`.
+    /// Returns the text of `class_table.rs`.
     fn table() -> String {
         let class = |code: u32| char::from_u32(code).map_or(Class::Other, expected);
         let in_table = |code: &u32| class(*code) != Class::Other && !VARIATION_SELECTORS.contains(code);

@@ -19,7 +19,7 @@ pub struct DecodeOptions {
 }
 
 impl Default for DecodeOptions {
-    /// A whole text without control tokens.
+    /// Returns the options for a whole text without control tokens.
     fn default() -> Self {
         Self { render_special: false, starts_text: true }
     }
@@ -51,7 +51,7 @@ impl Tokenizer<'_, '_> {
         text.finish().map(as_str)
     }
 
-    /// Returns the most bytes that [`Detokenizer::push`] writes for one token.
+    /// Returns the largest number of bytes that [`Detokenizer::push`] writes for one token.
     pub fn max_push(&self) -> usize {
         self.tokens.longest().saturating_add(1).saturating_mul(char::REPLACEMENT_CHARACTER.len_utf8())
     }
@@ -59,7 +59,7 @@ impl Tokenizer<'_, '_> {
     /// Calls `f` for each byte of a token that the file calls text: a normal, user-defined or byte token.
     pub(crate) fn each_byte_of_text(&self, id: u32, f: &mut dyn FnMut(u8)) {
         if self.kinds.is_text(id) {
-            // An id that is not there has no bytes.
+            // An unknown id has no bytes.
             let _ = self.each_byte(id, true, &mut |byte| f(byte));
         }
     }
@@ -88,7 +88,7 @@ impl Tokenizer<'_, '_> {
     }
 }
 
-/// The byte of `<0xXX>`.
+/// Returns the byte that a name `<0xXX>` stands for.
 fn byte_of_name(text: &[u8]) -> Option<u8> {
     let &[b'<', b'0', b'x', high, low, b'>'] = text else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -111,7 +111,7 @@ fn each_byte_of_blanks(text: &[u8], f: &mut impl FnMut(u8)) {
     }
 }
 
-/// Characters that are not of the alphabet stand for themselves.
+/// Calls `f` for each byte that a text in the alphabet of bytes stands for. Other characters stand for themselves.
 fn each_byte_of_alphabet(text: &[u8], f: &mut impl FnMut(u8)) {
     for chunk in text.utf8_chunks() {
         let valid = chunk.valid();
@@ -134,7 +134,7 @@ fn each_byte_of_alphabet(text: &[u8], f: &mut impl FnMut(u8)) {
 #[derive(Clone, Copy, Debug)]
 pub struct Detokenizer {
     options: DecodeOptions,
-    /// The beginning of a character: the first `pending` bytes.
+    /// First `pending` bytes of a character that is not complete.
     bytes: [u8; 4],
     pending: usize,
     /// Whether the next byte is dropped if it is a blank.
@@ -221,7 +221,7 @@ fn as_str(text: &[u8]) -> &str {
     core::str::from_utf8(text).unwrap_or_default()
 }
 
-/// Counts what is needed, and keeps what fits.
+/// Output that counts all bytes that are written to it, and stores those that fit.
 struct Text<'o> {
     out: &'o mut [u8],
     len: usize,

@@ -22,20 +22,20 @@ pub struct EncodeOptions {
     pub parse_special: bool,
     /// Refuse a text with bytes that the vocabulary cannot spell, see [`Encoded::unspelled`].
     pub exact: bool,
-    /// The text continues another one, so no blank is put before it. (SentencePiece vocabularies put one before a text
-    /// that begins.)
+    /// Whether the text continues another text. Then no blank is put before it, as SentencePiece vocabularies
+    /// otherwise do.
     pub continues: bool,
 }
 
-/// What [`Tokenizer::encode`] made of a text.
+/// Result of [`Tokenizer::encode`].
 ///
 /// [Example](crate::token#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
-    /// The number of ids.
+    /// Number of ids.
     pub ids: usize,
-    /// Bytes of the text that the vocabulary cannot spell. They are left out. In a SentencePiece vocabulary, a
-    /// character with such a byte becomes the unknown token, and all of its bytes are counted.
+    /// Number of bytes of the text that the vocabulary cannot spell. They are left out. In a SentencePiece vocabulary,
+    /// a character with such a byte becomes the unknown token, and all of its bytes are counted.
     pub unspelled: usize,
 }
 
@@ -43,13 +43,13 @@ impl Tokenizer<'_, '_> {
     /// The longest text that can be encoded at once, in bytes.
     pub const MAX_TEXT: usize = 1 << 28;
 
-    /// Returns the number of 32-bit words of scratch with which [`Tokenizer::encode`] encodes any text of `text_bytes`
+    /// Returns the number of 32-bit words of scratch that [`Tokenizer::encode`] needs for any text of `text_bytes`
     /// bytes.
     ///
-    /// The worst case is one long word, which needs about 51 bytes per byte of text (with unigram, 25 for each byte
-    /// that a byte can become by the vocabulary's rules). Other texts need less, because the scratch is used for one
-    /// word at a time (unless tokens of a SentencePiece vocabulary have blanks in their middle). 2,000 words of scratch
-    /// suffice for most texts of any length. If they do not, the error of `encode` says how many do.
+    /// The worst case is one long word, which needs about 51 bytes per byte of text. With unigram it needs 25 bytes for
+    /// each byte that the vocabulary's rules make of the text. Other texts need less, because the scratch is used for
+    /// one word at a time, unless tokens of a SentencePiece vocabulary have blanks in their middle. 2,000 words of
+    /// scratch suffice for most texts of any length. If they do not suffice, the error of `encode` says how many do.
     pub fn scratch_len(&self, text_bytes: usize) -> usize {
         let characters = text_bytes.saturating_add(1);
         let bytes = characters.saturating_mul(BLANK.len());
@@ -61,14 +61,16 @@ impl Tokenizer<'_, '_> {
         of_word.saturating_add(self.specials.search_len())
     }
 
-    /// Writes the ids of `text` to `out`. Returns how many there are, and how many bytes the vocabulary cannot spell.
+    /// Writes the ids of `text` to `out`. Returns the number of ids, and of the bytes that the vocabulary cannot spell.
     ///
-    /// Takes O(n log n) time in the length of the text. The factor grows with the length of the longest token. For a
-    /// text that consists of pieces of special tokens, it also grows with the number of their lengths.
+    /// This takes O(n log n) time in the length of the text. The factor grows with the length of the longest token. For
+    /// a text that consists of pieces of special tokens, it also grows with the number of different lengths of these
+    /// tokens.
     ///
     /// # Errors
-    /// `scratch` or `out` is too small (the error says how much this text needs; `out` is overwritten), the text is
-    /// longer than 2^28 bytes, or the vocabulary cannot spell it and [`EncodeOptions::exact`] is set.
+    /// `scratch` or `out` is too small, the text is longer than 2^28 bytes, or the vocabulary cannot spell it and
+    /// [`EncodeOptions::exact`] is set. If a slice is too small, the error says how much this text needs, and `out` is
+    /// overwritten.
     pub fn encode(
         &self,
         text: &str,
@@ -79,7 +81,7 @@ impl Tokenizer<'_, '_> {
         self.encode_around(text, &[], options, scratch, out)
     }
 
-    /// Returns how many bytes of a text the vocabulary cannot spell: [`Encoded::unspelled`], also if
+    /// Returns the number of bytes of a text that the vocabulary cannot spell, as [`Encoded::unspelled`] does, even if
     /// [`EncodeOptions::exact`] is set.
     ///
     /// # Errors
@@ -90,11 +92,11 @@ impl Tokenizer<'_, '_> {
     }
 
     /// Encodes like [`Tokenizer::encode`], for untrusted text within a frame of special tokens. Names of control tokens
-    /// become these tokens, except where they touch one of the ranges `plain`. The ranges are in bytes, in increasing
-    /// order, and do not overlap. Nothing is put before or after the text.
+    /// become these tokens, except where they touch one of the ranges `plain`. These ranges are in bytes and in
+    /// increasing order, and do not overlap. Neither BOS nor EOS is added.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode_framed(
         &self,
         text: &str,
@@ -123,7 +125,7 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// What there is to write, of which as much is written as fits.
+    /// Returns the encoded text and the counts. Ids that do not fit in `out` are counted, but not written.
     fn output_of<'o>(
         &self,
         text: &str,
@@ -189,7 +191,7 @@ impl Tokenizer<'_, '_> {
         self.vocab.swallows_space() && self.text(id).is_some_and(|name| !keeps.contains(&name))
     }
 
-    /// Encodes text without special tokens. `begins`: what is before it is the start of the text, or a special token.
+    /// Encodes text without special tokens. `begins` is whether the start of the text or a special token is before it.
     fn encode_part(&self, part: &str, begins: bool, scratch: &mut [u32], output: &mut Output<'_>) {
         match (self.vocab.algorithm, &self.merges) {
             (Algorithm::ByteLevel { pre, .. }, Some(merges)) => {
@@ -237,7 +239,7 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// The pieces of a text that no token reaches over.
+    /// Returns the pieces of a text. No token reaches from one piece into the next.
     fn blank_words<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         let (mut rest, words_are_apart) = (text, self.words_are_apart);
         core::iter::from_fn(move || {
@@ -254,8 +256,8 @@ fn is_ascii_space(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }
 
-/// The words of a line, each from a blank to the next one, and whether a blank is put before them: before a line that
-/// does not begin with one. Line ends are one word.
+/// Returns the words of a line, and for each whether a blank is put before it. A word ends before the next blank. Only
+/// the first word of a line that does not begin with a blank gets one. A run of line ends is one word.
 fn metaspace_words(line: &str) -> impl Iterator<Item = (&str, bool)> {
     let is_blank = |c: char| c == ' ' || c == '\u{2581}';
     let mut prefix = !line.starts_with(is_blank) && !line.starts_with('\n');
@@ -269,7 +271,7 @@ fn metaspace_words(line: &str) -> impl Iterator<Item = (&str, bool)> {
     })
 }
 
-/// Bytes of the blanks at the start of `text` and of what follows up to the next blank.
+/// Returns the number of bytes of the blanks at the start of `text` and of the text after them, up to the next blank.
 fn blank_word(text: &str) -> usize {
     let is_blank = |c: char| c == ' ' || c == '\u{2581}';
     let blanks = text.find(|c| !is_blank(c)).unwrap_or(text.len());

@@ -1,4 +1,4 @@
-//! What can go wrong with vocabularies, texts and ids.
+//! Errors of vocabularies, texts and ids.
 
 use core::fmt;
 
@@ -21,16 +21,16 @@ pub enum TokenError {
     },
     /// The scratch is too small for the longest word of this text.
     ScratchTooSmall {
-        /// 32-bit words that suffice.
+        /// Number of 32-bit words that suffice.
         needed: usize,
-        /// 32-bit words given.
+        /// Number of 32-bit words given.
         given: usize,
     },
     /// The output is too small.
     OutputTooSmall {
-        /// Elements needed.
+        /// Number of elements needed.
         needed: usize,
-        /// Elements given.
+        /// Number of elements given.
         given: usize,
     },
     /// The vocabulary cannot spell a byte of the text, and [`EncodeOptions::exact`](super::EncodeOptions::exact) is
@@ -38,7 +38,7 @@ pub enum TokenError {
     NoToken {
         /// The byte.
         byte: u8,
-        /// Where it is in the text.
+        /// Offset of the byte in the text.
         at: usize,
     },
     /// The vocabulary has no token with this id.
@@ -80,7 +80,8 @@ pub enum VocabError {
     Missing(&'static str),
     /// The value of this key has a type that is not allowed.
     WrongType(&'static str),
-    /// `tokenizer.ggml.model` is neither `llama`, `gpt2`, `gemma4` nor, in builds with encoders, `bert` and `t5`.
+    /// `tokenizer.ggml.model` is not `llama`, `gpt2` or `gemma4` nor, in builds with encoders, `bert`, `t5` or
+    /// `whitespace`.
     UnknownModel(Name),
     /// The value of this key is damaged.
     Damaged(&'static str),
@@ -91,7 +92,7 @@ pub enum VocabError {
         /// The number of tokens.
         tokens: usize,
     },
-    /// An array has not one element per token.
+    /// An array does not have one element for each token.
     WrongLength {
         /// The array's key.
         key: &'static str,
@@ -116,14 +117,14 @@ pub enum VocabError {
         /// The size of the array in the file, in bytes.
         bytes: usize,
     },
-    /// So many tokens have the same hash that the file must have been made for it.
+    /// So many tokens have the same hash that the file must have been made to cause this.
     Collisions {
         /// The key of the array.
         key: &'static str,
     },
-    /// A special token is longer than any sensible one.
+    /// A special token is longer than any useful one.
     SpecialTooLong {
-        /// The token.
+        /// Id of the token.
         id: u32,
         /// The length of the token, in bytes.
         bytes: usize,

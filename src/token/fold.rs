@@ -1,8 +1,8 @@
-//! Characters without accents: their canonical decompositions without nonspacing marks.
+//! Removal of accents: canonical decompositions of characters, without nonspacing marks.
 
 use super::fold_table::{MANY, MARKS, ONE, ONE_WIDE};
 
-/// The characters that are left of a character.
+/// Returns the characters of the decomposition of `c`, without nonspacing marks.
 pub(super) fn unaccented(c: char) -> impl Iterator<Item = char> {
     let code = u32::from(c);
     let codes = match c {
@@ -11,17 +11,17 @@ pub(super) fn unaccented(c: char) -> impl Iterator<Item = char> {
         _ if is_mark(code) => [0; 4],
         _ => decomposed(code),
     };
-    // 0 stands for none: the tables do not have it, and it is no text.
+    // 0 fills unused elements: the tables do not contain it, and it is not a character of a text.
     codes.into_iter().filter(|&code| code != 0).filter_map(char::from_u32)
 }
 
-/// The letters of Hangul syllable `index`.
+/// Returns the letters of the Hangul syllable with this index.
 fn syllable(index: u32) -> [u32; 4] {
     let last = index % 28;
     [0x1100 + index / 588, 0x1161 + index % 588 / 28, if last == 0 { 0 } else { 0x11A7 + last }, 0]
 }
 
-/// Whether a code point is a nonspacing mark.
+/// Returns whether a code point is a nonspacing mark.
 fn is_mark(code: u32) -> bool {
     let after = MARKS.partition_point(|&range| range >> 8 <= code);
     let range = after.checked_sub(1).and_then(|index| MARKS.get(index));
@@ -61,7 +61,7 @@ mod tests {
         std::iter::once(c).nfd().filter(|&c| !is_nonspacing(c)).collect()
     }
 
-    /// The ranges of nonspacing marks, the number of those after the first in the low byte.
+    /// Returns the ranges of nonspacing marks: the first mark times 256, plus the number of marks after it.
     fn marks() -> Vec<u32> {
         let mut ranges: Vec<u32> = Vec::new();
         for code in ('\0'..=char::MAX).filter(|&c| is_nonspacing(c)).map(u32::from) {
@@ -73,7 +73,7 @@ mod tests {
         ranges
     }
 
-    /// The text of `fold_table.rs`.
+    /// Returns the text of `fold_table.rs`.
     fn table() -> String {
         let syllable = |c: char| ('\u{AC00}'..='\u{D7A3}').contains(&c);
         let changed = ('\0'..=char::MAX).filter(|&c| !is_nonspacing(c) && !syllable(c));

@@ -1,21 +1,21 @@
 //! The kinds of tokens.
 
-/// The kind of a token. The numbers are those of the file.
+/// The kind of a token. The numbers are the ones that files have.
 ///
 /// [The guide shows tokens and text](crate::guide#generate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum TokenKind {
-    /// Any other number.
+    /// A token whose number in the file is not one of the numbers below.
     Undefined = 0,
     /// Ordinary text.
     Normal = 1,
-    /// Stands for text that the vocabulary cannot spell.
+    /// A token for text that the vocabulary cannot spell.
     Unknown = 2,
-    /// Steers the model; text becomes it only on request.
+    /// A token that steers the model. Text becomes this token only on request.
     Control = 3,
-    /// Matched in every text, before anything else.
+    /// A token that is found in every text, before all other tokens.
     UserDefined = 4,
     /// Not in use.
     Unused = 5,
@@ -36,12 +36,12 @@ impl TokenKind {
         }
     }
 
-    /// Returns whether ordinary text consists of tokens of this kind.
+    /// Returns whether tokens of this kind may be parts of ordinary text.
     pub(super) fn is_text(self) -> bool {
         !matches!(self, Self::Unknown | Self::Control | Self::Byte)
     }
 
-    /// Returns whether the text itself is searched for tokens of this kind.
+    /// Returns whether a text is searched for tokens of this kind before it is cut into words.
     pub(super) fn is_special(self) -> bool {
         matches!(self, Self::Unknown | Self::Control | Self::UserDefined)
     }

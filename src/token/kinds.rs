@@ -1,11 +1,11 @@
-//! What each token is, and which ones end a generation.
+//! The kind of each token, and the tokens that end a generation.
 
 use super::kind::TokenKind;
 use super::table::Tokens;
 use super::vocab::Vocab;
 
-/// Names of tokens that end a generation, whatever the file says of them: llama.cpp's list, with its exceptions `</s>`
-/// of Gemma 4, which is a tag of HTML there, and `<|end|>` of gpt-oss.
+/// Names of tokens that end a generation, whatever the file says about them. The list and its two exceptions are
+/// llama.cpp's: `</s>` of Gemma 4, where it is a tag of HTML, and `<|end|>` of gpt-oss.
 const END_NAMES: [&str; 31] = [
     "</s>",
     "<EOT>",
@@ -40,7 +40,7 @@ const END_NAMES: [&str; 31] = [
     "_<EOT>",
 ];
 
-/// Names of other control tokens: those around the parts of a text with a gap to be filled.
+/// Names of other control tokens: they mark the parts of a text that has a gap to be filled.
 const CONTROL_NAMES: [&str; 18] = [
     "<MID>",
     "<PRE>",
@@ -62,15 +62,15 @@ const CONTROL_NAMES: [&str; 18] = [
     "<\u{ff5c}fim\u{2581}hole\u{ff5c}>",
 ];
 
-/// Returns whether `<|end|>` ends a message and not a generation, which goes on with another message: in harmony, the
-/// format of gpt-oss, other tokens end a generation.
+/// Returns whether `<|end|>` ends only a message, and the generation continues with another one. This holds for
+/// harmony, the format of gpt-oss, in which other tokens end a generation.
 fn ends_messages(tokens: &Tokens<'_, '_>) -> bool {
     let has = |name: &str| tokens.find(name.as_bytes()).is_some();
     (has("<|call|>") || has("<|calls|>")) && (has("<|return|>") || has("<|flush|>"))
 }
 
 const KIND: u8 = 0x07;
-/// Bits of the kind that the file says.
+/// Number of bits by which the kind from the file is shifted.
 const OF_FILE: u32 = 3;
 const END: u8 = 0x80;
 
@@ -79,7 +79,7 @@ const END: u8 = 0x80;
 pub(super) struct Kinds<'a>(&'a [u8]);
 
 impl<'a> Kinds<'a> {
-    /// The most tokens that are special although the file does not say so.
+    /// The most tokens that are special because of their names alone.
     pub(super) const NAMED: usize = END_NAMES.len() + CONTROL_NAMES.len();
 
     pub(super) fn new(vocab: &Vocab<'_>, tokens: &Tokens<'_, '_>, bytes: &'a mut [u8]) -> Self {
@@ -111,12 +111,12 @@ impl<'a> Kinds<'a> {
         Self(bytes)
     }
 
-    /// Returns the kind of a token; `Undefined` if there is no token with this id.
+    /// Returns the kind of a token, or `Undefined` if no token has this id.
     pub(super) fn get(&self, id: u32) -> TokenKind {
         TokenKind::from_number(self.0.get(id as usize).map_or(0, |&byte| i64::from(byte & KIND)))
     }
 
-    /// Whether the file says that a token is text, whatever its name is.
+    /// Returns whether a token is text according to the file, whatever its name is.
     pub(super) fn is_text(&self, id: u32) -> bool {
         let kind = self.0.get(id as usize).map_or(0, |&byte| i64::from(byte >> OF_FILE & KIND));
         matches!(TokenKind::from_number(kind), TokenKind::Normal | TokenKind::UserDefined | TokenKind::Byte)

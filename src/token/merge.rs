@@ -1,36 +1,36 @@
-//! The merging of byte-pair encoding: of all neighbours that may merge, always the best pair, the
-//! leftmost of equals. A heap makes it O(n log n) in the length of the word.
+//! The merges of byte-pair encoding. Of all neighbours that may merge, the best pair is merged first, and the leftmost
+//! one of equal pairs. With a heap, this takes O(n log n) time for a word of length n.
 
 use bytemuck::{Pod, Zeroable};
 
 use super::table::NONE;
 use super::text::{Beginning, Piece, halves, text_len, whole};
 
-/// Which neighbours merge.
+/// The rule that says which neighbours merge.
 pub(super) trait Pairs {
-    /// The key of a pair (the smallest merges first) and the token that it becomes. `piece` is the text of both, of
-    /// which `left_len` bytes are that of `left`.
+    /// Returns the key of a pair and the token that it becomes. The pair with the smallest key merges first. `piece` is
+    /// the text of both tokens, of which the first `left_len` bytes belong to `left`.
     fn pair(&self, left: u32, right: u32, left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)>;
 }
 
-/// A piece of the word, in a list with its neighbours.
+/// A piece of the word, in a linked list of its neighbours.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Symbol {
-    /// The start of its text. The text ends where the text of the next one starts.
+    /// Start of the symbol's text, which ends where the text of the next symbol starts.
     start: u32,
-    /// Its token; [`NONE`] where it has not been looked up or there is none.
+    /// Token of the symbol, or [`NONE`] if it has not been looked up or does not exist.
     id: u32,
     prev: u32,
     next: u32,
-    /// The key of its pair with the next symbol, and what they become; [`NONE`] where they do not merge.
+    /// Key of the pair with the next symbol, and the token that the pair becomes, or [`NONE`] if it does not merge.
     key: u32,
     merged: u32,
-    /// The number of the text before it: the lower half, then the upper one.
+    /// Number of the text before the symbol: its lower half, then its upper half.
     before: [u32; 2],
 }
 
-/// A pair that may merge: its key and its left symbol.
+/// A pair that may merge: its key, and the index of its left symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 struct Candidate {
@@ -38,19 +38,19 @@ struct Candidate {
     left: u32,
 }
 
-/// In a word of at most this many symbols, looking at all of them for the best pair takes less time than a heap.
+/// The most symbols of a word for which a look at all symbols takes less time than a heap.
 const FEW: usize = 16;
 
-/// 32-bit words per symbol: the symbol itself, and two candidates. Every pair is pushed at the start, and
-/// every merge takes one candidate away and pushes at most two, so there are never more than two per symbol.
+/// 32-bit words per symbol: the symbol itself, and two candidates. Every pair is pushed at the start, and every merge
+/// takes one candidate away and pushes at most two. So there are never more than two candidates per symbol.
 const SCRATCH_PER_SYMBOL: usize = (size_of::<Symbol>() + 2 * size_of::<Candidate>()) / 4;
 
-/// 32-bit words of scratch for a word of `symbols` symbols and `bytes` bytes.
+/// Returns the number of 32-bit words of scratch for a word of `symbols` symbols and `bytes` bytes.
 pub(super) fn scratch_len(symbols: usize, bytes: usize) -> usize {
     symbols.saturating_mul(SCRATCH_PER_SYMBOL).saturating_add(text_len(bytes))
 }
 
-/// A word on its way to tokens.
+/// A word while it is turned into tokens.
 #[derive(Debug)]
 pub(super) struct Word<'s> {
     text: &'s mut [u8],
@@ -62,8 +62,8 @@ pub(super) struct Word<'s> {
 }
 
 impl<'s> Word<'s> {
-    /// A word without symbols yet. It gets `symbols` symbols, of at most `bytes` bytes in all. `None` where `scratch`
-    /// is shorter than [`scratch_len`].
+    /// Returns a word without symbols, with room for `symbols` symbols and `bytes` bytes. `None` if `scratch` is
+    /// shorter than [`scratch_len`].
     pub(super) fn new(symbols: usize, bytes: usize, scratch: &'s mut [u32]) -> Option<Self> {
         let (first, rest) = scratch.split_at_mut_checked(symbols.checked_mul(size_of::<Symbol>() / 4)?)?;
         let (second, rest) = rest.split_at_mut_checked(symbols.checked_mul(2 * size_of::<Candidate>() / 4)?)?;
@@ -78,7 +78,7 @@ impl<'s> Word<'s> {
         })
     }
 
-    /// Appends a symbol whose text is the lowest `count` bytes of `bytes`, at most four; those above are 0.
+    /// Appends a symbol whose text is the lowest `count` bytes of `bytes`, at most four. The bytes above them are 0.
     #[inline]
     pub(super) fn push(&mut self, bytes: u32, count: u32, id: u32) {
         let index = self.len as u32;
@@ -105,7 +105,7 @@ impl<'s> Word<'s> {
         }
     }
 
-    /// The left symbol of the best pair of a word of few symbols.
+    /// Returns the left symbol of the best pair. For words of few symbols.
     fn best(&self) -> Option<u32> {
         let mut best = u64::MAX;
         for (left, symbol) in (0..).zip(&*self.symbols) {
@@ -115,10 +115,10 @@ impl<'s> Word<'s> {
         (best != u64::MAX).then_some(best as u32)
     }
 
-    /// The left symbol of the best candidate. Passes over those of which a symbol has been merged otherwise since they
-    /// were pushed.
+    /// Returns the left symbol of the best candidate. Skips candidates that no longer hold because one of their symbols
+    /// has been merged with another one.
     ///
-    /// A candidate with the key that its symbol's pair has now is as good as the one pushed for that pair.
+    /// A candidate with the current key of its symbol's pair is valid, even if it was pushed for an earlier pair.
     fn candidate(&mut self) -> Option<u32> {
         loop {
             let Candidate { key, left } = self.candidates.pop()?;
@@ -128,7 +128,7 @@ impl<'s> Word<'s> {
         }
     }
 
-    /// The symbols that are left: token and text.
+    /// Returns the token and the text of each symbol that is left.
     pub(super) fn symbols(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let first = self.symbols.get(..self.len).and_then(<[_]>::first);
         let symbols = core::iter::successors(first, |symbol| self.get(symbol.next));
@@ -142,7 +142,8 @@ impl<'s> Word<'s> {
         self.symbols.get(index as usize)
     }
 
-    /// Where a symbol begins, and the number of what is before it; the end of the word, if there is no such symbol.
+    /// Returns where a symbol begins, and the number of the text before it. For an index past the last symbol, the
+    /// symbol is the end of the word.
     #[inline]
     fn begin(&self, index: u32) -> (usize, u64) {
         let end = (self.text_len, self.beginning.number);
@@ -185,7 +186,7 @@ impl<'s> Word<'s> {
 }
 
 impl Symbol {
-    /// The number of the text before it.
+    /// Returns the number of the text before the symbol.
     #[inline]
     fn before(&self) -> u64 {
         whole(self.before)
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Digits d and e merge to the last digit of d * 3 + e, unless that is 0, with a key that has many equals.
+    /// Digits d and e merge to the last digit of d * 3 + e, unless that is 0. Many pairs have equal keys.
     struct Digits;
 
     impl Pairs for Digits {

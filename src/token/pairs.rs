@@ -1,8 +1,8 @@
-//! The pairs of byte-level BPE: which neighbours merge, and their rank.
+//! The pairs of byte-level BPE: which neighbouring tokens merge, and in which order.
 //!
-//! A merge "left right" says how the token of both texts is made. So it is kept with that token: its rank, and the
-//! length of the left part. Neighbours merge if their text is that of a token that is made with the length of the left
-//! one. Nothing has to know which tokens the parts are.
+//! A merge "left right" names the texts of two tokens, and makes the token with both texts. So it is stored with the
+//! token that it makes, as its rank and the length of its left part. Two neighbours merge if their joined text is a
+//! token that has a merge with the length of the left neighbour. The ids of the parts are not needed.
 
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::{Array, ValueType};
@@ -14,44 +14,45 @@ use super::table::{NONE, Tokens};
 use super::text::{Counted, Piece};
 use super::vocab::MERGES;
 
-/// Set in the length of a left part: the same token is made in another way, too.
+/// Flag in the length of a left part: another merge makes the same token.
 const MORE: u32 = 1 << 31;
 
-/// The best way to make a token.
+/// The merge with the best rank of those that make a token.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Best {
-    /// [`NONE`] where the token is not made of others.
+    /// Rank of the merge, or [`NONE`] if no merge makes the token.
     rank: u32,
-    /// Bytes of the left part, with [`MORE`].
+    /// Length of the left part in bytes, with the flag [`MORE`].
     left: u32,
-    /// Where the token's text begins in the file's strings. It is here, too, so that a search reads one place less.
+    /// Offset of the token's text in the strings of the file. This copy saves a search one read.
     start: u32,
 }
 
-/// Another way to make a token, in a list in the order of the ranks. The element of a best way has `next` only.
+/// Another merge that makes a token, in a linked list by increasing rank. The element of a best merge uses `next` only.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Other {
-    /// Bytes of the left part, with [`MORE`].
+    /// Length of the left part in bytes, with the flag [`MORE`].
     left: u32,
-    /// The rank of the next way; valid where the left part of this one has [`MORE`].
+    /// Rank of the next merge in the list. It is valid if the length of this merge's left part has [`MORE`].
     next: u32,
 }
 
-/// The merges by the token that they make.
+/// The merges, indexed by the token that they make.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Merges<'a> {
-    /// By token.
+    /// Best merge of each token, by id.
     best: &'a [Best],
-    /// By rank.
+    /// Other merges, by rank.
     others: &'a [Other],
 }
 
 impl<'a> Merges<'a> {
     /// Fills the tables: an element of `best` for each token, and one of `others` for each string of `array`.
     ///
-    /// Merges that make no token, or a control token, cannot take part. The better rank wins where a pair occurs twice.
+    /// Merges that make no token or a control token are left out. Of two equal merges, the one with the better rank
+    /// counts.
     pub(super) fn new(
         array: Array<'_>,
         tokens: &Tokens<'_, '_>,
@@ -66,7 +67,7 @@ impl<'a> Merges<'a> {
         let (strings, mut start, mut last) = (array.bytes(), Counted::COUNT, NONE);
         for rank in 0..u32::try_from(array.len()).unwrap_or(NONE) {
             let Some(text) = Counted::at(strings, start) else { break };
-            // In most vocabularies each merge makes the next token, or the same one as the merge before.
+            // In most vocabularies each merge makes the next token, or the same one as the merge before it.
             let likely = [last.wrapping_add(1), last];
             let made =
                 short_merge(&text, tokens, likely).or_else(|| long_merge(strings, start, text.len, tokens, likely));
@@ -81,7 +82,7 @@ impl<'a> Merges<'a> {
         Ok(Self { best, others })
     }
 
-    /// The rank of the merge that makes a token with a left part of `left` bytes.
+    /// Returns the rank of the merge that makes a token with a left part of `left` bytes.
     #[inline]
     fn rank(&self, best: &Best, left: u32) -> Option<u32> {
         if best.left & !MORE == left { Some(best.rank) } else { self.other_rank(best, left) }
@@ -101,7 +102,7 @@ impl<'a> Merges<'a> {
     }
 }
 
-/// Pairs that a merge names; the lowest rank merges first.
+/// Pairs that a merge names. The pair with the lowest rank merges first.
 pub(super) struct ByRank<'t> {
     pub(super) tokens: &'t Tokens<'t, 't>,
     pub(super) merges: &'t Merges<'t>,
@@ -121,7 +122,7 @@ impl Pairs for ByRank<'_> {
     }
 }
 
-/// The token that a merge makes, if it is one of `likely`, and the length of the left part. For short merges.
+/// Returns the token that a short merge makes, if it is one of `likely`, and the length of the left part.
 #[inline]
 fn short_merge(text: &Counted, tokens: &Tokens<'_, '_>, likely: [u32; 2]) -> Option<(u32, u32)> {
     let (left, joined) = text.short?.without_blank()?;
@@ -129,7 +130,7 @@ fn short_merge(text: &Counted, tokens: &Tokens<'_, '_>, likely: [u32; 2]) -> Opt
     tokens.find_short(joined, len, likely).map(|id| (id, left as u32))
 }
 
-/// The token that a merge makes, and the length of the left part.
+/// Returns the token that a merge makes, and the length of the left part.
 ///
 /// The first blank after the first byte separates the parts.
 #[inline(never)]
@@ -144,12 +145,12 @@ fn long_merge(
     let left = text.iter().skip(1).position(|&byte| byte == b' ')?.checked_add(1)?;
     let (first, second) = text.split_at_checked(left)?;
     let second = second.strip_prefix(b" ").filter(|second| !second.is_empty())?;
-    // A left part that does not fit is longer than any text that is encoded.
+    // A left part with a larger length is longer than any text that is encoded.
     let left = u32::try_from(left).ok().filter(|left| left & MORE == 0)?;
     tokens.find_joined(first, second, likely).map(|id| (id, left))
 }
 
-/// Enters the merge of a rank, unless a better one makes the token with the same left part.
+/// Enters a merge, unless a merge with a better rank makes the token from the same left part.
 fn enter(best: &mut [Best], others: &mut [Other], id: u32, merge: Best) {
     let Best { rank, left, .. } = merge;
     let Some(first) = best.get_mut(id as usize) else { return };

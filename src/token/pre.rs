@@ -1,7 +1,8 @@
-//! Pre-tokenizers: how a text is cut into words before byte-level BPE looks at it.
+//! Pre-tokenizers: they cut a text into words before byte-level BPE reads it.
 //!
-//! Each is a list of rules: the first cuts up the text, the second its pieces, and so on. The rules are those of the
-//! original tokenizers, `docs/tokenizers.md` says where llama.cpp's differ.
+//! A pre-tokenizer is a list of rules: the first rule cuts the text, the second one cuts the pieces of the first, and
+//! so on. The rules are those of the original tokenizers. `docs/tokenizers.md` says where the rules of llama.cpp
+//! differ.
 
 use core::fmt;
 
@@ -13,16 +14,16 @@ pub(super) struct PreTokenizer {
     pub(super) names: &'static [&'static str],
     /// The rules, at most [`MAX_RULES`].
     rules: &'static [Rule],
-    /// Whether the tokens are spelled with characters, where U+2581 is a blank, and not with the alphabet of bytes.
+    /// Whether tokens are spelled with characters, with U+2581 for a blank, instead of the alphabet of bytes.
     pub(super) is_spelled_plainly: bool,
-    /// Whether a run of line ends that is in the vocabulary becomes that token.
+    /// Whether a run of line ends that is a token becomes this token.
     pub(super) has_whole_newlines: bool,
-    /// Whether every blank begins a word of its own, and one is put before a line that does not begin with one.
+    /// Whether every blank begins a word, and a line that does not begin with a blank gets one.
     pub(super) has_metaspace: bool,
-    /// Whether white space only separates words.
+    /// Whether white space only separates words and is left out.
     #[cfg(feature = "encoder")]
     pub(super) drops_space: bool,
-    /// Whether a word that is in the vocabulary becomes that token, without regard to the merges.
+    /// Whether a word that is a token becomes this token, whatever the merges say.
     pub(super) ignore_merges: bool,
     /// Default of `tokenizer.ggml.add_bos_token`.
     pub(super) add_bos: bool,
@@ -77,13 +78,13 @@ impl PreTokenizer {
         Self { add_bos: true, ..self }
     }
 
-    /// The words of `text`, in order.
+    /// Returns the words of `text`, in order.
     pub(super) fn words<'t>(&self, text: &'t str) -> Words<'t> {
         Words { rules: self.rules, text, start: 0, ends: [0; MAX_RULES] }
     }
 }
 
-/// All pre-tokenizers that are known.
+/// Table of all pre-tokenizers.
 pub(super) static TABLE: &[PreTokenizer] = &[
     row(
         &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
@@ -191,7 +192,7 @@ pub(super) static TABLE: &[PreTokenizer] = &[
     .adding_bos(),
 ];
 
-/// The pre-tokenizer called `name`.
+/// Returns the pre-tokenizer called `name`.
 pub(super) fn find(name: &[u8]) -> Option<&'static PreTokenizer> {
     TABLE.iter().find(|row| row.names.iter().any(|other| other.as_bytes() == name))
 }
@@ -201,9 +202,10 @@ pub(super) fn find(name: &[u8]) -> Option<&'static PreTokenizer> {
 pub(super) struct Words<'t> {
     rules: &'static [Rule],
     text: &'t str,
-    /// Where the next word begins.
+    /// Offset of the next word in `text`.
     start: usize,
-    /// Where the piece of each rule ends that this word is in; not after `start` where the next one is to be found.
+    /// End of each rule's piece that contains the next word. If it is not after `start`, the rule has to cut its next
+    /// piece.
     ends: [usize; MAX_RULES],
 }
 

@@ -45,8 +45,8 @@ const SCRIPTS: &str = r"[\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+";
 const SIGNS: &str = r"\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+";
 
 const KANA_AND_HAN: &str = r"[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+";
-/// As in llama.cpp, like those of `afmoe`, `youtu`, `superbpe`, `ufakzeka` and `laguna`. That of `kimi-k2` is in the
-/// `tokenization_kimi.py` of the model, and the others in `tokenizer.json`.
+/// The rule is as in llama.cpp, like the rules of `afmoe`, `youtu`, `superbpe`, `ufakzeka` and `laguna`. The rule of
+/// `kimi-k2` is in the file `tokenization_kimi.py` of the model, and the other rules are in `tokenizer.json`.
 const SPARK: &str = r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+"##;
 const AFMOE_SCRIPTS: &str = concat!(
     r"[\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{309F}\x{30A0}-\x{30FF}\x{FF65}-\x{FF9F}",
@@ -64,7 +64,7 @@ const EXAONE_MOE: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{
 const JAIS2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}";
 const UFAKZEKA: &str = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// A name of each pre-tokenizer, and the expressions that cut up the text one after the other.
+/// For each pre-tokenizer one of its names, and the expressions that cut the text, one after the other.
 const EXPRESSIONS: &[(&str, &[&str])] = &[
     ("llama-bpe", &[LLAMA3]),
     ("dbrx", &[LLAMA3]),
@@ -122,7 +122,7 @@ thread_local! {
         .collect();
 }
 
-/// Matches and what is between them.
+/// Returns the matches and the pieces of text between them.
 fn pieces<'t>(regex: &Regex, text: &'t str) -> Vec<&'t str> {
     let mut pieces = Vec::new();
     let mut end = 0;
@@ -135,7 +135,7 @@ fn pieces<'t>(regex: &Regex, text: &'t str) -> Vec<&'t str> {
     pieces
 }
 
-/// Whether both know the character: the engine has a later version of Unicode than the pre-tokenizers.
+/// Returns whether both sides know the character: the engine has a later version of Unicode than the pre-tokenizers.
 fn is_known(c: char) -> bool {
     c.general_category() != GeneralCategory::Unassigned
 }
@@ -213,7 +213,7 @@ fn names_of_chameleon() {
     }
 }
 
-/// Runs of blanks and digits that are longer than the random ones.
+/// Runs of blanks and digits that are longer than the runs in random texts.
 #[test]
 fn long_runs() {
     for len in (1..40).chain([63, 64, 65, 127, 511, 512, 513, 514, 1030]) {
@@ -231,7 +231,7 @@ fn decimal_digits_are_those_of_unicode() {
     }
 }
 
-/// Every character between others; of large scripts and planes without them a sample.
+/// Every character between other characters. Of large scripts, and of planes without scripts, only a sample.
 #[test]
 fn every_character_is_where_it_belongs() {
     let is_sampled =
@@ -245,7 +245,7 @@ fn every_character_is_where_it_belongs() {
 fn every_row_is_checked() {
     let is_checked = |names: &[&str]| EXPRESSIONS.iter().any(|(name, _)| names.contains(name));
     let unchecked: Vec<_> = pre::TABLE.iter().filter(|row| !is_checked(row.names)).collect();
-    // The same rule as others, which differ in what else they say.
+    // These have the rule of another row, and differ from it only in their other fields.
     assert_eq!(
         format!("{unchecked:?}"),
         r#"[["glm4", "glm5"], ["granite-embed-multi-97m"], ["granite-embed-multi-311m"], ["sarvam-moe"], ["mmbert"]]"#

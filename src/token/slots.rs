@@ -1,35 +1,35 @@
 //! Hash tables of row numbers in a slice: open addressing, built once.
 
-/// Slots for 16 rows. Half of them stay empty, so that most searches for what is not there end at once.
+/// Number of slots for 16 rows. Half of the slots stay empty, so most searches without a result end at once.
 const SPARSENESS: usize = 31;
 
-/// No search looks at more slots. Rows that are hashed at random stay below 100, a million of them too.
+/// The most slots that a search looks at. With random hashes it looks at fewer than 100, even for a million rows.
 const MAX_PROBES: usize = 256;
 
 const EMPTY: u32 = 0;
 
-/// Slots that `rows` rows need.
+/// Returns the number of slots for `rows` rows.
 pub(super) fn slot_count(rows: usize) -> usize {
     rows.saturating_mul(SPARSENESS).div_ceil(16)
 }
 
-/// A table of the numbers of rows that are kept elsewhere.
+/// A hash table of the indices of rows that are stored elsewhere.
 ///
-/// A slot holds the row's number plus one in its low bits; the bits above are bits of the hash, so that
-/// most rows that are not the one looked for need not be read.
+/// A slot holds the row's index plus 1 in its low bits. The bits above come from the hash, so most rows with another
+/// hash need not be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slots<S> {
     slots: S,
-    /// The bits of a slot that are bits of the hash.
+    /// Mask of the bits of a slot that come from the hash.
     tag_mask: u32,
 }
 
-/// More than [`MAX_PROBES`] rows compete for the same place.
+/// Error of a table in which more than [`MAX_PROBES`] rows compete for the same slot.
 #[derive(Debug)]
 pub(super) struct Crowded;
 
 impl<S: AsRef<[u32]>> Slots<S> {
-    /// What `find` finds at the first row with this hash where it finds something.
+    /// Calls `find` for the rows with this hash. Returns its first result that is not `None`.
     #[inline(always)]
     pub(super) fn find<T>(&self, hash: u64, find: impl Fn(u32) -> Option<T>) -> Option<T> {
         let slots = self.slots.as_ref();
@@ -56,7 +56,7 @@ impl<S: AsRef<[u32]>> Slots<S> {
 }
 
 impl<'a> Slots<&'a mut [u32]> {
-    /// An empty table over `slots`, for rows 0 to `rows`.
+    /// Returns an empty table over `slots`, for rows with indices from 0 to `rows`.
     pub(super) fn new(slots: &'a mut [u32], rows: usize) -> Self {
         slots.fill(EMPTY);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
@@ -64,16 +64,16 @@ impl<'a> Slots<&'a mut [u32]> {
         Self { slots, tag_mask: u32::MAX.checked_shl(row_bits).unwrap_or(0) }
     }
 
-    /// Reads the slots where the searches for some hashes begin, so that they are in the processor's cache.
+    /// Reads the slots where the searches for these hashes begin, so that they are in the processor's cache.
     ///
-    /// No read waits for another one. In [`Slots::insert`] the next one waits until it is known whether a slot is
-    /// empty.
+    /// These reads do not wait for each other. In [`Slots::insert`] a read waits until it is known whether the slot
+    /// before it is empty.
     pub(super) fn touch(&self, hashes: &[u64]) {
         let slots = hashes.iter().filter_map(|&hash| self.slots.get(start(hash, self.slots.len())));
         core::hint::black_box(slots.fold(0, |all, slot| all | slot));
     }
 
-    /// Enters `row`, unless a row that is the same by `is_it` is there already. Returns whether it entered it.
+    /// Enters `row`, unless `is_it` accepts a row that is already there. Returns whether the row was entered.
     #[inline]
     pub(super) fn insert(&mut self, hash: u64, row: u32, is_it: impl Fn(u32) -> bool) -> Result<bool, Crowded> {
         let (tag, tag_mask) = (self.tag(hash), self.tag_mask);
@@ -93,7 +93,7 @@ impl<'a> Slots<&'a mut [u32]> {
         Err(Crowded)
     }
 
-    /// The table, to be read only.
+    /// Returns the table for reading only.
     pub(super) fn freeze(self) -> Slots<&'a [u32]> {
         Slots { slots: self.slots, tag_mask: self.tag_mask }
     }

@@ -1,8 +1,8 @@
-//! Special tokens in a text: user-defined ones always, control ones on request.
+//! Special tokens in a text: user-defined tokens always, control tokens on request.
 //!
-//! As in llama.cpp the longest are cut out of the text first, then the next shorter from what is left,
-//! and so on: a token gives way to a longer one that overlaps it, wherever that begins. Tokens of the same length are
-//! taken from left to right.
+//! As in llama.cpp, the longest tokens are cut out of the text first, then the next shorter ones from the remaining
+//! text, and so on. So a token gives way to a longer one that overlaps it, wherever the longer one begins. Tokens of
+//! the same length are taken from left to right.
 
 use core::ops::Range;
 
@@ -10,7 +10,7 @@ use super::kind::TokenKind;
 use super::kinds::Kinds;
 use super::table::Tokens;
 
-/// A special token in the text.
+/// A special token that was found in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) id: u32,
@@ -18,22 +18,23 @@ pub(super) struct Found {
     pub(super) end: usize,
 }
 
-/// No special token may be longer, in bytes: it bounds the time of a search.
+/// The most bytes that a special token may have. It bounds the time of a search.
 pub(super) const MAX_LEN: usize = 256;
 
 /// The special tokens of a vocabulary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Specials<'a> {
-    /// Ids in the order of their texts: in effect a tree of prefixes.
+    /// Ids in the order of their texts, which is in effect a tree of prefixes.
     sorted: &'a [u32],
-    /// Lengths of the texts, each once, the longest first.
+    /// The different lengths of the texts, the longest first.
     lengths: &'a [u32],
-    /// Bytes that a text begins with, one bit each: of user-defined tokens, and of all.
+    /// Sets of the first bytes of the texts, one bit for each byte: for user-defined tokens, and for all special
+    /// tokens.
     first_bytes: [[u64; 4]; 2],
 }
 
 impl<'a> Specials<'a> {
-    /// Takes `ids`, and `lengths` of the same length to be filled.
+    /// Returns the special tokens `ids`. `lengths` has as many elements, which are filled.
     pub(super) fn new(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &'a mut [u32], lengths: &'a mut [u32]) -> Self {
         let text = |id: u32| tokens.text(id).unwrap_or_default();
         heap_sort(ids, |a, b| (text(a), a) < (text(b), b));
@@ -54,7 +55,7 @@ impl<'a> Specials<'a> {
         Self { sorted: ids, lengths: lengths.get(..count).unwrap_or_default(), first_bytes }
     }
 
-    /// 32-bit words of state that a [`Search`] needs.
+    /// Returns the number of 32-bit words of state that a [`Search`] needs.
     pub(super) fn search_len(&self) -> usize {
         self.lengths.len()
     }
@@ -67,17 +68,17 @@ pub(super) struct Search<'t> {
     tokens: &'t Tokens<'t, 't>,
     kinds: &'t Kinds<'t>,
     text: &'t [u8],
-    /// Where there are no control tokens, in increasing order.
+    /// Ranges in which control tokens are not looked for, in increasing order.
     plain: &'t [Range<usize>],
     parse_special: bool,
-    /// For each length a place before which there is no occurrence of that length that is still wanted.
+    /// For each length, a position before which no occurrence of that length is left to be taken.
     seen: &'t mut [u32],
-    /// End of the last group of overlapping occurrences that was looked at.
+    /// End of the last group of overlapping occurrences that was found.
     group_end: usize,
 }
 
 impl<'t> Search<'t> {
-    /// A search; `seen` has [`Specials::search_len`] elements.
+    /// Returns a search. `seen` has [`Specials::search_len`] elements.
     pub(super) fn new(
         specials: &'t Specials<'t>,
         tokens: &'t Tokens<'t, 't>,
@@ -91,7 +92,7 @@ impl<'t> Search<'t> {
         Self { specials, tokens, kinds, text: text.as_bytes(), plain, parse_special, seen, group_end: 0 }
     }
 
-    /// The next special token that begins at `from` or later; `from` never decreases.
+    /// Returns the next special token that begins at `from` or later. `from` never decreases.
     pub(super) fn next(&mut self, mut from: usize) -> Option<Found> {
         loop {
             if from >= self.group_end {
@@ -104,7 +105,7 @@ impl<'t> Search<'t> {
         }
     }
 
-    /// The next group of occurrences that overlap, directly or through others.
+    /// Returns the next group of occurrences that overlap, directly or through other occurrences.
     fn group(&self, from: usize) -> Option<(usize, usize)> {
         let first_bytes = (from..).zip(self.text.get(from..)?).filter(|&(_, &byte)| self.may_begin(byte));
         let start = first_bytes.map(|(at, _)| at).find(|&at| self.longest_at(at) > 0)?;
@@ -117,7 +118,8 @@ impl<'t> Search<'t> {
         Some((start, end))
     }
 
-    /// The first token that is cut out of `from..group_end`: the first of each length limits where shorter ones can be.
+    /// Returns the first token that is cut out of `from..group_end`. The first token of each length ends the range in
+    /// which shorter ones are looked for.
     fn next_in_group(&mut self, from: usize) -> Option<Found> {
         let mut limit = self.group_end;
         let mut first = None;
@@ -140,7 +142,7 @@ impl<'t> Search<'t> {
         first
     }
 
-    /// The token of `len` bytes that occurs at `at`.
+    /// Returns the token of `len` bytes that occurs at `at`.
     fn occurrence(&self, at: usize, len: usize) -> Option<u32> {
         let wanted = self.text.get(at..at + len)?;
         if !self.may_begin(*wanted.first()?) {
@@ -152,7 +154,7 @@ impl<'t> Search<'t> {
         (text(id) == wanted && self.is_wanted(id, at, len)).then_some(id)
     }
 
-    /// Bytes of the longest token that occurs at `at`, or 0.
+    /// Returns the number of bytes of the longest token that occurs at `at`, or 0.
     fn longest_at(&self, at: usize) -> usize {
         let text = self.text.get(at..).unwrap_or_default();
         if !text.first().is_some_and(|&byte| self.may_begin(byte)) {
@@ -162,7 +164,7 @@ impl<'t> Search<'t> {
         let mut longest = 0;
         for (depth, &byte) in text.iter().enumerate() {
             range = self.narrow(range, depth, byte);
-            // Those that end here come first, of equal ones the lowest id.
+            // The tokens that end here come first, and of equal texts the lowest id.
             let Some(&id) = range.first() else { break };
             if self.byte(id, depth + 1).is_none() && self.is_wanted(id, at, depth + 1) {
                 longest = depth + 1;
@@ -209,7 +211,7 @@ fn contains(set: &[u64; 4], byte: u8) -> bool {
     set.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1)
 }
 
-/// Moves the first of each run of equal numbers to the front and returns how many there are.
+/// Moves the first number of each run of equal numbers to the front. Returns the number of runs.
 fn dedup(sorted: &mut [u32]) -> usize {
     let mut count = 0usize;
     for at in 0..sorted.len() {
@@ -225,8 +227,8 @@ fn dedup(sorted: &mut [u32]) -> usize {
     count
 }
 
-/// Sorts in place, in O(n log n) comparisons at worst and, unlike the standard library's sorts, without code that
-/// panics.
+/// Sorts in place, in O(n log n) comparisons at worst. Unlike the sorts of the standard library, it contains no code
+/// that panics.
 fn heap_sort(items: &mut [u32], less: impl Fn(u32, u32) -> bool) {
     for root in (0..items.len() / 2).rev() {
         sift_down(items, root, &less);
@@ -242,7 +244,7 @@ fn heap_sort(items: &mut [u32], less: impl Fn(u32, u32) -> bool) {
     }
 }
 
-/// Restores the heap, the greatest on top, where only `root` may be too small.
+/// Restores the heap, which has the greatest item on top. Only the item at `root` may be out of order.
 fn sift_down(heap: &mut [u32], mut root: usize, less: &impl Fn(u32, u32) -> bool) {
     let Some(&item) = heap.get(root) else { return };
     loop {

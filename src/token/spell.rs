@@ -1,4 +1,4 @@
-//! Words to token ids, by the algorithm of the vocabulary; and what no token spells.
+//! Words to token ids by the algorithm of the vocabulary, and the bytes that no token spells.
 
 use gguf_rs_lite::Array;
 
@@ -14,7 +14,7 @@ use super::tokenizer::{BLANK, Tokenizer};
 use super::word::{Fold, words};
 
 impl Tokenizer<'_, '_> {
-    /// Byte-level BPE: a byte without a token is left out.
+    /// Encodes a word by byte-level BPE. A byte without a token is left out.
     pub(super) fn byte_level_word(
         &self,
         word: &str,
@@ -57,8 +57,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// BPE by characters: a character that is no token is spelled by its bytes, and a byte without a token is left out.
-    /// `prefix`: a blank is put before the word.
+    /// Encodes a word by BPE by characters. A character that is no token is spelled by its bytes, and a byte without a
+    /// token is left out. With `prefix`, a blank is put before the word.
     pub(super) fn character_word(
         &self,
         word: &str,
@@ -83,7 +83,7 @@ impl Tokenizer<'_, '_> {
         for (id, symbol) in symbols.symbols() {
             if id == NONE {
                 let source = places.character(word, spelled);
-                // A blank is one byte of the text, and three of its spelling.
+                // A blank has one byte in the text and three in its spelling.
                 let is_blank = source.1 == " ";
                 for (at, byte) in symbol.iter().enumerate() {
                     match self.byte(*byte) {
@@ -99,8 +99,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// SentencePiece: a character that is no token is spelled by its bytes or, where one has no token, becomes the
-    /// unknown token. It is left out if there is none.
+    /// Encodes a word by SentencePiece BPE. A character that is no token is spelled by its bytes. If one of these bytes
+    /// has no token, the character becomes the unknown token, or is left out if there is no unknown token.
     pub(super) fn sentence_piece_word(
         &self,
         word: &str,
@@ -128,8 +128,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// BPE by characters of a word without blanks: a character that is no token becomes the unknown token. It is left
-    /// out if there is none.
+    /// Encodes a word without blanks by BPE by characters. A character that is no token becomes the unknown token, or
+    /// is left out if there is no unknown token.
     #[cfg(feature = "encoder")]
     pub(super) fn plain_word(
         &self,
@@ -165,8 +165,8 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// WordPiece: the longest token that begins a word, then the longest that goes on, and so on. A word for which
-    /// there is none becomes the unknown token. It is left out if there is none of that either.
+    /// Encodes a text by WordPiece: takes the longest token that begins a word, then the longest one that continues it,
+    /// and so on. A word without such tokens becomes the unknown token, or is left out if there is no unknown token.
     #[cfg(feature = "encoder")]
     pub(super) fn word_pieces(&self, text: &str, fold: Fold, scratch: &mut [u32], output: &mut Output<'_>) {
         words(text, fold, scratch, &mut |word| {
@@ -180,7 +180,8 @@ impl Tokenizer<'_, '_> {
         });
     }
 
-    /// The pieces of a word, which begins with a blank as the tokens do that begin words. `None` where there are none.
+    /// Writes the pieces of a word. The word begins with a blank, like the tokens that begin words. `None` if it has no
+    /// pieces.
     #[cfg(feature = "encoder")]
     fn pieces_of_word(&self, word: &[u8], output: &mut Output<'_>) -> Option<()> {
         let mut rest = word;
@@ -197,8 +198,8 @@ impl Tokenizer<'_, '_> {
         Some(())
     }
 
-    /// The characters of a word with their tokens, which `id_of` knows. A blank is U+2581, and one more is before the
-    /// word if `prefix`. `None` where `scratch` is too short.
+    /// Returns the characters of a word with their tokens, which `id_of` returns. A blank becomes U+2581. With
+    /// `prefix`, one more is put before the word. `None` if `scratch` is too short.
     fn characters<'s>(
         &self,
         word: &str,
@@ -218,16 +219,16 @@ impl Tokenizer<'_, '_> {
         Some(symbols)
     }
 
-    /// The token of a byte.
+    /// Returns the token of a byte.
     pub(super) fn byte(&self, byte: u8) -> Option<u32> {
         self.bytes.get(usize::from(byte)).copied().filter(|&id| id != NONE)
     }
 }
 
-/// Pairs that make a token; the highest score merges first.
+/// Pairs that make a token. The pair with the highest score merges first.
 ///
-/// As in SentencePiece, and unlike in llama.cpp, control tokens and the like are not made of pairs: text never becomes
-/// one unless it is asked for.
+/// As in SentencePiece, and unlike in llama.cpp, pairs do not make control tokens and the like. So text becomes such a
+/// token only on request.
 struct ByScore<'t> {
     tokens: &'t Tokens<'t, 't>,
     kinds: &'t Kinds<'t>,
@@ -238,16 +239,16 @@ impl Pairs for ByScore<'_> {
     fn pair(&self, _left: u32, _right: u32, _left_len: u32, piece: &Piece<'_>) -> Option<(u32, u32)> {
         let id = self.tokens.find_piece(piece).filter(|&id| self.kinds.get(id).is_text())?;
         let score = self.scores.get(id as usize)?.as_f32()?;
-        // The bits of a float, turned so that they sort as the floats do, and then the other way round. Adding
-        // +0.0 makes -0.0 equal to it.
+        // The bits of a float, changed so that they sort like the floats, and then reversed. Adding +0.0 turns -0.0
+        // into +0.0.
         let bits = (score + 0.0).to_bits();
         let increasing = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
         Some((!increasing, id))
     }
 }
 
-/// The characters of a word, small ones if `lowercase`, and how many bytes of the word each stands for: the first of
-/// those that one character becomes stands for all of it.
+/// Returns the characters of a word, in lower case if `lowercase`, and the number of bytes of the word that each one
+/// stands for. If one character becomes several, the first of them stands for all of its bytes.
 #[cfg(feature = "encoder")]
 fn folded(word: &str, lowercase: bool) -> impl Iterator<Item = (char, usize)> {
     word.chars().flat_map(move |c| {
@@ -257,7 +258,7 @@ fn folded(word: &str, lowercase: bool) -> impl Iterator<Item = (char, usize)> {
     })
 }
 
-/// The characters of a SentencePiece word: a blank if `prefix`, then those of `word` with its blanks.
+/// Returns the characters of a SentencePiece word: a blank if `prefix`, then the characters of `word` with its blanks.
 fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
     let mut rest = word;
     let characters = core::iter::from_fn(move || {
@@ -268,13 +269,13 @@ fn spelled(word: &str, prefix: bool) -> impl Iterator<Item = &str> {
     prefix.then_some(BLANK).into_iter().chain(characters)
 }
 
-/// Of each character of a spelled word its bytes there, and in the text.
+/// Returns for each character of a spelled word its number of bytes in the spelling and in the text.
 fn character_lens(word: &str, prefix: bool) -> impl Iterator<Item = (usize, usize)> {
     let sources = prefix.then_some(0).into_iter().chain(word.chars().map(char::len_utf8));
     spelled(word, prefix).map(str::len).zip(sources)
 }
 
-/// Where the characters of a spelled word are in the text, from left to right.
+/// Positions in the text of the characters of a spelled word, from left to right.
 struct Places<I> {
     lens: I,
     spelled: usize,
@@ -286,7 +287,7 @@ impl<I: Iterator<Item = (usize, usize)>> Places<I> {
         Self { lens, spelled: 0, source: 0 }
     }
 
-    /// Where in the word the character is that begins at `spelled` of its spelling.
+    /// Returns the offset in the word of the character that begins at `spelled` of the spelling.
     fn source(&mut self, spelled: usize) -> usize {
         while self.spelled < spelled
             && let Some((spelled, source)) = self.lens.next()
@@ -297,7 +298,8 @@ impl<I: Iterator<Item = (usize, usize)>> Places<I> {
         self.source
     }
 
-    /// The character that begins at `spelled` of the spelling, and where it is. It is empty if it is not in the word.
+    /// Returns the offset in the word of the character that begins at `spelled` of the spelling, and the character. It
+    /// is empty if the word does not have it.
     fn character<'w>(&mut self, word: &'w str, spelled: usize) -> (usize, &'w str) {
         let start = self.source(spelled);
         let len = self.lens.next().map_or(0, |(spelled, source)| {
@@ -309,14 +311,15 @@ impl<I: Iterator<Item = (usize, usize)>> Places<I> {
     }
 }
 
-/// Counts what is needed, and keeps what fits.
+/// Output that counts all ids, and stores those that fit.
 pub(super) struct Output<'o> {
     pub(super) out: &'o mut [u32],
     pub(super) len: usize,
     pub(super) scratch_needed: usize,
-    /// Where in the text the current word begins.
+    /// Offset of the current word in the text.
     pub(super) word: usize,
-    /// Bytes of the text that the vocabulary cannot spell, and the first of them with its place.
+    /// Number of bytes of the text that the vocabulary cannot spell. `first_unspelled` is the first one with its
+    /// offset.
     pub(super) unspelled: usize,
     pub(super) first_unspelled: Option<(u8, usize)>,
 }
@@ -333,7 +336,7 @@ impl<'o> Output<'o> {
         self.len += 1;
     }
 
-    /// Notes bytes of the text that no token spells: those at `at` of the current word.
+    /// Notes bytes of the text that no token spells. They are at `at` of the current word.
     pub(super) fn lose(&mut self, at: usize, bytes: &[u8]) {
         if let (None, Some(&byte)) = (self.first_unspelled, bytes.first()) {
             self.first_unspelled = Some((byte, self.word.saturating_add(at)));

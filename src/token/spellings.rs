@@ -5,27 +5,27 @@ use super::error::TokenError;
 use super::tokenizer::Tokenizer;
 
 impl Tokenizer<'_, '_> {
-    /// Returns the number of 32-bit words of scratch with which [`Tokenizer::each_spelling`] finds the tokens of any
-    /// text of `text_bytes` bytes.
+    /// Returns the number of 32-bit words of scratch that [`Tokenizer::each_spelling`] needs for any text of
+    /// `text_bytes` bytes.
     pub fn spellings_scratch_len(&self, text_bytes: usize) -> usize {
         self.scratch_len(text_bytes).saturating_add(text_bytes)
     }
 
     /// Calls `f` with each way in which a model writes a text in the middle of another one. These are all single tokens
-    /// that are this text (some vocabularies have several), and the tokens as which the tokenizer writes it, if these
+    /// with this text (some vocabularies have several), and the tokens into which the tokenizer encodes it, if these
     /// are more than one.
     ///
-    /// The text is taken as it is. A word in the middle of a sentence begins with its blank, so who looks for a word
-    /// asks for the word with a blank, too. Longer tokens that contain the text, and ways to split it that the
-    /// tokenizer does not use, are not among them.
+    /// The text is taken as it is. A word in the middle of a sentence begins with its blank, so a caller that looks for
+    /// a word also asks for the word with a blank. Longer tokens that contain the text are not among the spellings, nor
+    /// are ways to split it that the tokenizer does not use.
     ///
     /// The time grows with the size of the vocabulary.
     ///
     /// [Example](crate::token#the-tokens-of-a-word).
     ///
     /// # Errors
-    /// `scratch` is too small, the text is longer than 2^28 bytes, or the vocabulary cannot spell it. `f` was not
-    /// called then.
+    /// `scratch` is too small, the text is longer than 2^28 bytes, or the vocabulary cannot spell it. In these cases
+    /// `f` is not called.
     pub fn each_spelling(&self, text: &str, scratch: &mut [u32], f: &mut dyn FnMut(&[u32])) -> Result<(), TokenError> {
         let (needed, given) = (self.spellings_scratch_len(text.len()), scratch.len());
         let small = TokenError::ScratchTooSmall { needed, given };
@@ -47,7 +47,7 @@ impl Tokenizer<'_, '_> {
         Ok(())
     }
 
-    /// Whether a token adds these bytes in the middle of a text.
+    /// Returns whether a token adds exactly these bytes in the middle of a text.
     fn is_text(&self, id: u32, text: &str) -> bool {
         let mut rest = text.bytes();
         let (mut bytes, mut same) = (0_usize, true);

@@ -8,8 +8,8 @@ pub const MAX_STOPS: usize = 16;
 /// The most bytes of a string that [`StopStrings`] looks for.
 pub const MAX_STOP_LEN: usize = 256;
 
-/// Finds the first of some strings in a text that arrives in pieces, wherever the pieces end. What could be the
-/// beginning of such a string is held back until it is known.
+/// Finds the first of several strings in a text that arrives in pieces, wherever the pieces end. Text that could be the
+/// beginning of a string is held back until this is known.
 ///
 /// [Example](crate::token#where-a-text-ends).
 #[derive(Clone, Debug)]
@@ -18,24 +18,24 @@ pub struct StopStrings<'s> {
     found: Option<usize>,
 }
 
-/// What a piece shows.
+/// The text that can be shown after a piece.
 ///
 /// [Example](crate::token#where-a-text-ends).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shown<'s, 't> {
-    /// What was held back, and is text.
+    /// Text of earlier pieces that was held back and can be shown now.
     pub held: &'s str,
-    /// What follows it: the beginning of the piece, or all of it.
+    /// Text of this piece that follows `held`: the beginning of the piece, or all of it.
     pub text: &'t str,
     /// The index of the string that ends the text here. Nothing is shown after it.
     pub stop: Option<usize>,
 }
 
 impl<'s> StopStrings<'s> {
-    /// Returns a finder of these strings. Without any, all is shown.
+    /// Returns a finder of these strings. If there are none, all text is shown.
     ///
     /// # Errors
-    /// [`StopError`] with what is too long or too many.
+    /// [`StopError`]: a string is empty or too long, or there are too many strings.
     pub fn new(strings: &[&'s str]) -> Result<Self, StopError> {
         let wrong = |string: &str| string.is_empty() || string.len() > MAX_STOP_LEN;
         if let Some((index, string)) = strings.iter().enumerate().find(|(_, string)| wrong(string)) {
@@ -49,7 +49,7 @@ impl<'s> StopStrings<'s> {
         Ok(finder)
     }
 
-    /// Takes the next piece of the text. Returns what can be shown now.
+    /// Takes the next piece of the text. Returns the text that can be shown now.
     pub fn push<'t>(&mut self, piece: &'t str) -> Shown<'s, 't> {
         if self.found.is_some() {
             return Shown { stop: self.found, ..Shown::default() };
@@ -67,7 +67,7 @@ impl<'s> StopStrings<'s> {
         if self.found.is_none() {
             end = (held.len() + piece.len()).saturating_sub(self.held().len());
         }
-        // Strings begin where characters do, and so does what is held back.
+        // `end` is the boundary of a character: strings begin with a character, and so does the text that is held back.
         Shown {
             held: held.get(..end.min(held.len())).unwrap_or_default(),
             text: piece.get(..end.saturating_sub(held.len())).unwrap_or_default(),
@@ -75,7 +75,7 @@ impl<'s> StopStrings<'s> {
         }
     }
 
-    /// Returns what was held back at the end of the text, and begins again.
+    /// Returns the text that was held back when the text ends, and begins again.
     pub fn finish(&mut self) -> &'s str {
         let held = if self.found.is_none() { self.held() } else { "" };
         self.strings.iter_mut().for_each(|string| string.matched = 0);
@@ -83,14 +83,14 @@ impl<'s> StopStrings<'s> {
         held
     }
 
-    /// The longest end of the text that could go on to be one of the strings.
+    /// Returns the longest end of the text that could be the beginning of one of the strings.
     fn held(&self) -> &'s str {
         let longest = self.strings.iter().max_by_key(|string| string.matched);
         longest.and_then(|string| string.text.get(..string.matched)).unwrap_or_default()
     }
 }
 
-/// A string, and how much of it the text ends with.
+/// A string, and the number of its first bytes that the text ends with.
 #[derive(Clone, Copy, Debug)]
 struct Partial<'s> {
     text: &'s str,
@@ -112,7 +112,7 @@ impl Partial<'_> {
         self.matched += 1;
     }
 
-    /// The next shorter beginning of the string that the text ends with.
+    /// Returns the length of the next shorter beginning of the string that the text ends with.
     fn shorter(&self) -> usize {
         let matched = self.text.as_bytes().get(..self.matched).unwrap_or_default();
         let ends = |&len: &usize| matched.get(..len).is_some_and(|start| matched.ends_with(start));
@@ -128,14 +128,14 @@ impl Partial<'_> {
 pub enum StopError {
     /// There are too many strings.
     TooMany {
-        /// Strings that were given.
+        /// Number of strings given.
         given: usize,
         /// [`MAX_STOPS`].
         limit: usize,
     },
     /// A string is empty or too long.
     Length {
-        /// The first such string.
+        /// Index of the first such string.
         index: usize,
         /// Its length in bytes.
         given: usize,
@@ -161,7 +161,8 @@ impl core::error::Error for StopError {}
 mod tests {
     use super::*;
 
-    /// The text up to the stop whose end comes first, the longest of those that end there.
+    /// Returns the text before the stop string whose end comes first, and its index. The longest string that ends there
+    /// counts.
     fn expected<'t>(text: &'t str, strings: &[&str]) -> (&'t str, Option<usize>) {
         for end in 0..=text.len() {
             let ends = |&(_, string): &(usize, &&str)| text.as_bytes()[..end].ends_with(string.as_bytes());

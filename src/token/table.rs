@@ -1,4 +1,4 @@
-//! The texts of the tokens and their ids.
+//! The texts of the tokens, and their ids.
 
 use gguf_rs_lite::{Array, ValueType};
 
@@ -8,28 +8,28 @@ use super::slots::Slots;
 use super::text::{Beginning, Counted, Piece, Short, equal, finish, joined, number};
 use super::vocab::TOKENS;
 
-/// Stands for "no token" in the tables.
+/// Value that stands for "no token" in the tables.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Texts that are hashed before any of them is entered: so the processor waits for many slots at once.
+/// Number of texts that are hashed before any of them is entered, so that the processor waits for many slots at once.
 const BATCH: usize = 64;
 
 /// The texts of the tokens, and the ids of the texts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens<'m, 'a> {
-    /// The strings as they are in the file.
+    /// The strings as the file has them.
     strings: &'m [u8],
-    /// Where each token's text begins in `strings`, and where the next one would.
+    /// Offset of each token's text in `strings`, and then the offset of the text that would follow the last one.
     offsets: &'a [u32],
     slots: Slots<&'a [u32]>,
-    /// Bytes of the longest text.
+    /// Number of bytes of the longest text.
     longest: usize,
     /// Whether two tokens have the same text.
     repeats: bool,
 }
 
 impl<'m, 'a> Tokens<'m, 'a> {
-    /// Fills the tables: one offset more than there are tokens, and the slots for them.
+    /// Fills the tables. `offsets` has one element more than there are tokens.
     ///
     /// A text that occurs twice belongs to the lower id.
     #[inline(never)]
@@ -58,23 +58,23 @@ impl<'m, 'a> Tokens<'m, 'a> {
         Ok(Self { strings, offsets, slots: slots.freeze(), longest: walk.longest, repeats })
     }
 
-    /// Number of tokens.
+    /// Returns the number of tokens.
     pub(super) fn len(&self) -> usize {
         self.offsets.len().saturating_sub(1)
     }
 
-    /// Bytes of the longest text.
+    /// Returns the number of bytes of the longest text.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The text of a token as it is in the file.
+    /// Returns the text of a token as the file has it.
     pub(super) fn text(&self, id: u32) -> Option<&'m [u8]> {
         let (start, len) = place(self.offsets, id)?;
         self.strings.get(start..start.checked_add(len)?)
     }
 
-    /// The token with this text.
+    /// Returns the token with this text.
     pub(super) fn find(&self, text: &[u8]) -> Option<u32> {
         if text.len() > self.longest {
             return None;
@@ -82,7 +82,7 @@ impl<'m, 'a> Tokens<'m, 'a> {
         self.slots.find(finish(number(text), text.len()), |id| (self.text(id) == Some(text)).then_some(id))
     }
 
-    /// Where the text of a token begins in the file's strings.
+    /// Returns the offset of a token's text in the strings of the file.
     pub(super) fn start(&self, id: u32) -> u32 {
         self.offsets.get(id as usize).map_or(0, |&start| start)
     }
@@ -94,19 +94,19 @@ impl<'m, 'a> Tokens<'m, 'a> {
         len == Some(piece.len) && piece.is_at(self.strings, start as usize)
     }
 
-    /// What `find` finds at the first token with this hash where it finds something.
+    /// Calls `find` for the tokens with this hash. Returns its first result that is not `None`.
     #[inline(always)]
     pub(super) fn find_hash<T>(&self, hash: u64, find: impl Fn(u32) -> Option<T>) -> Option<T> {
         self.slots.find(hash, find)
     }
 
-    /// The token with the text of `piece`.
+    /// Returns the token with the text of `piece`.
     #[inline]
     pub(super) fn find_piece(&self, piece: &Piece<'_>) -> Option<u32> {
         self.slots.find(piece.hash, |id| self.is_at(self.start(id), piece).then_some(id))
     }
 
-    /// The token that spells these bytes in the alphabet of byte-level BPE.
+    /// Returns the token that spells these bytes in the alphabet of byte-level BPE.
     pub(super) fn find_bytes(&self, bytes: &[u8]) -> Option<u32> {
         let mut text = Beginning::default();
         let mut len = 0;
@@ -126,7 +126,7 @@ impl<'m, 'a> Tokens<'m, 'a> {
         })
     }
 
-    /// The token whose text is `left` and then `right`. One of `likely` is tried first.
+    /// Returns the token whose text is `left` followed by `right`. The tokens `likely` are tried first.
     pub(super) fn find_joined(&self, left: &[u8], right: &[u8], likely: [u32; 2]) -> Option<u32> {
         let is_it = |id| self.text(id).and_then(|text| text.strip_prefix(left)) == Some(right);
         let guess = likely.into_iter().find(|&id| !self.repeats && is_it(id));
@@ -136,7 +136,7 @@ impl<'m, 'a> Tokens<'m, 'a> {
         })
     }
 
-    /// The one of `ids` whose text is `text`, of `len` bytes, where no two tokens have the same text.
+    /// Returns the one of two likely tokens that has this text of `len` bytes. `None` if some tokens have equal texts.
     #[inline]
     pub(super) fn find_short(&self, text: Short, len: usize, [first, second]: [u32; 2]) -> Option<u32> {
         let is_it = |id| {
@@ -148,20 +148,21 @@ impl<'m, 'a> Tokens<'m, 'a> {
     }
 }
 
-/// The first walk over the strings.
+/// State of the first pass over the strings.
 struct Walk<'m> {
     strings: &'m [u8],
-    /// Where the next text begins.
+    /// Offset of the next text.
     start: usize,
     longest: usize,
 }
 
 impl Walk<'_> {
-    /// Notes where the next texts begin, and the one after them, and their hashes.
+    /// Notes the offsets and the hashes of the next texts, and the offset of the text after them.
     #[inline(never)]
     fn next(&mut self, offsets: &mut [u32], hashes: &mut [u64; BATCH]) {
         let mut offsets = offsets.iter_mut();
-        // Below 4 GiB, as the array is; only a bound behind the last text may be above, and is cut there.
+        // The offsets are below 4 GiB, as the array is. Only the end of a damaged last text may be above, and is cut
+        // there.
         let offset_of = |start: usize| u32::try_from(start).unwrap_or(u32::MAX);
         for (hash, offset) in hashes.iter_mut().zip(&mut offsets) {
             *offset = offset_of(self.start);
@@ -176,7 +177,7 @@ impl Walk<'_> {
     }
 }
 
-/// Where the text of a token begins, and its length.
+/// Returns the offset and the length of a token's text.
 #[inline]
 fn place(offsets: &[u32], id: u32) -> Option<(usize, usize)> {
     let [start, next] = *offsets.get(id as usize..)?.first_chunk()?;

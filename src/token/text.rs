@@ -1,41 +1,42 @@
-//! Texts as numbers: their hashes, and how short ones are compared.
+//! Texts as numbers: their hashes, and the comparison of short texts.
 //!
-//! The number of a text is that of its bytes, the first one lowest, modulo the prime 2^61 - 1. There, moving a text by
-//! a byte is a rotation by 8 bits. So the number of any piece of a word follows from those of two beginnings of the
-//! word, and the number of a concatenation from those of its parts.
+//! The number of a text is its bytes as an integer, the first byte lowest, modulo the prime 2^61 - 1. Modulo this
+//! prime, moving a text by one byte is a rotation by 8 bits. So the number of any piece of a word follows from the
+//! numbers of two beginnings of the word, and the number of a concatenation from the numbers of its parts.
 //!
-//! Anybody can make texts of equal numbers. What finds texts by their hashes compares them, too, and bounds its time.
+//! It is easy to make different texts with equal numbers. So code that finds a text by its hash also compares the text,
+//! and bounds its time.
 
 const BITS: u32 = 61;
 const PRIME: u64 = (1 << BITS) - 1;
 
-/// Texts of at most this many bytes are read at once.
+/// The most bytes of a text that is read with one access.
 const SHORT: usize = 16;
 
-/// Bytes after a text that let [`equal`] read it at once.
+/// Number of bytes after a text, so that [`equal`] can read it with one access.
 const PADDING: usize = SHORT;
 
-/// 32-bit words for a text of `bytes` bytes, and for what is read after it.
+/// Returns the number of 32-bit words for a text of `bytes` bytes, and for the padding after it.
 pub(super) fn text_len(bytes: usize) -> usize {
     bytes.saturating_add(PADDING).div_ceil(4)
 }
 
-/// The lower half of a number, and the upper one.
+/// Returns the lower and the upper half of a number.
 pub(super) fn halves(number: u64) -> [u32; 2] {
     [number as u32, (number >> 32) as u32]
 }
 
-/// The number of these halves.
+/// Returns the number with these halves.
 #[inline]
 pub(super) fn whole([lower, upper]: [u32; 2]) -> u64 {
     u64::from(lower) | u64::from(upper) << 32
 }
 
-/// A text that grows, and its number.
+/// The number of a text that grows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beginning {
     pub(super) number: u64,
-    /// Bits by which the next byte is moved: fewer than [`BITS`].
+    /// Number of bits by which the next byte is moved, less than [`BITS`].
     shift: u32,
 }
 
@@ -52,7 +53,7 @@ impl Beginning {
 /// A piece of a longer text, with its hash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'t> {
-    /// The longer text. What follows the piece lets it be read at once.
+    /// The longer text. The bytes after the piece allow it to be read with one access.
     pub(super) whole: &'t [u8],
     pub(super) start: usize,
     pub(super) len: usize,
@@ -61,8 +62,8 @@ pub(super) struct Piece<'t> {
 }
 
 impl<'t> Piece<'t> {
-    /// The `len` bytes at `start` of `whole`, where `before` and `after` are the numbers of what is before and of all
-    /// to its end.
+    /// Returns the `len` bytes at `start` of `whole`. `before` and `after` are the numbers of the text before the piece
+    /// and of the text up to its end.
     #[inline]
     pub(super) fn new(whole: &'t [u8], start: usize, len: usize, before: u64, after: u64) -> Self {
         let moved = add(after, PRIME.wrapping_sub(before));
@@ -71,10 +72,10 @@ impl<'t> Piece<'t> {
         Self { whole, start, len, hash: finish(number, len), number }
     }
 
-    /// Returns whether it is the text at `start` of `other`, which has as many bytes.
+    /// Returns whether the piece is equal to the text of the same length at `start` of `other`.
     #[inline(always)]
     pub(super) fn is_at(&self, other: &[u8], start: usize) -> bool {
-        // The number of less than eight bytes is these bytes.
+        // The number of a text of less than eight bytes is the bytes themselves.
         match other.get(start..).and_then(<[_]>::first_chunk) {
             Some(bytes) if self.len < 8 => u64::from_le_bytes(*bytes) & !(u64::MAX << (8 * self.len)) == self.number,
             _ => equal(other, start, self.whole, self.start, self.len),
@@ -82,7 +83,7 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// The number of a text.
+/// Returns the number of a text.
 pub(super) fn number(text: &[u8]) -> u64 {
     let (words, rest) = text.as_chunks::<8>();
     let (mut number, mut shift) = (0, 0);
@@ -94,20 +95,20 @@ pub(super) fn number(text: &[u8]) -> u64 {
     number
 }
 
-/// The number of `left` and then `right`, from the number of each.
+/// Returns the number of `left` followed by `right`, from their numbers.
 pub(super) fn joined(left: u64, left_len: usize, right: u64) -> u64 {
     let shift = (left_len as u64).wrapping_mul(8) % u64::from(BITS);
     add(left, rotate(right, shift as u32))
 }
 
-/// The hash of a text of `len` bytes, from its number.
+/// Returns the hash of a text of `len` bytes, from its number.
 #[inline]
 pub(super) fn finish(number: u64, len: usize) -> u64 {
     let hash = (number | (len as u64) << BITS).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash ^ hash >> 32
 }
 
-/// A string of an array of the file: its length, and its text where that is short and enough bytes follow.
+/// A string of an array in the file: its length, and its text if it is short and enough bytes follow it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) len: usize,
@@ -115,16 +116,16 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Bytes of the count in front of a text.
+    /// Number of bytes of the length that is stored before a text.
     pub(super) const COUNT: usize = 8;
 
-    /// The length of the string whose text begins at `start`.
+    /// Returns the length of the string whose text begins at `start`.
     #[inline]
     pub(super) fn len_at(strings: &[u8], start: usize) -> Option<usize> {
         usize::try_from(u64::from_le_bytes(*strings.get(start.wrapping_sub(Self::COUNT)..)?.first_chunk()?)).ok()
     }
 
-    /// The string whose text begins at `start`, with the count in front of it.
+    /// Returns the string whose text begins at `start`. Its length is stored before the text.
     #[inline]
     pub(super) fn at(strings: &[u8], start: usize) -> Option<Self> {
         let rest = strings.get(start.wrapping_sub(Self::COUNT)..)?;
@@ -132,7 +133,7 @@ impl Counted {
         Some(Self { len, short: Short::at(rest, Self::COUNT, len) })
     }
 
-    /// The hash of the string.
+    /// Returns the hash of the string.
     #[inline]
     pub(super) fn hash(&self, strings: &[u8], start: usize) -> u64 {
         self.short.map_or_else(|| long_hash(strings, start, self.len), |text| finish(text.number(), self.len))
@@ -145,11 +146,11 @@ fn long_hash(strings: &[u8], start: usize, len: usize) -> u64 {
     finish(text.map_or(0, number), len)
 }
 
-/// A text of at most [`SHORT`] bytes: the first eight, the first one lowest, and those after them. Bytes behind it are 0.
+/// A text of at most [`SHORT`] bytes, as two numbers of eight bytes, the first byte lowest. Bytes after the text are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Short([u64; 2]);
 
-/// By length, the bits of the bytes of a short text.
+/// Masks of the bytes of a short text, by its length.
 static BYTES: [[u64; 2]; SHORT + 1] = bytes();
 
 #[allow(clippy::indexing_slicing)] // evaluated by the compiler
@@ -165,7 +166,8 @@ const fn bytes() -> [[u64; 2]; SHORT + 1] {
 }
 
 impl Short {
-    /// The `len` bytes at `start` of `whole`, where these are few and enough bytes follow to read them at once.
+    /// Returns the `len` bytes at `start` of `whole`, if they are short and enough bytes follow to read them with one
+    /// access.
     #[inline]
     pub(super) fn at(whole: &[u8], start: usize, len: usize) -> Option<Self> {
         let bytes = *whole.get(start..)?.first_chunk::<SHORT>()?;
@@ -174,11 +176,12 @@ impl Short {
         Some(Self([low & low_bits, high & high_bits]))
     }
 
-    /// What is before the first blank after the first byte, by its length, and the text without this blank.
+    /// Returns the length of the text before the first blank after the first byte, and the text without this blank.
     #[inline]
     pub(super) fn without_blank(self) -> Option<(usize, Self)> {
         const ONES: u64 = u64::MAX / 0xFF;
-        // Blanks become 0, the first byte does not. The lowest byte that borrows is the first one of 0.
+        // Each blank becomes a byte of 0, and the first byte does not. The lowest byte that borrows is the first byte
+        // of 0.
         let zeros = |others: u64| others.wrapping_sub(ONES) & !others & ONES << 7;
         let Self([low, high]) = self;
         let found = match zeros(low ^ ONES << 5 | 0xFF) {
@@ -191,17 +194,17 @@ impl Short {
         Some((before, Self([low, high & high_bits | high >> 8 & !high_bits])))
     }
 
-    /// The number of the text.
+    /// Returns the number of the text.
     #[inline]
     fn number(self) -> u64 {
         let Self([low, high]) = self;
-        // The eighth byte is moved by 64 bits, which is by 3.
+        // The eighth byte is at bit 64, which is bit 3 modulo the prime.
         let sum = (low & PRIME) + (low >> BITS) + (high << 3 & PRIME) + (high >> (BITS - 3));
         reduce(sum)
     }
 }
 
-/// Returns whether the `len` bytes at `start` of `whole`, and those at `other_start` of `other`, are the same.
+/// Returns whether the `len` bytes at `start` of `whole` and the `len` bytes at `other_start` of `other` are the same.
 #[inline(never)]
 pub(super) fn equal(whole: &[u8], start: usize, other: &[u8], other_start: usize, len: usize) -> bool {
     if let (Some(text), Some(other)) = (Short::at(whole, start, len), Short::at(other, other_start, len)) {
@@ -212,18 +215,18 @@ pub(super) fn equal(whole: &[u8], start: usize, other: &[u8], other_start: usize
     text.is_some() && text == other
 }
 
-/// The sum of two numbers modulo the prime; one of them may be the prime itself.
+/// Returns the sum of two numbers modulo the prime. One of them may be the prime itself.
 fn add(a: u64, b: u64) -> u64 {
     let sum = a.wrapping_add(b);
     if sum >= PRIME { sum.wrapping_sub(PRIME) } else { sum }
 }
 
-/// A number modulo the prime.
+/// Returns a number modulo the prime.
 fn reduce(number: u64) -> u64 {
     add(number & PRIME, number >> BITS)
 }
 
-/// `number` times 2^`by`, modulo the prime; `by` is at most [`BITS`].
+/// Returns `number` times 2^`by` modulo the prime. `by` is at most [`BITS`].
 fn rotate(number: u64, by: u32) -> u64 {
     number.wrapping_shl(by) & PRIME | number.wrapping_shr(BITS.wrapping_sub(by))
 }
@@ -233,7 +236,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The hash of a string in an array that ends with it, or goes on.
+    /// Returns the hash of a string in an array. Where the text continues after the string, so does the array.
     fn hash_at(text: &[u8], start: usize, len: usize) -> u64 {
         let strings = [&(len as u64).to_le_bytes(), text.get(start..).unwrap()].concat();
         let counted = Counted::at(&strings, Counted::COUNT).unwrap();
@@ -241,7 +244,7 @@ mod tests {
         counted.hash(&strings, Counted::COUNT)
     }
 
-    /// The number by its definition, byte by byte.
+    /// Returns the number by its definition, byte by byte.
     fn slow(text: &[u8]) -> u64 {
         let prime = u128::from(PRIME);
         text.iter().rev().fold(0u128, |number, &byte| (number * 256 + u128::from(byte)) % prime) as u64

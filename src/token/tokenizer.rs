@@ -1,4 +1,4 @@
-//! The tokenizer: its tables, how they are laid out and filled.
+//! The tokenizer: the layout of its tables, and how they are filled.
 
 use gguf_rs_lite::Gguf;
 
@@ -26,18 +26,18 @@ pub struct Tokenizer<'m, 'a> {
     pub(super) specials: Specials<'a>,
     /// The token of each byte, or [`NONE`].
     pub(super) bytes: &'a [u32],
-    /// Of BPE by rank only.
+    /// Merges of an algorithm that is BPE by rank.
     pub(super) merges: Option<Merges<'a>>,
-    /// Of SentencePiece and BPE by characters: whether no token has a blank after another character. Then no token
-    /// reaches over the start of a word.
+    /// Whether no token of a SentencePiece vocabulary or of BPE by characters has a blank after another character.
+    /// Then no token reaches from one word into the next.
     pub(super) words_are_apart: bool,
-    /// Of unigram vocabularies: the score of a character without a token.
+    /// Score of a character without a token, in a unigram vocabulary.
     #[cfg(feature = "encoder")]
     pub(super) unknown_score: f32,
 }
 
 impl<'m, 'a> Tokenizer<'m, 'a> {
-    /// Returns the bytes of memory that [`Tokenizer::new`] needs for this file.
+    /// Returns the number of bytes of memory that [`Tokenizer::new`] needs for this file.
     ///
     /// # Errors
     /// The file's vocabulary cannot be used.
@@ -102,12 +102,12 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         &self.vocab
     }
 
-    /// Returns the text of a token as it is in the file, with blanks and bytes in the vocabulary's own spelling.
+    /// Returns the text of a token as the file has it, with blanks and bytes in the vocabulary's own spelling.
     pub fn text(&self, id: u32) -> Option<&'m [u8]> {
         self.tokens.text(id)
     }
 
-    /// Returns the token whose text in the file is `text`.
+    /// Returns the token that has this text in the file.
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         self.tokens.find(text)
     }
@@ -117,13 +117,13 @@ impl<'m, 'a> Tokenizer<'m, 'a> {
         self.kinds.get(id)
     }
 
-    /// Returns whether a token ends a generation: EOS, end of turn or message, or a token whose name shows it.
+    /// Returns whether a token ends a generation: EOS, the end of a turn or a message, or a token with such a name.
     pub fn is_end(&self, id: u32) -> bool {
         self.kinds.is_end(id)
     }
 }
 
-/// The slices of the caller's memory.
+/// The tables as slices of the caller's memory.
 struct Tables<'a> {
     offsets: &'a mut [u32],
     token_slots: &'a mut [u32],
@@ -162,7 +162,7 @@ impl<'a> Tables<'a> {
 
 /// Writes the ids of the special tokens to the front of `ids` and returns their number.
 ///
-/// Only texts that are UTF-8 count: others could match in the middle of a character.
+/// Only texts in UTF-8 count, because other texts could match in the middle of a character.
 fn select_special(tokens: &Tokens<'_, '_>, kinds: &Kinds<'_>, ids: &mut [u32]) -> Result<usize, VocabError> {
     let mut count = 0;
     for id in (0..tokens.len() as u32).filter(|&id| kinds.get(id).is_special()) {

@@ -1,8 +1,8 @@
-//! SentencePiece's unigram model: of all ways to cut a word into tokens the one with the highest sum of scores. (Kudo,
-//! "Subword Regularization", 2018.)
+//! SentencePiece's unigram model: of all ways to cut a word into tokens, it takes the one with the highest sum of
+//! scores. (Kudo, "Subword Regularization", 2018.)
 //!
-//! Scores are f32 and their sums f64, which are exact for real scores. Of equal sums the one counts whose last token
-//! begins first.
+//! Scores are f32 and their sums f64, which are exact for real scores. Of equal sums, the way whose last token begins
+//! first is taken.
 
 use bytemuck::{Pod, Zeroable};
 use gguf_rs_lite::Array;
@@ -14,25 +14,25 @@ use super::table::NONE;
 use super::text::{Beginning, Piece, halves, text_len, whole};
 use super::tokenizer::Tokenizer;
 
-/// What a character without a token costs, below the lowest score.
+/// Amount by which the score of a character without a token is below the lowest score.
 const PENALTY: f32 = 10.0;
 
-/// A vocabulary of scores.
+/// A vocabulary of tokens with scores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unigram<'m> {
     pub(super) scores: Array<'m>,
     pub(super) rules: Rules<'m>,
-    /// Of several blanks, one is left.
+    /// Whether several blanks become one.
     pub(super) merges_blanks: bool,
 }
 
 impl Unigram<'_> {
-    /// 32-bit words of scratch for a text of so many bytes.
+    /// Returns the number of 32-bit words of scratch for a text of `text_bytes` bytes.
     pub(super) fn scratch_len(&self, text_bytes: usize) -> usize {
         scratch_len(self.rules.most(text_bytes))
     }
 
-    /// What a character without a token adds, where tokens are of these kinds.
+    /// Returns the score of a character without a token, for tokens of these kinds.
     pub(super) fn unknown_score(&self, kinds: impl Iterator<Item = TokenKind>) -> f32 {
         let scores = kinds.zip(self.scores).filter(|&(kind, _)| kind == TokenKind::Normal);
         let scores = scores.filter_map(|(_, score)| score.as_f32()).filter(|score| score.is_finite());
@@ -40,29 +40,29 @@ impl Unigram<'_> {
     }
 }
 
-/// A place in a word, between characters.
+/// A position between two characters of a word.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Cell {
-    /// The number of the text before it: the lower half, then the upper one.
+    /// Number of the text before the position: its lower half, then its upper half.
     before: [u32; 2],
-    /// The bits of the best sum so far, in the same form.
+    /// Bits of the best sum of the ways to the position, in the same form.
     sum: [u32; 2],
-    /// The last token of the way there, or [`NONE`] for a character without a token.
+    /// Last token of the best way to the position, or [`NONE`] for a character without a token.
     id: u32,
-    /// Where that token begins; once the way is known, where the next one ends.
+    /// Start of that token. After [`Lattice::turn`], end of the next token of the best way.
     other: u32,
 }
 
-/// 32-bit words of scratch for a word of so many bytes.
+/// Returns the number of 32-bit words of scratch for a word of `bytes` bytes.
 fn scratch_len(bytes: usize) -> usize {
     let cells = bytes.saturating_add(1).saturating_mul(size_of::<Cell>() / size_of::<u32>());
     cells.saturating_add(text_len(bytes))
 }
 
 impl Tokenizer<'_, '_> {
-    /// Encodes text without special tokens. Characters without a token become the unknown token, one for several in a
-    /// row, or their bytes where the vocabulary has tokens for them.
+    /// Encodes text without special tokens. A run of characters without tokens becomes one unknown token or, where the
+    /// vocabulary has tokens for their bytes, these tokens.
     pub(super) fn unigram_text(&self, text: &str, unigram: &Unigram<'_>, scratch: &mut [u32], output: &mut Output<'_>) {
         let blanks = Blanks { prefix: self.vocab.adds_space_prefix(), merge: unigram.merges_blanks };
         let mut rest = Spelling::new(&unigram.rules, text, blanks);
@@ -81,7 +81,7 @@ impl Tokenizer<'_, '_> {
         }
     }
 
-    /// The best way to each place.
+    /// Finds the best way to each position.
     fn find_way(&self, lattice: &mut Lattice<'_>, unigram: &Unigram<'_>) {
         let (len, longest) = (lattice.len, self.tokens.longest());
         let mut start = 0;
@@ -116,7 +116,8 @@ impl Tokenizer<'_, '_> {
         lattice.turn();
     }
 
-    /// Writes the tokens of the best way. Returns whether the last one is unknown, as the one before may be.
+    /// Writes the tokens of the best way. `after_unknown` is whether the token before them is unknown. Returns whether
+    /// the last one is.
     fn follow_way(
         &self,
         lattice: &Lattice<'_>,
@@ -140,7 +141,7 @@ impl Tokenizer<'_, '_> {
                     }
                     let is_blank = bytes == BLANK.encode_utf8(&mut [0; 4]).as_bytes();
                     let (at, source) = if is_blank { spelling.blank() } else { spelling.source() };
-                    // Several characters may be those of one replacement.
+                    // Several characters may come from one replacement, whose source is counted once.
                     if lost.replace(at) != Some(at) {
                         output.lose(at, source.as_bytes());
                     }
@@ -154,7 +155,7 @@ impl Tokenizer<'_, '_> {
     }
 }
 
-/// A word, and the best ways to its places.
+/// A word, and the best ways to its positions.
 struct Lattice<'s> {
     text: &'s [u8],
     len: usize,
@@ -162,7 +163,7 @@ struct Lattice<'s> {
 }
 
 impl<'s> Lattice<'s> {
-    /// The places of a word of so many bytes; `None` where `scratch` is shorter than [`scratch_len`].
+    /// Returns a word of `len` bytes, with its positions. `None` if `scratch` is shorter than [`scratch_len`].
     fn new(word: Spelling<'_>, len: usize, scratch: &'s mut [u32]) -> Option<Self> {
         let (text, rest) = scratch.split_at_mut_checked(text_len(len))?;
         let (cells, _) = rest.split_at_mut_checked((len + 1).checked_mul(size_of::<Cell>() / size_of::<u32>())?)?;
@@ -175,7 +176,7 @@ impl<'s> Lattice<'s> {
         for c in word {
             let mut bytes = [0; 4];
             let count = c.encode_utf8(&mut bytes).len();
-            // The last one may be followed by others, of the next word.
+            // Characters of the next word may follow the last character of this one.
             if at >= len {
                 break;
             }
@@ -187,13 +188,13 @@ impl<'s> Lattice<'s> {
         Some(Self { text, len, cells })
     }
 
-    /// The best sum of a place; `None` where no way leads there.
+    /// Returns the best sum at a position, or `None` if no way leads there.
     fn sum(&self, at: usize) -> Option<f64> {
         let sum = self.cells.get(at).map(|cell| f64::from_bits(whole(cell.sum)))?;
         (sum > f64::NEG_INFINITY).then_some(sum)
     }
 
-    /// The end of the character that begins at a place.
+    /// Returns the end of the character that begins at a position.
     fn next_place(&self, at: usize) -> usize {
         let rest = self.text.get(at + 1..self.len).unwrap_or_default();
         at + 1 + rest.iter().take_while(|&&byte| byte & 0xC0 == 0x80).count()
@@ -204,7 +205,7 @@ impl<'s> Lattice<'s> {
         Some(Piece::new(self.text, start, end - start, before?, after?))
     }
 
-    /// A way with this sum, whose last token is `id`.
+    /// Takes the way with this sum and the last token `id`, if it is better than the best way so far.
     fn offer(&mut self, start: usize, end: usize, id: u32, sum: f64) {
         if let Some(cell) = self.cells.get_mut(end)
             && sum > f64::from_bits(whole(cell.sum))
@@ -213,7 +214,7 @@ impl<'s> Lattice<'s> {
         }
     }
 
-    /// Turns the way to the end, so that each place knows the next one.
+    /// Reverses the best way, so that each of its positions has the next one.
     fn turn(&mut self) {
         let (mut at, mut next) = (self.len, self.len);
         while let Some(cell) = self.cells.get_mut(at) {
@@ -225,7 +226,7 @@ impl<'s> Lattice<'s> {
         }
     }
 
-    /// The token that begins at a place of the way, and where it ends.
+    /// Returns the end and the id of the token of the best way that begins at a position.
     fn step(&self, start: usize) -> Option<(usize, u32)> {
         let end = self.cells.get(start).filter(|_| start < self.len)?.other as usize;
         Some((end, self.cells.get(end).filter(|_| end > start)?.id))

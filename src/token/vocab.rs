@@ -30,7 +30,7 @@ const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 const MERGE_BLANKS: &str = "tokenizer.ggml.remove_extra_whitespaces";
 #[cfg(feature = "encoder")]
 const CLS: &str = "tokenizer.ggml.cls_token_id";
-// Files spell it so.
+// The misspelling is the one that files have.
 #[cfg(feature = "encoder")]
 const SEP: &str = "tokenizer.ggml.seperator_token_id";
 #[cfg(feature = "encoder")]
@@ -45,7 +45,7 @@ const NAME: &str = "general.name";
 /// The most tokens that a vocabulary may have.
 const MAX_TOKENS: usize = 1 << 28;
 
-/// How text becomes tokens.
+/// The algorithm that turns text into tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Algorithm<'m> {
     /// SentencePiece BPE (`llama`): the pair with the highest score is merged first.
@@ -54,13 +54,13 @@ pub(super) enum Algorithm<'m> {
     ByteLevel { merges: Array<'m>, pre: &'static PreTokenizer },
     /// BPE by characters (`gemma4`): as byte-level BPE, but tokens are spelled as in SentencePiece.
     Characters { merges: Array<'m>, pre: &'static PreTokenizer },
-    /// WordPiece (`bert`): the longest token that begins a word, then the longest that goes on.
+    /// WordPiece (`bert`): takes the longest token that begins the word, then the longest one that continues it.
     #[cfg(feature = "encoder")]
     WordPiece { lowercase: bool, strip_accents: bool },
-    /// BPE by characters within words, which white space separates (`whitespace`).
+    /// BPE by characters within words that are separated by white space (`whitespace`).
     #[cfg(feature = "encoder")]
     Words { merges: Array<'m>, pre: &'static PreTokenizer, lowercase: bool },
-    /// SentencePiece unigram (`t5`): the tokens of the highest sum of scores.
+    /// SentencePiece unigram (`t5`): takes the tokens with the highest sum of scores.
     #[cfg(feature = "encoder")]
     Unigram(Unigram<'m>),
 }
@@ -97,7 +97,7 @@ pub struct Vocab<'m> {
 }
 
 impl<'m> Vocab<'m> {
-    /// Reads and checks the keys. It only counts the tokens.
+    /// Reads and checks the keys. Of the tokens, it checks only their number.
     ///
     /// # Errors
     /// A key is missing, unknown, or does not fit the others: see [`VocabError`].
@@ -120,7 +120,7 @@ impl<'m> Vocab<'m> {
             #[cfg(feature = "encoder")]
             Algorithm::Unigram(_) => ([None, Some(1), Some(2)], false),
         };
-        // As in llama.cpp: early files of Gemma 4 say that it has none.
+        // Early files of Gemma 4 say that no BOS is added. It is added nevertheless, as in llama.cpp.
         let forces_bos = matches!(algorithm, Algorithm::Characters { .. }) && add_bos;
         let [bos, eos, unknown] = ids;
         let add_eos = match algorithm {
@@ -167,7 +167,7 @@ impl<'m> Vocab<'m> {
         self.tokens.len()
     }
 
-    /// Returns whether there is no token, which is never so.
+    /// Returns whether the vocabulary has no token. It always has one.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
@@ -212,15 +212,15 @@ impl<'m> Vocab<'m> {
         self.add_space_prefix
     }
 
-    /// Returns whether white space after a special token is not part of the text. This is a rule of Phi-3, which its
+    /// Returns whether white space after a special token is left out of the text. This is a rule of Phi-3, which its
     /// files do not state.
     pub fn swallows_space(&self) -> bool {
         self.swallows_space
     }
 
-    /// The types of the tokens, by id.
+    /// Returns the types of the tokens, by id.
     pub(super) fn kinds(&self) -> impl Iterator<Item = TokenKind> {
-        // Nearly all files have 32-bit integers: these are read as they are.
+        // Nearly all files have 32-bit integers, so these are read without a conversion.
         let is_i32 = |types: &Array<'_>| types.element_type() == ValueType::I32;
         let words = self.types.filter(is_i32).map_or(&[][..], |types| types.bytes().as_chunks().0);
         let words = words.iter().map(|&word| i64::from(i32::from_le_bytes(word)));
@@ -258,7 +258,7 @@ impl<'m> Algorithm<'m> {
         }
     }
 
-    /// BPE with the pre-tokenizer of this name.
+    /// Returns the algorithm of BPE with the pre-tokenizer called `name`.
     fn bpe(keys: &Keys<'_, 'm>, name: &[u8]) -> Result<Self, VocabError> {
         let merges = keys.array(MERGES, |element| element == ValueType::String)?;
         let merges = merges.ok_or(VocabError::Missing(MERGES))?;
@@ -289,15 +289,15 @@ impl<'m> Keys<'_, 'm> {
             .transpose()
     }
 
-    /// A score for each token.
+    /// Returns the scores, one for each token.
     fn scores(&self, tokens: Array<'m>) -> Result<Array<'m>, VocabError> {
         let scores = self.array(SCORES, is_number)?;
         check_len(SCORES, scores, tokens)?;
         scores.ok_or(VocabError::Missing(SCORES))
     }
 
-    /// What begins and ends a text of an encoder where `bos_token_id` and `eos_token_id` do not say so, and the unknown
-    /// token: BERT's numbers where no key names them.
+    /// Returns the default ids of BOS, EOS and the unknown token of an encoder. They apply where `bos_token_id`,
+    /// `eos_token_id` and `unknown_token_id` are missing, and are BERT's where no other key names them.
     #[cfg(feature = "encoder")]
     fn frame(&self, tokens: usize) -> Result<[Option<u32>; 3], VocabError> {
         Ok([self.id(CLS, tokens, Some(101))?, self.id(SEP, tokens, Some(102))?, Some(100)])
@@ -307,7 +307,7 @@ impl<'m> Keys<'_, 'm> {
         self.gguf.get(key).map(|value| value.as_bool().ok_or(VocabError::WrongType(key))).transpose()
     }
 
-    /// The id under `key`. Some files write "none" as the largest number of 32 bits, or as -1.
+    /// Returns the id under `key`. Some files write "none" as the largest number of 32 bits, or as -1.
     fn id(&self, key: &'static str, tokens: usize, default: Option<u32>) -> Result<Option<u32>, VocabError> {
         let in_range = |id: i64| u32::try_from(id).ok().filter(|&id| (id as usize) < tokens);
         match self.gguf.get(key) {
@@ -321,7 +321,7 @@ impl<'m> Keys<'_, 'm> {
     }
 }
 
-/// By the architecture, or like llama.cpp by the name.
+/// Returns whether the model is a Phi-3 by its architecture or, as in llama.cpp, by its name.
 fn is_phi_3(gguf: &Gguf<'_>) -> bool {
     let bytes = |key| gguf.get(key).and_then(|value| value.as_bytes()).unwrap_or_default();
     let is_name = |text: &[u8]| text.eq_ignore_ascii_case(b"phi3") || text.eq_ignore_ascii_case(b"phi-3");

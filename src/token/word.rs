@@ -1,7 +1,6 @@
-//! The words of a text for WordPiece, as BERT's own tokenizer makes them: without control characters, in lower case and
-//! without accents where the file wants that; punctuation and ideographs are words of their own. (Devlin et al.,
-//! "BERT",
-//! 2018.)
+//! The words of a text for WordPiece, as BERT's own tokenizer makes them: without control characters, and in lower case
+//! and without accents if the file asks for it. Signs of punctuation and ideographs are words of their own. (Devlin et
+//! al., "BERT", 2018.)
 
 use core::ops::Range;
 
@@ -9,21 +8,21 @@ use super::class::{Class, Set};
 use super::fold::unaccented;
 use super::tokenizer::BLANK;
 
-/// What becomes of letters.
+/// How letters are changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fold {
     pub(super) lowercase: bool,
     pub(super) strip_accents: bool,
 }
 
-/// A word as it is looked up: with a blank in front of it.
+/// A word as the vocabulary spells it: with a blank in front of it.
 #[derive(Debug)]
 pub(super) struct Found<'w> {
-    /// Where it is in the text.
+    /// Byte range of the word in the text.
     pub(super) at: Range<usize>,
-    /// Its length in bytes, the blank included.
+    /// Length of the spelled word in bytes, with the blank.
     pub(super) len: usize,
-    /// These bytes, unless they are more than the scratch holds.
+    /// Bytes of the spelled word, or `None` if the scratch is too small.
     pub(super) bytes: Option<&'w [u8]>,
 }
 
@@ -60,16 +59,16 @@ impl Fold {
     }
 }
 
-/// A word that grows. Its length counts what does not fit, too.
+/// A word that grows. `len` also counts bytes that do not fit.
 struct Word<'s> {
     bytes: &'s mut [u8],
     len: usize,
-    /// Where it is in the text.
+    /// Byte range of the word in the text.
     at: Range<usize>,
 }
 
 impl Word<'_> {
-    /// Adds a character that the one at `at` of the text became.
+    /// Appends a character. It comes from the character at `at` of the text.
     fn push(&mut self, c: char, at: &Range<usize>) {
         if self.len == 0 {
             self.put(BLANK);
@@ -95,13 +94,13 @@ impl Word<'_> {
     }
 }
 
-/// Whether a character counts at all.
+/// Returns whether a character belongs to the text. Other characters are left out.
 fn is_text(c: char) -> bool {
     let is_blank = matches!(c, '\t' | '\n' | '\r');
     is_blank || !c.is_control() && c != char::REPLACEMENT_CHARACTER && !is_invisible(c)
 }
 
-/// Whether a character is one of format (`\p{Cf}`), or of private use (`\p{Co}`).
+/// Returns whether a character is a format character (`\p{Cf}`) or of private use (`\p{Co}`).
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{AD}' | '\u{600}'..='\u{605}' | '\u{61C}' | '\u{6DD}' | '\u{70F}' | '\u{890}'..='\u{891}' | '\u{8E2}'
@@ -116,7 +115,7 @@ fn is_punctuation(c: char) -> bool {
     c.is_ascii_punctuation() || Set::PUNCTUATION.has(c)
 }
 
-/// Whether a character is an ideograph of Chinese, Japanese or Korean.
+/// Returns whether a character is an ideograph of Chinese, Japanese or Korean.
 fn is_ideograph(c: char) -> bool {
     matches!(c,
         '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{2A6DF}'

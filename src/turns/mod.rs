@@ -1,9 +1,9 @@
-//! How a conversation is written down for a model: turn formats as data.
+//! How a conversation is written for a model: turn formats as data.
 //!
-//! A [`TurnFormat`] says what comes before and after a message of each role. [`TurnFormat::of`] recognises the one that
-//! a file's chat template means. [`Turns`] writes a conversation piece by piece. It only appends, so the keys and
-//! values of earlier turns stay valid. [`TurnText`] collects the pieces. It keeps the format's pieces apart from the
-//! text: names of special tokens mean something in the format's pieces only.
+//! A [`TurnFormat`] has the text before and after a message of each role. [`TurnFormat::of`] recognises the format of a
+//! file's chat template. [`Turns`] writes a conversation piece by piece. It only appends, so the keys and values of
+//! earlier turns stay valid. [`TurnText`] collects the pieces. It keeps the pieces of the format apart from the text of
+//! messages: names of special tokens have a meaning in the pieces of the format only.
 //!
 //! # Example
 //!
@@ -41,8 +41,8 @@
 //!
 //! # Tools
 //!
-//! [`ToolTurns`] writes conversations in which a model may call tools, [`crate::tools`] reads its calls. [`Thinking`]
-//! says how a model that thinks is told to, or not.
+//! [`ToolTurns`] writes conversations in which a model may call tools, and [`crate::tools`] reads its calls.
+//! [`Thinking`] says how a model is told to think or not to think.
 //!
 //! ```
 //! use gleed::tools::{Part, Reader, Tools};
@@ -141,28 +141,28 @@ pub struct Message<'t> {
 pub struct TurnFormat {
     name: &'static str,
     signs: Signs,
-    /// At the start of a conversation.
+    /// Text at the start of a conversation.
     start: Frame,
     system: System,
     user: Turn,
     assistant: Turn,
-    /// Between an assistant's turn and the next one.
+    /// Text between an assistant's turn and the next turn.
     between: Frame,
-    /// Opens the assistant's turn for the model to write.
+    /// Text that opens the assistant's turn for the model to write.
     reply: Frame,
-    /// At the end of a conversation that nobody is to continue.
+    /// Text at the end of a conversation that is not continued.
     end: Frame,
     stops: &'static [&'static str],
 }
 
-/// The signs that a format is recognised by.
+/// The signs by which a format is recognised.
 #[derive(Debug, PartialEq, Eq)]
 struct Signs {
-    /// The template has all of these,
+    /// Parts that the template must contain.
     all: &'static [&'static str],
-    /// and none of these.
+    /// Parts that the template must not contain.
     none: &'static [&'static str],
-    /// Without a template: the vocabulary has all of these tokens. Empty: no vocabulary says enough.
+    /// Tokens that the vocabulary must have if the file has no template. Empty if no vocabulary identifies the format.
     tokens: &'static [&'static str],
 }
 
@@ -178,13 +178,13 @@ struct Turn {
 #[derive(Debug, PartialEq, Eq)]
 struct System {
     turn: Turn,
-    /// The user's message that follows, where it is part of the same turn.
+    /// Turn of the user's message that follows, if it is part of the same turn.
     user: Option<Turn>,
-    /// The template's own message, for conversations without one.
+    /// Message that the template writes in a conversation without a system message.
     default: Option<&'static str>,
-    /// What comes after the template's own message.
+    /// Text after the default message.
     default_after: Frame,
-    /// Whether an empty message is no message.
+    /// Whether an empty message counts as no message.
     skips_empty: bool,
 }
 
@@ -205,13 +205,13 @@ impl TurnFormat {
         }
     }
 
-    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source. A
-    /// template that begins with BOS where the format does not, or the other way round, or that has thoughts of which
-    /// the format knows nothing, is not the format's. A template that was changed in other places is taken for the
-    /// original.
+    /// Returns the format that a chat template writes. It is recognised by characteristic parts of the source. If a
+    /// template begins with BOS and the format does not, or the other way round, they do not match. The same holds if
+    /// the template has thoughts, and it is not known how models of this format think. A template that was changed in
+    /// other places is taken for the original.
     pub fn of_template(template: &str) -> Option<&'static Self> {
         let has = |part: &&str| find_last(template, part).is_some();
-        // Some templates set it themselves, to a name that the format has.
+        // Some templates set `bos_token` themselves, to a name that the format contains.
         let has_bos = has(&"bos_token") && !has(&"set bos_token");
         let has_thoughts = has(&"</think>");
         Self::ALL.iter().find(|format| {
@@ -250,8 +250,8 @@ impl TurnFormat {
         bos(self.start) || bos(self.user.before)
     }
 
-    /// Returns whether the format leaves more than white space out of the text of an earlier turn of the assistant: a
-    /// thought.
+    /// Returns whether the format leaves more than white space, such as a thought, out of the text of an earlier turn
+    /// of the assistant.
     pub(crate) fn drops_thought(&self, text: &str) -> bool {
         Trim::Ends.apply(self.assistant.trim.apply(text)) != Trim::Ends.apply(text)
     }
@@ -273,7 +273,7 @@ impl TurnFormat {
     /// and `eos` are the names of these tokens.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// The errors of `out`.
     pub fn write(
         &'static self,
         messages: &[Message<'_>],

@@ -1,4 +1,4 @@
-//! A conversation, piece by piece.
+//! The pieces of a conversation.
 
 use super::{Message, Role, Turn, TurnFormat};
 
@@ -28,8 +28,8 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// Pieces of the format's own, as one text, in which [`bos!`] and [`eos!`] stand for these tokens. So the tables of
-/// formats have no lists of pieces, which takes less memory.
+/// Text of a format, in which [`bos!`] and [`eos!`] stand for these tokens. One text takes less memory in the tables of
+/// formats than a list of pieces.
 pub(super) type Frame = &'static str;
 
 /// The token that begins a text, in a [`Frame`].
@@ -46,7 +46,7 @@ macro_rules! eos {
     };
 }
 
-/// The piece of a frame that begins at a byte, and where the next one does.
+/// Returns the piece of a frame that begins at byte `at`, and the offset of the next piece.
 #[inline(never)]
 pub(super) fn piece(frame: Frame, at: usize) -> Option<(Piece<'static>, usize)> {
     let rest = frame.get(at..)?;
@@ -72,18 +72,18 @@ pub(super) enum Trim {
     Start,
     /// Leaves out line ends at the beginning.
     Lines,
-    /// Leaves out what a model thought before it answered, up to `</think>`.
+    /// Leaves out the thought of a model, up to `</think>`.
     Thought,
-    /// Leaves out what a model thought, up to `</think>`, and the line ends after it.
+    /// Leaves out the thought of a model, up to `</think>`, and the line ends after it.
     ThoughtAndLines,
-    /// Leaves out what a model thought, up to `</think>`, and white space at both ends.
+    /// Leaves out the thought of a model, up to `</think>`, and white space at both ends.
     ThoughtAndEnds,
-    /// Leaves out what a model thought, up to `</think>`, and white space at the end.
+    /// Leaves out the thought of a model, up to `</think>`, and white space at the end.
     ThoughtAndEnd,
-    /// Leaves out what a model thought, up to `</think>`, and white space at both ends of what follows it. A text
+    /// Leaves out the thought of a model, up to `</think>`, and white space at both ends of the text after it. A text
     /// without a thought stays as it is.
     ThoughtAndEndsAfter,
-    /// Leaves out what a model wrote into other channels, up to `<channel|>`, and white space at both ends.
+    /// Leaves out the text of other channels, up to `<channel|>`, and white space at both ends.
     ChannelAndEnds,
 }
 
@@ -107,7 +107,8 @@ impl Trim {
     }
 }
 
-/// Returns where `part` last occurs. Unlike the standard library's search, it has no code that panics.
+/// Returns the offset of the last occurrence of `part`. Unlike the search of the standard library, it contains no code
+/// that panics.
 pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
     let is_at = |at: &usize| text.as_bytes().get(*at..).is_some_and(|rest| rest.starts_with(part.as_bytes()));
     (0..text.len()).rev().find(is_at)
@@ -115,12 +116,12 @@ pub(super) fn find_last(text: &str, part: &str) -> Option<usize> {
 
 const END_OF_THOUGHT: &str = "</think>";
 
-/// Returns whether `c` is white space in Python, for which the templates are written.
+/// Returns whether `c` is white space in Python, for which the templates were written.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// Writes a conversation, turn by turn. It keeps only the state of the conversation.
+/// Writes a conversation, turn by turn. It stores only the state of the conversation.
 ///
 /// [The guide has an example](crate::guide#chat).
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +133,7 @@ pub struct Turns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
     Start,
-    /// After a system message, in a turn that the user's message belongs to.
+    /// After a system message, in the turn to which the user's message belongs.
     System,
     /// After a turn of the system or the user.
     User,
@@ -140,7 +141,7 @@ pub(super) enum At {
     Reply,
     /// After a turn of the assistant.
     Assistant,
-    /// After results of tools, whose turn this closes.
+    /// After results of tools. The frame closes their turn.
     Results(Frame),
 }
 
@@ -170,8 +171,8 @@ impl Turns {
         self.format
     }
 
-    /// Returns the pieces of a message. If a reply of the model is open, they close it first. A message of the
-    /// assistant *is* such a reply.
+    /// Returns the pieces of a message. If a reply of the model is open, they close it first, except for a message of
+    /// the assistant, which is the text of that reply.
     pub fn add<'t>(&mut self, message: Message<'t>) -> Pieces<'t> {
         let (format, mut pieces) = (self.format, Pieces::new());
         let is_system = message.role == Role::System;
@@ -192,12 +193,12 @@ impl Turns {
     }
 
     /// Returns the pieces that open the model's turn. The text that the model then writes, up to the token that ends
-    /// it, is its message.
+    /// the turn, is the message of this turn.
     pub fn reply(&mut self) -> Pieces<'static> {
         self.reply_with(None)
     }
 
-    /// The same with another frame than the format's.
+    /// Returns the pieces that open the model's turn, with `frame` in place of the format's.
     pub(super) fn reply_with(&mut self, frame: Option<Frame>) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         if self.at != At::Reply {
@@ -215,8 +216,8 @@ impl Turns {
         pieces
     }
 
-    /// Returns the pieces that close what is open before another turn. The caller then says where the conversation
-    /// stands.
+    /// Returns the pieces that close an open turn before another one. The caller then sets the state of the
+    /// conversation with [`Turns::stands`].
     pub(super) fn close(&self) -> Pieces<'static> {
         let mut pieces = Pieces::new();
         self.open(false, &mut pieces);
@@ -231,7 +232,7 @@ impl Turns {
         self.at = at;
     }
 
-    /// Closes what is open before another turn, or begins the conversation.
+    /// Closes an open turn before another one, or begins the conversation.
     fn open(&self, has_system: bool, pieces: &mut Pieces<'_>) {
         let format = self.format;
         match self.at {
@@ -262,11 +263,11 @@ impl Turns {
 pub struct Pieces<'t> {
     parts: [Part<'t>; MOST_PARTS],
     len: usize,
-    /// The part and, if it is a frame, where the piece of it begins that comes next.
+    /// Index of the current part and, in a frame, byte offset of the next piece.
     next: (usize, usize),
 }
 
-/// The start, the system's turn and another one.
+/// The most parts: the start of a conversation, the system turn and another turn.
 const MOST_PARTS: usize = 7;
 
 #[derive(Clone, Copy, Debug)]
@@ -349,7 +350,7 @@ mod tests {
             let longest = turns.add(Message { role: Role::Assistant, text: "x" });
             let longest: String = longest.map(|piece| piece.text(bos!(), eos!())).collect();
             assert!(longest.ends_with(format.assistant.after), "{format}");
-            // A default message that the user's is part of would need more states.
+            // A default message in a turn that the user's message is part of would need more states.
             assert!(format.system.default.is_none() || format.system.user.is_none(), "{format}");
         }
     }

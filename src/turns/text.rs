@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::Piece;
 use crate::token::{Encoded, TokenError, Tokenizer};
 
-/// The text of pieces in the caller's memory, and which parts of it are text of messages.
+/// The text of pieces in the caller's memory, with the ranges of it that are text of messages.
 ///
 /// [The guide has an example](crate::guide#chat).
 #[derive(Debug)]
@@ -19,15 +19,15 @@ pub struct TurnText<'b> {
 
 impl<'b> TurnText<'b> {
     /// Returns an empty text. `text` is the memory for its bytes. `plain` has one range for each text of a message that
-    /// is not empty; texts without anything of the format between them need one together.
+    /// is not empty. Texts without a frame between them share one range.
     pub fn new(text: &'b mut [u8], plain: &'b mut [Range<usize>]) -> Self {
         Self { text, len: 0, plain, parts: 0 }
     }
 
-    /// Appends a piece. BOS and EOS have their names in the vocabulary.
+    /// Appends a piece. BOS and EOS are written by their names in the vocabulary.
     ///
     /// # Errors
-    /// The piece does not fit into the caller's memory. Nothing has changed.
+    /// The piece does not fit into the caller's memory. Then nothing has changed.
     pub fn push(&mut self, tokenizer: &Tokenizer<'_, '_>, piece: Piece<'_>) -> Result<(), TurnTextError> {
         let vocab = tokenizer.vocab();
         let name = |id: Option<u32>| id.and_then(|id| tokenizer.text(id)).unwrap_or_default();
@@ -36,11 +36,11 @@ impl<'b> TurnText<'b> {
             Piece::Eos => name(vocab.eos()),
             Piece::Frame(text) | Piece::Text(text) => text.as_bytes(),
         };
-        // A name that is no UTF-8 would make all of the text none.
+        // A name that is not UTF-8 would make the whole text invalid.
         let bytes = core::str::from_utf8(bytes).unwrap_or_default().as_bytes();
         let is_plain = matches!(piece, Piece::Text(_)) && !bytes.is_empty();
         let last = self.parts.checked_sub(1).and_then(|last| self.plain.get(last)).map(|range| range.end);
-        // A text that comes in pieces has one range.
+        // A message's text that comes in several pieces has one range.
         let goes_on = is_plain && last == Some(self.len);
         if is_plain && !goes_on && self.parts >= self.plain.len() {
             return Err(TurnTextError::TooManyTexts { limit: self.plain.len() });
@@ -70,18 +70,18 @@ impl<'b> TurnText<'b> {
         self.text.get(..self.len).and_then(|text| core::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
-    /// Returns the ranges of the text that are text of messages, in bytes, from left to right.
+    /// Returns the byte ranges that are text of messages, from left to right.
     pub fn plain(&self) -> &[Range<usize>] {
         self.plain.get(..self.parts).unwrap_or_default()
     }
 
-    /// Writes the ids of the text to `out`. Returns how many there are, and how many bytes the vocabulary cannot spell.
-    /// Names of control tokens become these tokens only in the format's own parts. All text between two special tokens
-    /// is encoded as one text, so the ids are those of the whole text if no message names a special token. See
+    /// Writes the ids of the text to `out`. Returns the number of ids, and of the bytes that the vocabulary cannot
+    /// spell. Names of control tokens become these tokens only in the format's own parts. All text between two special
+    /// tokens is encoded as one text, so the ids are those of the whole text if no message names a special token. See
     /// [`Tokenizer::encode_framed`].
     ///
     /// # Errors
-    /// Those of [`Tokenizer::encode`].
+    /// The errors of [`Tokenizer::encode`].
     pub fn encode(
         &self,
         tokenizer: &Tokenizer<'_, '_>,
@@ -100,14 +100,14 @@ impl<'b> TurnText<'b> {
 pub enum TurnTextError {
     /// The caller's memory is too small for the text.
     TooLong {
-        /// Bytes needed so far.
+        /// Number of bytes needed so far.
         needed: usize,
-        /// Bytes given.
+        /// Number of bytes given.
         given: usize,
     },
     /// There are more texts of messages than ranges were given.
     TooManyTexts {
-        /// Ranges given.
+        /// Number of ranges given.
         limit: usize,
     },
 }

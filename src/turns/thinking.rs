@@ -1,4 +1,4 @@
-//! How models are told to think or not, and how their thoughts are written.
+//! How models are told to think or not to think, and how their thoughts are written.
 
 use super::pieces::{Frame, Pieces};
 use super::{TurnFormat, Turns};
@@ -9,18 +9,19 @@ use crate::tools::ThoughtMarks;
 /// [Example](crate::turns#tools).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Thinking {
-    /// The turn formats that it belongs to.
+    /// Names of the turn formats whose models think in this way.
     turns: &'static [&'static str],
     marks: ThoughtMarks,
-    /// Opens the assistant's turn so that the model thinks; whether the thought is open then.
+    /// Frame that opens the assistant's turn so that the model thinks, and whether it also opens the thought.
     on: Option<(Frame, bool)>,
-    /// Opens the assistant's turn so that it does not.
+    /// Frame that opens the assistant's turn so that the model does not think.
     off: Option<Frame>,
-    /// What the format does if nothing is said.
+    /// Whether the model thinks if it is not told anything.
     is_on: bool,
-    /// Opens a turn of the assistant that begins with a thought; before and after the thought.
+    /// Frames of a turn of the assistant with a thought: the one that opens the turn, and those before and after the
+    /// thought.
     pub(super) around: Option<(Frame, Frame, Frame)>,
-    /// The template writes the thoughts of earlier turns, too.
+    /// Whether the template also writes the thoughts of earlier turns.
     pub(super) stays: bool,
 }
 
@@ -39,9 +40,9 @@ const ALL: &[Thinking] = &[
         around: LINES,
         ..ALWAYS
     },
-    // The model itself decides whether it thinks, unless it is told not to.
+    // The model decides whether it thinks, unless it is told not to.
     Thinking { turns: &["minicpm5"], off: QWEN3_5.off, around: LINES, ..ALWAYS },
-    // What turns these on or off stands in the system turn.
+    // The system turn says whether these models think.
     Thinking { turns: &["smollm3"], ..ALWAYS },
     Thinking { turns: &["bielik", "granite3.3"], is_on: false, ..ALWAYS },
     Thinking { turns: &["qwen3.5"], ..QWEN3_5 },
@@ -86,11 +87,11 @@ const ALL: &[Thinking] = &[
         around: Some(("<｜end▁of▁sentence｜><｜start▁of▁sentence｜><|Bot|>", "<think>", "</think>")),
         ..ALWAYS
     },
-    // The reply is opened without a thought; what turns it on stands in the system turn.
+    // The reply is opened without a thought. The system turn says whether the model thinks.
     Thinking { turns: &["gemma4"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },
     Thinking { turns: &["gemma4-e"], marks: ThoughtMarks::CHANNEL, is_on: false, ..ALWAYS },
     Thinking { turns: &["ministral3-reasoning"], marks: ThoughtMarks::BRACKETS, ..ALWAYS },
-    // A budget of thoughts, also of none, is told in a system turn of its own.
+    // A system turn of its own tells the model its budget of thoughts, which may be zero.
     Thinking {
         turns: &["seed-oss"],
         marks: ThoughtMarks::SEED,
@@ -128,7 +129,7 @@ impl Thinking {
         ALL.iter().find(|thinking| thinking.turns.contains(&format.name()))
     }
 
-    /// Returns what the model writes around its thoughts.
+    /// Returns the marks that the model writes around its thoughts.
     pub fn marks(&self) -> ThoughtMarks {
         self.marks
     }
@@ -138,13 +139,13 @@ impl Thinking {
         self.is_on
     }
 
-    /// Returns whether the model can be told to think (`true`) or not to (`false`) where its turn is opened.
+    /// Returns whether the frame that opens the model's turn can tell it to think (`true`) or not to (`false`).
     pub fn can(&self, think: bool) -> bool {
         if think { self.on.is_some() || self.is_on } else { self.off.is_some() || !self.is_on }
     }
 
-    /// Returns whether the model's turn is opened inside of a thought, if it is to think, or not, or as the format does
-    /// (`None`).
+    /// Returns whether the model's turn is opened inside of a thought. `think` is whether the model is told to think,
+    /// or `None` if the format decides.
     pub fn opens_thought(&self, think: Option<bool>) -> bool {
         let thinks = think.filter(|think| if *think { self.on.is_some() } else { self.off.is_some() });
         thinks.unwrap_or(self.is_on) && self.on.is_some_and(|(_, is_open)| is_open)
@@ -152,8 +153,8 @@ impl Thinking {
 }
 
 impl Turns {
-    /// Returns the pieces that open the model's turn as [`Turns::reply`] does, so that the model thinks or does not. A
-    /// model that cannot be told that thinks as its format does: see [`Thinking::can`].
+    /// Returns the pieces that open the model's turn as [`Turns::reply`] does, so that the model thinks or does not. If
+    /// the model cannot be told so (see [`Thinking::can`]), its format decides.
     pub fn reply_thinking(&mut self, thinking: &Thinking, think: bool) -> Pieces<'static> {
         let frame = if think { thinking.on.map(|(frame, _)| frame) } else { thinking.off };
         self.reply_with(frame)

@@ -1,4 +1,4 @@
-//! Numbers of activation functions that each layer has for itself.
+//! Numbers of activation functions that differ between layers.
 
 use gguf_rs_lite::{Name, Value};
 
@@ -6,7 +6,7 @@ use super::error::ModelError;
 use super::files::Files;
 use crate::num::{Xielu, is_finite, settle, softplus};
 
-/// The numbers of xIELU in a layer. The file has them before softplus, which is applied here.
+/// Returns the numbers of xIELU in a layer. The file has them before softplus, which is applied here.
 pub(crate) fn xielu(files: &Files<'_>, layer: usize) -> Result<Xielu, ModelError> {
     let number = |name: &'static str| {
         let key = Name::new(name.as_bytes());
@@ -25,5 +25,5 @@ pub(crate) fn xielu(files: &Files<'_>, layer: usize) -> Result<Xielu, ModelError
     })
 }
 
-/// Beyond, products of these could be too large to matter.
+/// Limit of the numbers. Products with larger numbers could become too large.
 const LARGEST: f32 = 65_536.0;

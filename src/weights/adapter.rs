@@ -1,4 +1,4 @@
-//! LoRA adapters: pairs of small matrices that are added to those of a model. (Hu et al., "LoRA", 2021.)
+//! LoRA adapters: pairs of small matrices that are added to matrices of a model. (Hu et al., "LoRA", 2021.)
 
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
@@ -34,7 +34,8 @@ pub struct Adapter<'m> {
 }
 
 impl<'m> Adapter<'m> {
-    /// See [`Adapter::open`]; `config` is the model's, and `uses` says what its program reads.
+    /// Reads an adapter as [`Adapter::open`] does. `config` is the configuration of the model, and `uses` says which
+    /// tensors its program reads.
     pub(crate) fn read(bytes: &'m [u8], config: &Config, uses: &Uses<'_>) -> Result<Self, ModelError> {
         let gguf = Gguf::parse(bytes)?;
         let text = |name: &str, expected: &[u8]| {
@@ -49,7 +50,7 @@ impl<'m> Adapter<'m> {
         let alpha = gguf.get("adapter.lora.alpha").ok_or(ModelError::MissingKey { key })?.as_f32();
         let alpha = alpha.filter(|alpha| alpha.is_finite()).ok_or(ModelError::BadValue { key })?;
         let mut adapter = Self { gguf, config: *config, alpha, rank: 0 };
-        // The search for pairs takes the square of this.
+        // The search for pairs takes time proportional to the square of this number.
         let (count, limit) = (gguf.tensor_count(), 2 * TARGETS.len() * adapter.config.layers);
         if count > limit {
             return Err(ModelError::TooMany { count, limit });
@@ -60,17 +61,17 @@ impl<'m> Adapter<'m> {
         Ok(adapter)
     }
 
-    /// Returns the largest rank of its matrices.
+    /// Returns the largest rank of the adapter's pairs.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// The configuration of the model that it was opened for.
+    /// Returns the configuration of the model for which the adapter was opened.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What products are multiplied by, times the rank.
+    /// Returns the factor of the products of pairs, times their rank.
     pub(crate) fn alpha(&self) -> f32 {
         self.alpha
     }
@@ -79,7 +80,7 @@ impl<'m> Adapter<'m> {
         self.gguf.bytes()
     }
 
-    /// Calls `found(layer, index among TARGETS, whether it is the first of its pair, tensor)` with every matrix.
+    /// Calls `found(layer, index in TARGETS, whether it is the first matrix of its pair, tensor)` for every matrix.
     pub(crate) fn for_each(&self, mut found: impl FnMut(usize, usize, bool, TensorRef)) {
         for info in self.gguf.tensors() {
             let dims = info.dims();
@@ -91,8 +92,8 @@ impl<'m> Adapter<'m> {
         }
     }
 
-    /// The layer and place among [`TARGETS`] of a matrix's target, the target's shape, and whether it is the first of
-    /// its pair.
+    /// Returns the layer of the matrix that the tensor `name` changes, the index of this matrix in [`TARGETS`], its
+    /// shape, and whether the tensor is the first of its pair.
     fn target(&self, name: &str) -> Option<(usize, usize, [usize; 2], bool)> {
         let a = name.strip_suffix(".lora_a");
         let base = a.or_else(|| name.strip_suffix(".lora_b"))?;
@@ -100,7 +101,7 @@ impl<'m> Adapter<'m> {
         Some((layer, TARGETS.iter().position(|&target| target == role)?, shape, a.is_some()))
     }
 
-    /// The rank of a matrix that fits.
+    /// Returns the rank of a matrix. Refuses a matrix that does not fit.
     fn check(&self, info: &TensorInfo<'_>, uses: &Uses<'_>) -> Result<usize, ModelError> {
         let tensor = Name::new(info.name().as_bytes());
         let used = |&(layer, target, ..): &(usize, usize, [usize; 2], bool)| {
@@ -109,7 +110,7 @@ impl<'m> Adapter<'m> {
         let target = self.target(info.name()).filter(used);
         let (_, _, [rows, cols], first) = target.ok_or(ModelError::UnknownTensor { tensor })?;
         let dim = |index: usize| info.dims().get(index).copied().unwrap_or(1);
-        // The other of the pair has the rank from its other side.
+        // The other matrix of the pair has the rank as its other dimension.
         let [own, opposite] = if first { [".lora_a", ".lora_b"] } else { [".lora_b", ".lora_a"] };
         let base = info.name().strip_suffix(own);
         let other = self.gguf.tensors().find(|other| base.is_some() && other.name().strip_suffix(opposite) == base);

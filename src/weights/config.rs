@@ -16,52 +16,52 @@ use crate::nn::{Frequencies, RopePairs, Routing, Temperature};
 pub struct Config {
     /// `general.architecture`.
     pub architecture: &'static str,
-    /// Decoder layers.
+    /// Number of layers.
     pub layers: usize,
-    /// The number in the file of the first of them: not 0 only in what [`Model::predictor`](crate::Model::predictor)
-    /// returns.
+    /// Number in the file of the first layer. It is 0 except in the configuration of a
+    /// [`Model::predictor`](crate::Model::predictor).
     pub first_layer: u16,
     /// Width of the residual stream.
     pub hidden: usize,
-    /// Width of the feed-forward layer in most layers; where every layer has experts, of one of them.
+    /// Width of the feed-forward layer in most layers. If every layer has experts, the width of an expert.
     pub ffn: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Keys and values of a layer of each group; the number of their heads divides `heads`.
+    /// Shapes of the keys and values in the layers of each group. Their numbers of heads divide `heads`.
     pub kv_shapes: [KvShape; MAX_GROUPS],
-    /// Token ids are below this.
+    /// Number of tokens of the vocabulary. Token ids are below it.
     pub vocab: usize,
-    /// Tokens that the model was trained on at a time.
+    /// Number of tokens at a time in the model's training.
     pub context: usize,
     /// How a token becomes the first residual row.
     pub embedding: Embedding,
-    /// Of all norms.
+    /// Kind of all norms.
     pub norm: NormKind,
-    /// Added to the mean square in norms.
+    /// Number that norms add to the mean square.
     pub norm_epsilon: f32,
-    /// What branches are multiplied by before they are added to the residual stream.
+    /// Factor of branches before they are added to the residual stream.
     pub residual_scale: f32,
     /// The layers that have attention.
     pub attention_layers: LayerSet,
-    /// The last so many layers have no keys and values of their own: they read those of the last layer before them, in
-    /// the same group, that has some.
+    /// Number of last layers that have no keys and values of their own. They read those of the last layer before them
+    /// with keys and values in the same group.
     pub shared_kv: usize,
     /// Queries, keys, values and scores.
     pub attention: Attention,
-    /// The layers that have a state, and what it is.
+    /// The layers that have a state, and the sizes of their states.
     pub recurrent: Recurrent,
-    /// How positions turn queries and keys.
+    /// How queries and keys are rotated by their positions.
     pub rope: Rope,
     /// The feed-forward layer.
     pub feed_forward: FeedForward,
-    /// What becomes of the output matrix's results.
+    /// How the results of the output matrix become logits.
     pub head: Head,
     /// Where linear layers and norms have biases.
     pub biases: Biases,
-    /// Which layers share a KV pool.
+    /// The layers that share a KV pool.
     pub layer_groups: LayerGroups,
-    /// How many of the last positions the layers of each group see; 0 stands for all. Where attention is not causal, a
-    /// window of W reaches W / 2 positions to both sides.
+    /// Number of last positions that the layers of each group see, or 0 for all positions. If attention is not causal,
+    /// a window of W reaches W / 2 positions to both sides.
     pub windows: [usize; MAX_GROUPS],
     /// How the hidden states of a text become one vector.
     pub pooler: Pooler,
@@ -72,15 +72,16 @@ pub struct Config {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Embedding {
-    /// What rows of the embedding are multiplied by.
+    /// Factor of the rows of the embedding.
     pub scale: f32,
-    /// Rows of learned positions, which are added; 0 if there are none. Sequences are not longer.
+    /// Number of learned positions, whose rows are added, or 0 if there are none. It is the greatest length of a
+    /// sequence.
     pub positions: usize,
-    /// Rows of learned types of tokens, of which the first is added; 0 if there are none.
+    /// Number of learned types of tokens, or 0 if there are none. The row of the first type is added.
     pub types: usize,
-    /// Whether there is a norm after that.
+    /// Whether a norm follows.
     pub norm: bool,
-    /// Elements of what every layer gets of each token beside the residual stream; 0 if it gets nothing.
+    /// Number of elements of each token's input of a layer beside the residual stream, or 0 if there is no such input.
     pub per_layer: usize,
 }
 
@@ -89,31 +90,31 @@ pub struct Embedding {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attention {
-    /// Whether a token sees no token after it. Elsewhere all tokens of a text run in one batch.
+    /// Whether a token sees no token after it. If not, all tokens of a text run in one batch.
     pub causal: bool,
-    /// What products of queries and keys are multiplied by.
+    /// Factor of the products of queries and keys.
     pub scale: f32,
-    /// Scores s become `cap * tanh(s / cap)`; 0 for none.
+    /// Cap of the scores: score s becomes `cap * tanh(s / cap)`. 0 for no cap.
     pub soft_cap: f32,
-    /// The exponent of the steepest slope of ALiBi: 8 stands for 2^-8 at the last head; 0 for none.
+    /// Exponent of the steepest slope of ALiBi, or 0 for no ALiBi. 8 stands for 2^-8 at the last head.
     pub alibi: f32,
-    /// Queries, keys and values are clamped to this magnitude; 0 for none.
+    /// Largest magnitude of queries, keys and values, which are clamped to it. 0 for no limit.
     pub clamp: f32,
     /// How queries and keys are normalized.
     pub qk_norm: QkNorm,
-    /// Whether they are normalized after the rotation.
+    /// Whether queries and keys are normalized after the rotation.
     pub norm_after_rotation: bool,
     /// Whether each head of the values is normalized, without weights.
     pub norm_values: bool,
-    /// The layers whose values are their keys, as they are before the keys' norm.
+    /// The layers whose values are their keys before the norm of the keys.
     pub keys_as_values: LayerSet,
-    /// What queries are multiplied by after it, by position.
+    /// Factor of queries by their position, which is applied after the rotation.
     pub temperature: Option<Temperature>,
     /// Whether each head has a score of its own that takes part in every softmax, without a value.
     pub sink_scores: bool,
     /// Whether Q, K and V are one matrix.
     pub fused: bool,
-    /// What the heads' results are multiplied by.
+    /// Gates of the heads' results.
     pub gates: HeadGates,
 }
 
@@ -124,9 +125,9 @@ pub struct Attention {
 pub enum QkNorm {
     /// Not at all.
     None,
-    /// Each head by itself, with the same weights.
+    /// Each head by itself, with the same weights for all heads.
     Heads,
-    /// Each head by itself, with weights of its own.
+    /// Each head by itself, with its own weights.
     EachHead,
     /// All heads as one row.
     Row,
@@ -137,17 +138,18 @@ pub enum QkNorm {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rope {
-    /// Elements of each head that are rotated, in the layers of each group; even.
+    /// Number of elements of each head that are rotated, in the layers of each group. It is even.
     pub dims: [usize; MAX_GROUPS],
     /// Which elements form a pair.
     pub pairs: RopePairs,
-    /// Sequences planned longer than this take the long divisors of the frequencies; 0 if the file has none.
+    /// Number of tokens beyond which a planned sequence takes the long divisors of the frequencies, or 0 if the file
+    /// has none.
     pub original_context: usize,
-    /// Which layers have which of the frequencies.
+    /// Groups of layers with the same frequencies.
     pub groups: LayerGroups,
-    /// The frequencies of the layers of each group; `None` where nothing is rotated.
+    /// Frequencies of the layers of each group, or `None` if these layers rotate nothing.
     pub frequencies: [Option<Frequencies>; MAX_GROUPS],
-    /// Whether they are divided by the divisors that a file may have.
+    /// Whether the frequencies of each group are divided by the file's divisors, if it has any.
     pub divided: [bool; MAX_GROUPS],
 }
 
@@ -156,31 +158,32 @@ pub struct Rope {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FeedForward {
-    /// The layers of another width than [`Config::ffn`].
+    /// The layers whose width is not [`Config::ffn`].
     pub other_layers: LayerSet,
-    /// That width.
+    /// Width of the feed-forward layer in `other_layers`.
     pub other_width: usize,
     /// The non-linear function.
     pub activation: Activation,
-    /// What it is applied to.
+    /// Input of the activation function.
     pub gate: Gate,
-    /// Experts per layer; 0 where there is one feed-forward layer for all tokens.
+    /// Number of experts per layer, or 0 if all tokens go through one feed-forward layer.
     pub experts: usize,
-    /// How many of them a token goes through.
+    /// Number of experts that a token goes through.
     pub experts_used: usize,
     /// Width of an expert.
     pub expert_width: usize,
     /// Whether the rows of an expert's gate matrix lie before those of its up matrix, in one tensor.
     pub fused_experts: bool,
-    /// How they are chosen and weighted.
+    /// How experts are chosen and weighted.
     pub routing: Routing,
-    /// Width of what every token goes through beside its experts; 0 for none.
+    /// Width of the shared expert, or 0 for none.
     pub shared_width: usize,
-    /// Whether its result is multiplied by the sigmoid of one more output of the router.
+    /// Whether the result of the shared expert is multiplied by the sigmoid of an additional output of the router.
     pub shared_gate: bool,
-    /// The first so many layers have a feed-forward layer in place of experts.
+    /// Number of first layers that have a feed-forward layer in place of experts.
     pub dense_layers: u32,
-    /// Of the layers after these, the first of every so many has experts; 1 where all have some.
+    /// Period of the layers with experts after the dense layers, the first of which has experts. 1 if all of them have
+    /// experts.
     pub expert_period: u32,
 }
 
@@ -191,22 +194,22 @@ impl FeedForward {
         self.experts > 0 && after.and_then(|after| after.checked_rem(self.expert_period as usize)) == Some(0)
     }
 
-    /// Outputs of the router.
+    /// Returns the number of outputs of the router.
     pub(crate) fn router_width(&self) -> usize {
         self.experts + usize::from(self.shared_gate)
     }
 }
 
-/// What the activation function of a feed-forward layer is applied to.
+/// Input of the activation function of a feed-forward layer.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// The one matrix: `activation(up)`.
+    /// The result of the only matrix: `activation(up)`.
     None,
-    /// A matrix of its own: `activation(gate) * up`.
+    /// The result of a gate matrix: `activation(gate) * up`.
     Separate,
-    /// The first half of the rows of `up`.
+    /// The first half of the rows of `up`, which is the gate.
     Fused,
 }
 
@@ -226,11 +229,11 @@ pub enum Gate {
 pub enum Pooling {
     /// Their mean.
     Mean,
-    /// The last one.
+    /// The hidden state of the last token.
     Last,
-    /// The first one.
+    /// The hidden state of the first token.
     Cls,
-    /// What the head of a reranker or classifier makes of one of them: a number for each of its classes.
+    /// The numbers that the head of a reranker or classifier computes, one for each class.
     Rank,
 }
 
@@ -239,17 +242,17 @@ pub enum Pooling {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pooler {
-    /// What the file asks for, if anything.
+    /// Pooling that the file asks for, if any.
     pub pooling: Option<Pooling>,
-    /// Rows of the two matrices that a pooled vector goes through; 0 where there is none.
+    /// Number of rows of each of the two matrices after the pooling, or 0 for no matrix.
     pub dense: [usize; 2],
-    /// Rows of the classifier's first matrix; 0 where there is none.
+    /// Number of rows of the classifier's first matrix, or 0 for no matrix.
     pub classifier: usize,
-    /// Classes of its last one; 0 where there is none.
+    /// Number of classes, the rows of the classifier's last matrix, or 0 for no matrix.
     pub classes: usize,
-    /// Whether the numbers of the classes become probabilities.
+    /// Whether the numbers of the classes are turned into probabilities.
     pub probabilities: bool,
-    /// What the classifier's first matrix is applied to, and what becomes of its results.
+    /// Input of the classifier's first matrix, and the function that follows it.
     pub classifier_form: ClassifierForm,
 }
 
@@ -258,23 +261,23 @@ pub struct Pooler {
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClassifierForm {
-    /// Its input is the first hidden state, of a causal model the last one; its results go through tanh.
+    /// The input is the first hidden state, or the last one in a causal model. The results go through tanh.
     #[default]
     Tanh,
-    /// Its input is the mean of the hidden states; its results go through GELU with the error function, and a norm.
+    /// The input is the mean of the hidden states. The results go through GELU with the error function, and a norm.
     Gelu,
 }
 
-/// What becomes of the output matrix's results.
+/// How the results of the output matrix become logits.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Head {
-    /// What the final norm is called.
+    /// Name of the final norm.
     pub norm: FinalNorm,
-    /// The logits are multiplied by it.
+    /// Factor of the logits.
     pub scale: f32,
-    /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
+    /// Cap of the logits after the factor: logit l becomes `cap * tanh(l / cap)`. 0 for no cap.
     pub soft_cap: f32,
 }
 
@@ -286,7 +289,7 @@ pub enum FinalNorm {
     /// `output_norm`.
     #[default]
     Output,
-    /// `token_embd_norm`, as if it were the embedding's.
+    /// `token_embd_norm`, the name of the embedding's norm.
     Embedding,
     /// `enc.output_norm`.
     Encoder,
@@ -294,16 +297,16 @@ pub enum FinalNorm {
     Predictor,
 }
 
-/// Whether a file has a tensor.
+/// Whether a file may have a tensor.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is refused.
+    /// The model is refused with the tensor.
     Never,
-    /// It is used where it is there.
+    /// The tensor is used if the file has it.
     Optional,
-    /// The model is refused without it.
+    /// The model is refused without the tensor.
     Always,
 }
 
@@ -323,18 +326,19 @@ pub struct Biases {
 }
 
 impl Rope {
-    /// The sets of frequencies, with the elements of a head that each rotates, and whether it is divided.
+    /// Returns the sets of frequencies. With each comes the number of elements of a head that it rotates, and whether
+    /// it is divided.
     pub(crate) fn sets(&self) -> impl Iterator<Item = (Frequencies, usize, bool)> {
         let sets = self.frequencies.into_iter().zip(self.dims).zip(self.divided);
         sets.filter_map(|((set, dims), divided)| Some((set?, dims, divided)))
     }
 
-    /// Elements of the cosines and sines of a position, all sets.
+    /// Returns the number of cosines and sines of a position in all sets.
     pub(crate) fn width(&self) -> usize {
         self.sets().map(|(_, dims, _)| dims).sum()
     }
 
-    /// Where those of a layer are among these; empty where nothing is rotated.
+    /// Returns the range of a layer's cosines and sines among those of a position. Empty if the layer rotates nothing.
     pub(crate) fn place(&self, layer: usize) -> Range<usize> {
         let group = self.groups.group(layer);
         let dims = |group: usize| match (self.frequencies.get(group), self.dims.get(group)) {
@@ -345,21 +349,21 @@ impl Rope {
         start..start + dims(group)
     }
 
-    /// Elements of a head that the file's divisors are for.
+    /// Returns the number of elements of a head to which the file's divisors apply.
     pub(crate) fn divided_dims(&self) -> usize {
         self.sets().filter(|&(_, _, divided)| divided).map(|(_, dims, _)| dims).max().unwrap_or(0)
     }
 
-    /// Whether sequences of `context` tokens take the long divisors, or the short ones; `None` where the file has
-    /// neither.
+    /// Returns whether sequences of up to `context` tokens take the long divisors instead of the short ones. `None` if
+    /// the file has neither.
     pub(crate) fn is_long(&self, context: usize) -> Option<bool> {
         (self.original_context > 0).then_some(context > self.original_context)
     }
 }
 
 impl Config {
-    /// Returns the number of elements of a text's vector: the model's width, that of the matrices behind the pooling,
-    /// or the number of classes. `None` where the model has no head for [`Pooling::Rank`].
+    /// Returns the number of elements of a text's vector: the width of the model or of the matrices after the pooling,
+    /// or the number of classes. `None` if the model has no head for [`Pooling::Rank`].
     pub fn embedding_len(&self, pooling: Pooling) -> Option<usize> {
         let Pooler { dense, classifier, classes, .. } = self.pooler;
         let last = |sizes: [usize; 2]| sizes.into_iter().rev().find(|&size| size > 0);
@@ -369,18 +373,19 @@ impl Config {
         }
     }
 
-    /// Returns whether it is that of a layer that predicts further ahead: see
+    /// Returns whether this is the configuration of a layer that predicts further ahead: see
     /// [`Model::predictor`](crate::Model::predictor).
     pub fn is_predictor(&self) -> bool {
         cfg!(feature = "predictor") && self.first_layer > 0
     }
 
-    /// Returns the number of tokens that a sequence can have at most: learned positions end somewhere.
+    /// Returns the largest number of tokens of a sequence, which learned positions limit.
     pub fn longest(&self) -> usize {
         if self.embedding.positions > 0 { self.embedding.positions } else { usize::MAX }
     }
 
-    /// Elements per row of what the gate and up matrices give: of the feed-forward layer, or of all experts of a token.
+    /// Returns the largest number of elements per row that gate and up matrices produce, in a feed-forward layer or in
+    /// all experts of a token.
     pub(crate) fn widest_ffn(&self) -> Option<usize> {
         let FeedForward { experts_used, expert_width, shared_width, other_width, .. } = self.feed_forward;
         let dense = self.ffn.max(other_width).max(self.embedding.per_layer);
@@ -388,7 +393,7 @@ impl Config {
     }
 }
 
-/// `1 / sqrt(n)`, rounded once from f64.
+/// Returns `1 / sqrt(n)`, rounded once from f64.
 pub(crate) fn inverse_root(n: usize) -> f32 {
     (1.0 / libm::sqrt(n.max(1) as f64)) as f32
 }

@@ -11,7 +11,7 @@ impl Dtypes {
         self.0 |= 1_u64.checked_shl(dtype.ggml_number()).unwrap_or(0);
     }
 
-    /// Those of both sets.
+    /// Returns the types that are in either set.
     pub(crate) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -20,7 +20,7 @@ impl Dtypes {
         self.0 == 0
     }
 
-    /// The types, in the order of ggml's numbers.
+    /// Returns the types in the order of ggml's numbers.
     pub(crate) fn iter(self) -> impl Iterator<Item = Dtype> {
         (0..u64::BITS).filter(move |number| self.0 >> number & 1 == 1).filter_map(Dtype::from_ggml)
     }

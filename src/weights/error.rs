@@ -10,21 +10,21 @@ use gguf_rs_lite::{GgmlType, GgufError, Name};
 pub enum ModelError {
     /// The bytes are no valid GGUF file.
     Gguf(GgufError),
-    /// The file was split, and these are not all its parts.
+    /// The file was split, and these are not all of its parts.
     Parts {
-        /// How many there are.
+        /// Number of parts.
         expected: usize,
-        /// How many were given.
+        /// Number of parts that were given.
         given: usize,
     },
-    /// A part of a split file is not in its place.
+    /// A part of a split file is in the wrong position.
     PartNumber {
-        /// The number of the part, from 0, that belongs there.
+        /// Number of the part that belongs there, from 0.
         expected: usize,
-        /// The number that it has.
+        /// Number of the part that is there, if it has one.
         found: Option<usize>,
     },
-    /// No code for this architecture.
+    /// The architecture is not supported.
     Architecture {
         /// `general.architecture` of the file.
         name: Name,
@@ -34,7 +34,7 @@ pub enum ModelError {
         /// The key.
         key: Name,
     },
-    /// A metadata value is of the wrong type or outside of what the model can have.
+    /// A metadata value has the wrong type, or is outside of the range that models can have.
     BadValue {
         /// The key.
         key: Name,
@@ -46,40 +46,40 @@ pub enum ModelError {
     },
     /// A tensor is missing.
     MissingTensor {
-        /// Its name.
+        /// Name of the tensor.
         tensor: Name,
     },
     /// A tensor that the architecture does not have: leaving it out would give other results.
     UnknownTensor {
-        /// Its name.
+        /// Name of the tensor.
         tensor: Name,
     },
-    /// Two tensors of the same name.
+    /// Two tensors have the same name.
     DuplicateTensor {
-        /// The name.
+        /// Name of the tensors.
         tensor: Name,
     },
-    /// A tensor of another shape than the metadata demands.
+    /// A tensor has another shape than the metadata requires.
     TensorShape {
-        /// Its name.
+        /// Name of the tensor.
         tensor: Name,
-        /// `[rows, cols]` demanded.
+        /// `[rows, cols]` that is required.
         expected: [usize; 2],
-        /// `[rows, cols]` found (of the first two dimensions).
+        /// `[rows, cols]` of the tensor, from its first two dimensions.
         found: [u64; 2],
     },
-    /// A tensor of an element type that is not supported there.
+    /// A tensor has an element type that is not supported for it.
     TensorType {
-        /// Its name.
+        /// Name of the tensor.
         tensor: Name,
-        /// The type found.
+        /// Type of the tensor.
         found: GgmlType,
     },
     /// More tensors or layers than any model has.
     TooMany {
-        /// How many.
+        /// Number of layers or tensors.
         count: usize,
-        /// How many are accepted.
+        /// Largest number that is accepted.
         limit: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! The files of a model: one, or the parts that a large one was split into.
+//! The files of a model: one file, or the parts of a split file.
 
 use gguf_rs_lite::{Gguf, Name, TensorInfo};
 
@@ -7,13 +7,13 @@ use super::names::{layer_and_suffix, layer_name};
 use crate::kv::LayerSet;
 use crate::num::Xxh64;
 
-/// The key that says how many parts there are.
+/// The key of the number of parts.
 const COUNT: &str = "split.count";
 
-/// The key that says which one a part is, from 0.
+/// The key of the number of a part, from 0.
 const NUMBER: &str = "split.no";
 
-/// One file, or all parts of one. The metadata is that of the first.
+/// One file, or all parts of a split file. The metadata is that of the first part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Files<'m> {
     first: Gguf<'m>,
@@ -21,12 +21,12 @@ pub(crate) struct Files<'m> {
 }
 
 impl<'m> Files<'m> {
-    /// A model in one file.
+    /// Opens a model in one file.
     pub(crate) fn one(bytes: &'m [u8]) -> Result<Self, ModelError> {
         Ok(Self { first: Gguf::parse(bytes)?, others: &[] })
     }
 
-    /// A model in parts, in their order.
+    /// Opens a model in parts, which are in their order.
     pub(crate) fn split(parts: &'m [&'m [u8]]) -> Result<Self, ModelError> {
         let (first, others) = parts.split_first().ok_or(ModelError::Parts { expected: 1, given: 0 })?;
         let (first, given) = (Gguf::parse_part(first)?, parts.len());
@@ -47,12 +47,12 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// The first, with the metadata.
+    /// Returns the first part, which has the metadata.
     pub(crate) fn first(&self) -> &Gguf<'m> {
         &self.first
     }
 
-    /// The bytes of a part.
+    /// Returns the bytes of a part.
     pub(crate) fn bytes(&self, part: usize) -> Option<&'m [u8]> {
         match part.checked_sub(1) {
             None => Some(self.first.bytes()),
@@ -60,34 +60,34 @@ impl<'m> Files<'m> {
         }
     }
 
-    /// The bytes of all parts together.
+    /// Returns the number of bytes of all parts together.
     pub(crate) fn len(&self) -> usize {
         self.others.iter().fold(self.first.bytes().len(), |sum, part| sum.saturating_add(part.len()))
     }
 
-    /// All tensors, each with the part that it is in.
+    /// Returns all tensors, each with the number of its part.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (usize, TensorInfo<'m>)> + use<'m> {
         self.parts().enumerate().flat_map(|(part, gguf)| gguf.tensors().map(move |info| (part, info)))
     }
 
-    /// The tensor with this name.
+    /// Returns the tensor with this name.
     pub(crate) fn tensor(&self, name: &str) -> Option<TensorInfo<'m>> {
         self.parts().find_map(|gguf| gguf.tensor(name))
     }
 
-    /// The layers that have a tensor of the name `blk.N.` and this.
+    /// Returns the layers that have a tensor `blk.N.<suffix>`.
     pub(crate) fn layers_with(&self, suffix: &str) -> LayerSet {
         let layer_of =
             |name: &str| layer_and_suffix(name).filter(|&(_, found)| found == suffix).map(|(layer, _)| layer);
         self.tensors().filter_map(|(_, info)| layer_of(info.name())).collect()
     }
 
-    /// Whether a layer has a tensor of this name.
+    /// Returns whether a layer has a tensor with this name.
     pub(crate) fn has_in_layer(&self, layer: usize, suffix: &str) -> bool {
         self.tensor(&layer_name(layer, suffix)).is_some()
     }
 
-    /// The layers that predict tokens further ahead. They follow those that run, and are left out there.
+    /// Returns the layers that predict tokens further ahead. They are after the layers that run, and do not run.
     pub(crate) fn predicting(&self) -> LayerSet {
         self.layers_with("nextn.eh_proj.weight")
     }
@@ -96,7 +96,7 @@ impl<'m> Files<'m> {
         self.parts().map(|gguf| gguf.tensor_count()).sum()
     }
 
-    /// See [`Model::fingerprint`](super::Model::fingerprint).
+    /// Returns the number of [`Model::fingerprint`](super::Model::fingerprint).
     pub(crate) fn fingerprint(&self) -> u64 {
         const SAMPLE: usize = 64;
         const SAMPLES: usize = 64;
@@ -113,13 +113,13 @@ impl<'m> Files<'m> {
         hasher.finish()
     }
 
-    /// All parts, which were checked when the model was opened.
+    /// Returns all parts. They were checked when the model was opened.
     fn parts(&self) -> impl Iterator<Item = Gguf<'m>> + use<'m> {
         core::iter::once(self.first).chain(self.others.iter().filter_map(|bytes| Gguf::parse_part(bytes).ok()))
     }
 }
 
-/// A small number of the metadata, if it is there.
+/// Returns a number below 2^16 from the metadata, if the file has it.
 fn number(gguf: &Gguf<'_>, name: &str) -> Result<Option<usize>, ModelError> {
     let Some(value) = gguf.get(name) else { return Ok(None) };
     let number = value.as_u64().and_then(|number| u16::try_from(number).ok());

@@ -1,4 +1,4 @@
-//! The sizes of a layer, and which layers have keys and values.
+//! The sizes of a layer, and the layers that have keys and values.
 
 use super::config::Config;
 use crate::device::KvLayer;
@@ -10,33 +10,33 @@ use crate::kv::{KvShape, LayerGroups, LayerSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayerShape {
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// The keys and values that it reads.
+    /// Shape of the keys and values that the layer reads.
     pub kv: KvShape,
-    /// Whether these are its own.
+    /// Whether these keys and values belong to the layer.
     pub has_kv: bool,
-    /// Whether the values are the keys.
+    /// Whether the values of the layer are its keys.
     pub keys_as_values: bool,
-    /// What attention's results are multiplied by.
+    /// Gates of attention's result.
     pub gates: HeadGates,
     /// Width of the feed-forward layer.
     pub ffn: usize,
 }
 
-/// What the results of attention's heads are multiplied by: the sigmoids of products with the input of attention.
+/// Gates by which the results of attention's heads are multiplied: sigmoids of products with the input of attention.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadGates {
-    /// By nothing.
+    /// No gates.
     None,
-    /// Each element by its own gate. The matrix of queries has as many rows again: after the rows of each head those of
-    /// its gate.
+    /// One gate for each element. The matrix of queries has twice the rows: after the rows of each head come the rows
+    /// of its gates.
     Elements,
-    /// Each element by its own gate, of a matrix of their own.
+    /// One gate for each element, from a matrix of gates.
     OwnElements,
-    /// Each head by one gate, of a matrix with a row for each head.
+    /// One gate for each head, from a matrix with one row for each head.
     Heads,
 }
 
@@ -46,12 +46,12 @@ impl LayerShape {
         self.heads * self.kv.head_dim
     }
 
-    /// The rows of the matrix of queries: those of gates can be among them.
+    /// Returns the number of rows of the matrix of queries, with those of gates if they are in this matrix.
     pub(crate) fn q_rows(&self) -> usize {
         if self.gates == HeadGates::Elements { 2 * self.q_width() } else { self.q_width() }
     }
 
-    /// Returns the number of elements of K (and of V) per row; 0 where the layer reads those of another one.
+    /// Returns the number of elements of K (and of V) per row, or 0 if the layer reads those of another layer.
     pub fn kv_width(&self) -> usize {
         if self.has_kv { self.kv.width() } else { 0 }
     }
@@ -66,12 +66,12 @@ impl LayerShape {
         self.heads / self.kv.heads.max(1)
     }
 
-    /// Elements of Q, K, V and the gates per row.
+    /// Returns the number of elements of Q, K, V and the gates per row.
     pub(crate) fn heads_width(&self) -> usize {
         self.qkv_width() + self.gates_width()
     }
 
-    /// Elements of the gates of attention's results per row.
+    /// Returns the number of elements of the gates per row.
     pub(crate) fn gates_width(&self) -> usize {
         match self.gates {
             HeadGates::None => 0,
@@ -95,7 +95,8 @@ impl Config {
         }
     }
 
-    /// The sizes of a layer of each kind. A model may have no layer of some.
+    /// Returns the sizes of a layer for each shape of keys and values. A model may have no layer with some of these
+    /// sizes.
     pub(crate) fn layer_shapes(&self) -> impl Iterator<Item = LayerShape> {
         let of = |kv| LayerShape { kv, has_kv: true, ..self.layer(0) };
         let widest = self.ffn.max(self.feed_forward.other_width);
@@ -112,21 +113,21 @@ impl Config {
         self.attention_layers.contains(layer) && layer < self.layers.saturating_sub(self.shared_kv)
     }
 
-    /// The layer whose keys and values a layer reads, as its number among those that have some; `None` where there is
-    /// none.
+    /// Returns the layer whose keys and values a layer reads, as its index among the layers with keys and values.
+    /// `None` if there is no such layer.
     pub(crate) fn kv_layer(&self, layer: usize) -> Option<usize> {
         let group = self.layer_groups.group(layer);
         let readable = |&layer: &usize| self.has_kv(layer) && self.layer_groups.group(layer) == group;
         Some(self.kv_before((0..=layer).rev().find(readable)?))
     }
 
-    /// The same as its place in the pools.
+    /// Returns the layer whose keys and values a layer reads, as its index in the pools.
     pub(crate) fn kv_place(&self, layer: usize) -> Option<KvLayer> {
         let (group, layer) = self.kv_groups().place(self.kv_layer(layer)?);
         Some(KvLayer { group, layer })
     }
 
-    /// The groups of the layers that have keys and values, which are numbered by themselves.
+    /// Returns the groups of the layers with keys and values. Only these layers are counted.
     pub(crate) fn kv_groups(&self) -> LayerGroups {
         if self.kv_layers() == self.layers {
             return self.layer_groups;
@@ -136,7 +137,8 @@ impl Config {
         LayerGroups::with_second(LayerSet::of(self.kv_layers(), in_second))
     }
 
-    /// The last layer that keeps something of each row; what comes after it is needed of some rows only.
+    /// Returns the last layer that keeps keys and values or a state of each row. Later operations run only for rows
+    /// whose results are needed.
     pub(crate) fn last_keeping(&self) -> usize {
         let keeps = |&layer: &usize| self.has_kv(layer) || self.recurrent.layers.contains(layer);
         (0..self.layers).rev().find(keeps).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! What a model is made of, as data: its configuration, its tensors by role, and where they are in the file.
+//! The data of a model: its configuration, its tensors by role, and the offsets of the tensors in the file.
 
 #[cfg(feature = "arch-apertus")]
 mod activation;

@@ -4,25 +4,25 @@ use core::fmt::Write;
 
 use super::config::Config;
 
-/// "blk.N.suffix" taken apart.
+/// Returns the layer and the suffix of a name `blk.N.suffix`.
 pub(super) fn layer_and_suffix(name: &str) -> Option<(usize, &str)> {
     let (layer, suffix) = name.strip_prefix("blk.")?.split_once('.')?;
-    // Only the form that a writer uses: no sign, no leading zeros.
+    // Only the form that writers use is accepted: no sign, no leading zeros.
     let plain = layer == "0" || layer.bytes().next().is_some_and(|digit| digit.is_ascii_digit() && digit != b'0');
     Some((layer.parse().ok().filter(|_| plain)?, suffix))
 }
 
-/// The layer of a model, and what follows it in a name; `None` where the model has no such layer.
+/// Returns the layer in the model, and the suffix of the name. `None` if the model has no such layer.
 pub(super) fn layer_in<'n>(name: &'n str, config: &Config) -> Option<(usize, &'n str)> {
     let (layer, suffix) = layer_and_suffix(name)?;
     let layer = layer.checked_sub(config.first_layer.into()).filter(|&layer| layer < config.layers)?;
     Some((layer, suffix))
 }
 
-/// The name of a tensor of a layer.
+/// Returns the name of a layer's tensor.
 pub(super) fn layer_name(layer: usize, suffix: &str) -> heapless::String<64> {
     let mut name = heapless::String::new();
-    // The number of a layer has three digits at most (`MAX_LAYERS`), and the suffixes are those of the table.
+    // This fits: a layer's number has at most three digits (`MAX_LAYERS`), and the suffixes are those of the table.
     let _ = write!(name, "blk.{layer}.{suffix}");
     name
 }

@@ -7,7 +7,7 @@ use crate::kv::LayerSet;
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mixer {
-    /// There are no such layers.
+    /// The model has no recurrent layers.
     #[default]
     None,
     /// A short causal convolution between two gates. (Liquid AI, "LFM2 Technical Report", 2025.)
@@ -20,28 +20,28 @@ pub enum Mixer {
     StateSpace,
 }
 
-/// Which layers have a state, and the sizes of what makes it.
+/// The layers that have a state, and the sizes of their operations.
 ///
 /// [Example](crate::model#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrent {
-    /// What these layers do.
+    /// Operation of these layers.
     pub mixer: Mixer,
-    /// These layers.
+    /// The layers that have a state.
     pub layers: LayerSet,
     /// Channels of the causal convolution.
     pub channels: usize,
-    /// Rows that it sees: the last one is the current one.
+    /// Number of rows that the convolution sees. The last one is the current row.
     pub kernel: usize,
-    /// Matrices of the state; 0 for [`Mixer::ShortConvolution`].
+    /// Number of matrices of the state, or 0 for [`Mixer::ShortConvolution`].
     pub heads: usize,
-    /// Rows of each: the width of keys and queries.
+    /// Number of rows of each matrix: the width of keys and queries.
     pub key_dim: usize,
-    /// Columns of each: the width of values.
+    /// Number of columns of each matrix: the width of values.
     pub value_dim: usize,
-    /// Keys and queries, each for some of the heads.
+    /// Number of keys and queries. Each of them serves several heads.
     pub groups: usize,
-    /// Whether what the heads give is normalized: by head, or with [`Mixer::StateSpace`] by group.
+    /// Whether the results of the heads are normalized: by head, or by group with [`Mixer::StateSpace`].
     pub normed: bool,
 }
 
@@ -51,30 +51,30 @@ impl Recurrent {
         if self.mixer == Mixer::ShortConvolution { self.channels } else { self.heads * self.value_dim }
     }
 
-    /// Elements per row that the input matrices give.
+    /// Returns the number of elements per row that the input matrices produce.
     pub(crate) fn input_width(&self) -> usize {
         match self.mixer {
             Mixer::None => 0,
-            // The gate before the convolution, the one behind it, and what is convolved.
+            // The gate before the convolution, the gate after it, and the input of the convolution.
             Mixer::ShortConvolution => 3 * self.channels,
-            // Queries, keys, values; the gate; two numbers per head.
+            // Queries, keys and values, then the gate, then two numbers per head.
             Mixer::DeltaRule => self.channels + self.inner() + 2 * self.heads,
-            // Values, keys, queries; the gate; a number per head.
+            // Values, keys and queries, then the gate, then a number per head.
             Mixer::StateSpace => self.channels + self.inner() + self.heads,
         }
     }
 
-    /// f32 elements of the convolution's state in a layer: the rows that it will see again.
+    /// Returns the number of f32 elements of the convolution's state in a layer: the rows that later rows see.
     pub(crate) fn tail_elements(&self) -> usize {
         self.channels.saturating_mul(self.kernel.saturating_sub(1))
     }
 
-    /// f32 elements of a head's matrix.
+    /// Returns the number of f32 elements of a head's matrix.
     pub(crate) fn matrix_elements(&self) -> usize {
         self.key_dim.saturating_mul(self.value_dim)
     }
 
-    /// Returns the number of f32 elements of the state of a sequence, all layers.
+    /// Returns the number of f32 elements of the state of a sequence, in all layers.
     pub fn state_elements(&self) -> usize {
         let matrices = self.heads.saturating_mul(self.matrix_elements());
         self.layers.before(usize::MAX).saturating_mul(self.tail_elements().saturating_add(matrices))

@@ -1,4 +1,4 @@
-//! The tensors that a model can have: one table of their roles, names and shapes.
+//! The tensors that models can have: one table of their roles, names and shapes.
 
 use super::config::{Config, FinalNorm, Gate};
 use super::layer::LayerShape;
@@ -12,26 +12,26 @@ use super::shapes::{
 /// A row of the table.
 pub(super) struct Spec {
     pub(super) role: Role,
-    /// What follows `blk.N.`, or the whole name.
+    /// Suffix of the name after `blk.N.`, or the whole name.
     pub(super) name: &'static str,
-    /// The shape in a layer of a model; `None` where its configuration excludes the tensor.
+    /// Function that returns the shape in a layer of a model, or `None` if the configuration excludes the tensor.
     pub(super) shape: fn(&Config, &LayerShape) -> Option<Shape>,
 }
 
-/// Makes the enum [`Role`] and the table [`SPECS`] of the same rows, so that they are in the same order.
+/// Makes the enum [`Role`] and the table [`SPECS`] from the same rows, so that both have the same order.
 macro_rules! tensors {
     (
         model { $($m_role:ident $m_name:literal $m_shape:expr $(, bias $m_bias:ident $m_bias_name:literal $m_bias_shape:expr)?;)* }
         layer { $($l_role:ident $l_name:literal $l_shape:expr $(, bias $l_bias:ident $l_bias_name:literal $l_bias_shape:expr)?;)* }
     ) => {
-        /// What a tensor is for. Operations name tensors by their roles.
+        /// The purpose of a tensor. Operations name tensors by their roles.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Role {
             $($m_role, $($m_bias,)?)*
             $($l_role, $($l_bias,)?)*
         }
 
-        /// All rows, in the order of the roles: those of the model, then those of a layer.
+        /// All rows, in the order of the roles: first those of the model, then those of a layer.
         const SPECS: &[Spec] = &[
             $(Spec { role: Role::$m_role, name: $m_name, shape: $m_shape },
             $(Spec { role: Role::$m_bias, name: $m_bias_name, shape: $m_bias_shape },)?)*
@@ -42,7 +42,7 @@ macro_rules! tensors {
         const OF_MODEL: usize = [$($m_name, $($m_bias_name,)?)*].len();
 
         impl Role {
-            /// What is added to the results of this one.
+            /// Returns the role of the bias that is added to the results of this tensor.
             pub(super) fn bias(self) -> Option<Self> {
                 match self {
                     $($(Self::$m_role => Some(Self::$m_bias),)?)*
@@ -51,7 +51,7 @@ macro_rules! tensors {
                 }
             }
 
-            /// The tensor whose bias this one is, or itself.
+            /// Returns the role whose bias this one is, or the role itself.
             pub(super) fn owner(self) -> Self {
                 match self {
                     $($(Self::$m_bias => Self::$m_role,)?)*
@@ -73,23 +73,23 @@ tensors! {
         OutputNorm "output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias OutputNormBias "output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
         EncoderNorm "enc.output_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
-        // Left out where the embedding serves as the output matrix (tied).
+        // Missing if the embedding is also the output matrix (tied).
         Output "output.weight" |c, _| Some(Shape::OptionalMatrix(c.vocab, c.hidden));
         RopeDivisors "rope_freqs.weight" |c, _| divisors(c, true).map(Shape::OptionalVector);
         LongRopeDivisors "rope_factors_long.weight" |c, _| divisors(c, long_rope(c)).map(Shape::Vector);
         ShortRopeDivisors "rope_factors_short.weight" |c, _| divisors(c, long_rope(c)).map(Shape::Vector);
-        // What every layer gets of each token, and what it gets of the residual stream.
+        // The input of every layer besides the residual stream: by token, from the residual stream, and its norm.
         PerLayerEmbedding "per_layer_token_embd.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.vocab, c.layers * n));
         PerLayerProjection "per_layer_model_proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.layers * n, c.hidden));
         PerLayerNorm "per_layer_proj_norm.weight" |c, _| per_layer(c).map(Shape::Vector);
-        // Of a layer that predicts further ahead: their names follow `blk.N.`.
+        // Tensors of a layer that predicts further ahead. Their names follow `blk.N.`.
         PredictorEmbedding "nextn.embed_tokens.weight" |c, _| c.is_predictor().then_some(Shape::OptionalMatrix(c.vocab, c.hidden));
         PredictorTokenNorm "nextn.enorm.weight" |c, _| c.is_predictor().then_some(Shape::Vector(c.hidden));
         PredictorHiddenNorm "nextn.hnorm.weight" |c, _| c.is_predictor().then_some(Shape::Vector(c.hidden));
         PredictorInput "nextn.eh_proj.weight" |c, _| c.is_predictor().then_some(Shape::Matrix(c.hidden, 2 * c.hidden));
         PredictorNorm "nextn.shared_head_norm.weight" |c, _| (c.head.norm == FinalNorm::Predictor).then_some(Shape::Vector(c.hidden));
         PredictorOutput "nextn.shared_head_head.weight" |c, _| c.is_predictor().then_some(Shape::OptionalMatrix(c.vocab, c.hidden));
-        // Behind the pooling.
+        // Matrices and norms after the pooling.
         Dense2 "dense_2.weight" |c, _| rows(c.pooler.dense[0], c.hidden),
             bias Dense2Bias "dense_2.bias" |c, _| optional(c.pooler.dense[0]);
         Dense3 "dense_3.weight" |c, _| rows(c.pooler.dense[1], if c.pooler.dense[0] > 0 { c.pooler.dense[0] } else { c.hidden }),
@@ -124,9 +124,9 @@ tensors! {
             bias FfnNormBias "ffn_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
         Router "ffn_gate_inp.weight" |c, _| Some(Shape::Matrix(c.feed_forward.experts, c.hidden)),
             bias RouterBias "ffn_gate_inp.bias" |c, _| bias(c.biases.ffn, c.feed_forward.experts);
-        // Of the router's input, where that is not the experts'.
+        // Norm of the router's input, if that differs from the experts' input.
         RouterNorm "ffn_gate_inp.scale" |c, _| Some(Shape::Vector(c.hidden));
-        // Added to scores where experts are chosen.
+        // Added to the scores by which experts are chosen.
         SelectionBias "exp_probs_b.bias" |c, _| selects(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         Gate "ffn_gate.weight" |c, l| gate(c).then_some(Shape::Matrix(l.ffn, c.hidden)),
             bias GateBias "ffn_gate.bias" |c, l| if gate(c) { bias(c.biases.ffn, l.ffn) } else { None };
@@ -141,7 +141,7 @@ tensors! {
             bias UpExpertsBias "ffn_up_exps.bias" |c, _| biases(c, c.feed_forward.expert_width);
         DownExperts "ffn_down_exps.weight" |c, _| Some(Shape::Matrices(c.feed_forward.experts, c.hidden, c.feed_forward.expert_width)),
             bias DownExpertsBias "ffn_down_exps.bias" |c, _| biases(c, c.hidden);
-        // One for each expert.
+        // Scales of matrices of experts, one for each expert.
         GateUpExpertsScales "ffn_gate_up_exps.scale" |c, _| fused_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         GateExpertsScales "ffn_gate_exps.scale" |c, _| gated_experts(c).then_some(Shape::OptionalVector(c.feed_forward.experts));
         UpExpertsScales "ffn_up_exps.scale" |c, _| (!fused_experts(c)).then_some(Shape::OptionalVector(c.feed_forward.experts));
@@ -151,29 +151,29 @@ tensors! {
         UpShared "ffn_up_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.feed_forward.shared_width, c.hidden));
         DownShared "ffn_down_shexp.weight" |c, _| shared(c).then_some(Shape::Matrix(c.hidden, c.feed_forward.shared_width));
         PostFfnNorm "post_ffw_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
-        // Of the branches that are added before the norm above: the feed-forward layer's, and its experts'.
+        // Norms of the feed-forward layer's result and of the experts' result, before these are added.
         PostDenseNorm "post_ffw_norm_1.weight" |c, _| Some(Shape::Vector(c.hidden));
         PostExpertsNorm "post_ffw_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden));
-        // Of the experts' input, where that is not the feed-forward layer's.
+        // Norm of the experts' input, if that differs from the feed-forward layer's input.
         ExpertsNorm "pre_ffw_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden));
-        // What a layer gets of each token.
+        // The input of a layer besides the residual stream.
         LayerInputGate "inp_gate.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(n, c.hidden));
         LayerInputOut "proj.weight" |c, _| per_layer(c).map(|n| Shape::Matrix(c.hidden, n));
         PostInputNorm "post_norm.weight" |c, _| Some(Shape::Vector(c.hidden));
-        // The residual stream is multiplied by it at the end of a layer.
+        // Factor of the residual stream at the end of a layer.
         LayerScale "layer_output_scale.weight" |_, _| Some(Shape::OptionalVector(1));
-        // Of the residual stream, after a branch was added.
+        // Norm of the residual stream after a branch was added.
         AttentionOutputNorm "attn_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias AttentionOutputNormBias "attn_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
-        // The same where the branch was added twice.
+        // Second norm of the residual stream, in models that add the branch twice.
         SecondAttentionNorm "attn_norm_2.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias SecondAttentionNormBias "attn_norm_2.bias" |c, _| bias(c.biases.norm, c.hidden);
         LayerOutputNorm "layer_output_norm.weight" |c, _| Some(Shape::Vector(c.hidden)),
             bias LayerOutputNormBias "layer_output_norm.bias" |c, _| bias(c.biases.norm, c.hidden);
-        // Falcon-H1's files call it so.
+        // The name that files of Falcon-H1 have.
         PlainFfnNorm "ffn_norm" |c, _| Some(Shape::Vector(c.hidden));
-        // Of recurrent layers.
-        // The name is also that of attention's matrix, which these models do not have.
+        // Tensors of recurrent layers.
+        // The name `attn_qkv.weight` is also that of a matrix of attention, which these models do not have.
         DeltaQkv "attn_qkv.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.channels, c.hidden));
         MixerGate "attn_gate.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.inner(), c.hidden));
         Alpha "ssm_alpha.weight" |c, _| of(c, Mixer::DeltaRule, Shape::Matrix(c.recurrent.heads, c.hidden));
@@ -193,16 +193,16 @@ tensors! {
 }
 
 impl Role {
-    /// Roles outside of layers.
+    /// Number of roles outside of layers.
     pub(super) const OF_MODEL: usize = OF_MODEL;
 
-    /// Roles in each layer.
+    /// Number of roles in each layer.
     pub(super) const OF_LAYER: usize = SPECS.len() - OF_MODEL;
 
-    /// All roles.
+    /// Number of all roles.
     pub(crate) const COUNT: usize = SPECS.len();
 
-    /// The scales of the matrices of experts of this role.
+    /// Returns the role of the scales of the experts' matrices of this role.
     #[cfg(feature = "experts")]
     pub(super) fn scales(self) -> Option<Self> {
         match self {
@@ -214,7 +214,7 @@ impl Role {
         }
     }
 
-    /// Whether rows of the matrix are looked up, instead of multiplied.
+    /// Returns whether rows of the matrix are looked up instead of multiplied.
     pub(super) fn is_table(self) -> bool {
         matches!(
             self,
@@ -222,29 +222,29 @@ impl Role {
         )
     }
 
-    /// What pooled vectors go through, outside of programs.
+    /// Matrices that pooled vectors go through, outside of programs.
     pub(crate) const OF_POOLER: [Self; 4] = [Self::Dense2, Self::Dense3, Self::Classifier, Self::Classes];
 
-    /// The beginning of the names of what only a layer that predicts further ahead has.
+    /// The beginning of the names of tensors that only a layer that predicts further ahead has.
     pub(super) const PREDICTOR: &str = "nextn.";
 
-    /// Whether there is one tensor of this role in each layer.
+    /// Returns whether each layer has a tensor of this role.
     pub(crate) fn is_of_layer(self) -> bool {
         self as usize >= Self::OF_MODEL
     }
 
-    /// The tensor's name in a file; in a layer, what follows `blk.N.`.
+    /// Returns the tensor's name in a file, or its suffix after `blk.N.` for a tensor of a layer.
     pub(crate) fn name(self) -> &'static str {
         self.spec().map_or("", |spec| spec.name)
     }
 
-    /// Whether a layer of a model of this configuration can have the tensor.
+    /// Returns whether a layer of a model with this configuration can have the tensor.
     pub(crate) fn is_in(self, config: &Config, layer: usize) -> bool {
         self.shape(config, layer).is_some()
     }
 
-    /// The shape of the tensor in a layer of a model; `None` where its configuration excludes the tensor. (The layer
-    /// says nothing for roles outside of layers.)
+    /// Returns the shape of the tensor in a layer of a model, or `None` if the configuration excludes the tensor. For
+    /// roles outside of layers, `layer` is ignored.
     pub(super) fn shape(self, config: &Config, layer: usize) -> Option<Shape> {
         (self.spec()?.shape)(config, &config.layer(layer))
     }
@@ -254,17 +254,18 @@ impl Role {
     }
 }
 
-/// All rows of the table, in the order of the roles: those of the model, then those of a layer.
+/// Returns all rows of the table, in the order of the roles: first those of the model, then those of a layer.
 pub(super) fn specs() -> impl Iterator<Item = &'static Spec> {
     SPECS.iter()
 }
 
-/// The roles of a tensor of a layer, by what follows `blk.N.`: no model has more than one of them in a layer.
+/// Returns the roles of a layer's tensor with this suffix after `blk.N.`. No model has more than one of them in a
+/// layer.
 pub(super) fn roles_in_layer(suffix: &str) -> impl Iterator<Item = Role> {
     specs().filter(move |spec| spec.role.is_of_layer() && spec.name == suffix).map(|spec| spec.role)
 }
 
-/// The role of a tensor outside of layers, by its name.
+/// Returns the role of the tensor outside of layers with this name.
 pub(super) fn role_in_model(name: &str) -> Option<Role> {
     specs().find(|spec| !spec.role.is_of_layer() && spec.name == name).map(|spec| spec.role)
 }

@@ -6,7 +6,7 @@ use super::recurrent::{Mixer, Recurrent};
 use crate::kernels::NormKind;
 use crate::nn::RouterScores;
 
-/// The shape of a tensor. Those of f32 are vectors; matrices are of any supported type.
+/// The shape of a tensor. Vectors are f32, and matrices are of any supported type.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     /// `[rows, cols]`.
@@ -39,17 +39,17 @@ pub(super) fn bias(presence: Presence, width: usize) -> Option<Shape> {
     }
 }
 
-/// A matrix, if it has rows.
+/// Returns a matrix, if it has rows.
 pub(super) fn rows(rows: usize, cols: usize) -> Option<Shape> {
     (rows > 0).then_some(Shape::Matrix(rows, cols))
 }
 
-/// A vector that the file may leave out, if it has elements.
+/// Returns a vector that the file may leave out, if it has elements.
 pub(super) fn optional(width: usize) -> Option<Shape> {
     (width > 0).then_some(Shape::OptionalVector(width))
 }
 
-/// Elements of the norm behind the classifier's first matrix.
+/// Returns the shape of the norm after the classifier's first matrix.
 pub(super) fn classifier_norm(config: &Config) -> Option<Shape> {
     match config.pooler.classifier_form {
         ClassifierForm::Tanh => None,
@@ -57,7 +57,7 @@ pub(super) fn classifier_norm(config: &Config) -> Option<Shape> {
     }
 }
 
-/// Whether experts are chosen by other numbers than their logits.
+/// Returns whether experts are chosen by other numbers than their logits.
 pub(super) fn selects(config: &Config) -> bool {
     config.feed_forward.routing.scores != RouterScores::SoftmaxOfChosen
 }
@@ -66,7 +66,7 @@ pub(super) fn shared(config: &Config) -> bool {
     config.feed_forward.shared_width > 0
 }
 
-/// A row for each expert.
+/// Returns the shape of the experts' biases: one row for each expert.
 pub(super) fn biases(config: &Config, width: usize) -> Option<Shape> {
     let experts = config.feed_forward.experts;
     match config.biases.ffn {
@@ -76,22 +76,22 @@ pub(super) fn biases(config: &Config, width: usize) -> Option<Shape> {
     }
 }
 
-/// Whether gates of attention have a matrix of their own.
+/// Returns whether the gates of attention are in a matrix of their own.
 pub(super) fn own_gates(config: &Config) -> bool {
     matches!(config.attention.gates, HeadGates::Heads | HeadGates::OwnElements)
 }
 
-/// Whether Q, K and V are matrices of their own.
+/// Returns whether Q, K and V are separate matrices.
 pub(super) fn separate(config: &Config) -> bool {
     !config.attention.fused
 }
 
-/// The shape of a tensor that only models with this mixer have.
+/// Returns the shape of a tensor that only models with this mixer have.
 pub(super) fn of(config: &Config, mixer: Mixer, shape: Shape) -> Option<Shape> {
     (config.recurrent.mixer == mixer).then_some(shape)
 }
 
-/// The weights of the causal convolution.
+/// Returns the shape of the weights of the causal convolution.
 pub(super) fn kernel(config: &Config) -> Shape {
     Shape::Vectors(config.recurrent.channels, config.recurrent.kernel)
 }
@@ -113,7 +113,8 @@ pub(super) fn mixer_norm(config: &Config) -> Option<Shape> {
     }
 }
 
-/// The matrix of keys or of values. Layers that read those of another one may have some that nobody reads.
+/// Returns the shape of the matrix of keys or of values. Layers that read the keys and values of
+/// another layer may have a matrix that is not used.
 pub(super) fn kv_matrix(config: &Config, layer: &LayerShape) -> Shape {
     let (rows, cols) = (layer.kv.width(), config.hidden);
     if layer.has_kv { Shape::Matrix(rows, cols) } else { Shape::OptionalMatrix(rows, cols) }
@@ -147,7 +148,7 @@ pub(super) fn gate(config: &Config) -> bool {
     config.feed_forward.gate == Gate::Separate
 }
 
-/// Rows of the up matrix.
+/// Returns the number of rows of the up matrix.
 pub(super) fn up_width(config: &Config, layer: &LayerShape) -> usize {
     if config.feed_forward.gate == Gate::Fused { 2 * layer.ffn } else { layer.ffn }
 }
@@ -156,17 +157,17 @@ pub(super) fn fused_experts(config: &Config) -> bool {
     config.feed_forward.fused_experts
 }
 
-/// Whether experts have a gate that is a matrix of its own.
+/// Returns whether experts have a separate gate matrix.
 pub(super) fn gated_experts(config: &Config) -> bool {
     config.feed_forward.gate != Gate::None && !fused_experts(config)
 }
 
-/// Elements of what every layer gets of each token.
+/// Returns the number of elements of a layer's input besides the residual stream.
 pub(super) fn per_layer(config: &Config) -> Option<usize> {
     Some(config.embedding.per_layer).filter(|&n| n > 0)
 }
 
-/// How many divisors of frequencies there are.
+/// Returns the number of divisors of frequencies.
 pub(super) fn divisors(config: &Config, wanted: bool) -> Option<usize> {
     Some(config.rope.divided_dims() / 2).filter(|&n| n > 0 && wanted)
 }

@@ -1,4 +1,4 @@
-//! Where the tensors of a model lie in its files.
+//! The positions of a model's tensors in its files.
 
 use core::fmt::Write;
 
@@ -23,36 +23,36 @@ use crate::num::Xielu;
 use crate::num::settled_of;
 use crate::tensor::{Dtype, TensorView};
 
-/// Places in the table of the largest model.
+/// Number of entries of the table for the largest model.
 const MAX_PLACES: usize = Role::OF_MODEL + MAX_LAYERS * Role::OF_LAYER;
 
-/// Whether the model's program reads the tensor of a role in a layer. (The layer says nothing for roles outside of
-/// layers.)
+/// A function that returns whether the model's program reads the tensor of a role in a layer. For roles outside of
+/// layers, the layer is ignored.
 pub(crate) type Uses<'f> = dyn Fn(usize, Role) -> bool + 'f;
 
-/// A tensor's place in the file. All zero where the model does not have it.
+/// The position of a tensor in the files. All fields are 0 if the model does not have the tensor.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct TensorRef {
     offset: u64,
     rows: u32,
     cols: u32,
-    /// ggml's number, and 1.
+    /// ggml's number of the element type plus 1.
     dtype: u16,
-    /// The file that it is in.
+    /// Number of the part that contains the tensor.
     part: u16,
-    /// The bits of what its products are multiplied by, other than those of 1: zero where there is nothing.
+    /// Bits of the factor of the tensor's products, XOR the bits of 1.0, so that 0 stands for no factor.
     scale: u32,
 }
 
 impl TensorRef {
-    /// The place of rows of a tensor.
+    /// Returns the position of rows of a tensor.
     pub(super) fn new(part: usize, info: &TensorInfo<'_>, dtype: Dtype, rows: u32, cols: u32) -> Self {
         let dtype = dtype.ggml_number() as u16 + 1;
         Self { offset: info.offset() as u64, rows, cols, dtype, part: part as u16, scale: 0 }
     }
 
-    /// The tensor in the bytes of its file; `None` where there is none.
+    /// Returns the tensor in the bytes of its file. `None` if the model does not have it.
     pub(crate) fn view<'m>(&self, file: &'m [u8]) -> Option<TensorView<'m>> {
         let dtype = self.dtype()?;
         let (rows, cols) = (self.rows as usize, self.cols as usize);
@@ -65,22 +65,22 @@ impl TensorRef {
         Dtype::from_ggml(self.dtype.checked_sub(1)?.into())
     }
 
-    /// What products with the matrix are multiplied by.
+    /// Returns the factor of products with the matrix.
     fn scale(&self) -> f32 {
         f32::from_bits(self.scale ^ 1_f32.to_bits())
     }
 }
 
-/// The places of all tensors of a model, in the caller's memory.
+/// The positions of all tensors of a model, in the caller's memory.
 #[derive(Debug)]
 pub(crate) struct Weights<'m, 'a> {
     files: Files<'m>,
-    /// Of all norms.
+    /// Kind of all norms.
     norm: NormKind,
     epsilon: f32,
-    /// The number in the file of the first layer.
+    /// Number of the first layer in the file.
     first_layer: usize,
-    /// The tensors outside of layers, then those of each layer.
+    /// Table of the tensors outside of layers, then of those of each layer.
     table: &'a mut [TensorRef],
 }
 
@@ -96,7 +96,7 @@ impl<'m, 'a> Weights<'m, 'a> {
         let table = arena.slice("weight table", places.ok_or(MemoryError::TooLarge)?)?;
         table.fill(TensorRef::zeroed());
         for (part, info) in files.tensors() {
-            // `survey` has refused the model where this is an error.
+            // `survey` refuses models for which this is an error.
             let Ok(found) = check(part, &info, config, uses) else { continue };
             let Some(place) = table.get_mut(place(found.layer, found.role)) else { continue };
             match found.what {
@@ -109,15 +109,15 @@ impl<'m, 'a> Weights<'m, 'a> {
         Ok(Self { files: *files, norm, epsilon, first_layer: first_layer.into(), table })
     }
 
-    /// The tensor of a role, in a layer if it has one there; `None` where the model does not have it. Matrices of
-    /// experts follow one another.
+    /// Returns the tensor of a role. For a role in layers, it is the tensor of `layer`. `None` if the model does not
+    /// have it. The matrices of experts follow one another.
     #[inline]
     pub(crate) fn tensor(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
         let Some(tensor) = self.table.get(place(layer, role)) else { return self.named(layer, role) };
         tensor.view(self.files.bytes(tensor.part as usize)?)
     }
 
-    /// The same by its name in the file: while memory is measured there is no table.
+    /// Returns the tensor of a role by its name in the file. There is no table while memory is measured.
     #[cold]
     fn named(&self, layer: usize, role: Role) -> Option<TensorView<'m>> {
         let info = match role.is_of_layer() || role.name().starts_with(Role::PREDICTOR) {
@@ -129,19 +129,20 @@ impl<'m, 'a> Weights<'m, 'a> {
         TensorView::new(Dtype::from_ggml(info.ggml_type().number())?, rows, dim(0)?, info.data())
     }
 
-    /// The numbers of the layer's activation function in the file: while memory is measured they are nowhere else.
+    /// Returns the numbers of the layer's activation function from the file, the only place that has them while memory
+    /// is measured.
     #[cfg(feature = "arch-apertus")]
     pub(crate) fn xielu(&self, layer: usize) -> Option<Xielu> {
         xielu(&self.files, layer).ok()
     }
 
-    /// A matrix with its bias and its scale.
+    /// Returns a matrix with its bias and its scale.
     pub(crate) fn linear(&self, layer: usize, role: Role) -> Option<Linear<'m>> {
         let bias = self.bias(layer, role);
         Some(Linear { bias, scale: self.scale(layer, role), ..Linear::plain(self.tensor(layer, role)?) })
     }
 
-    /// The matrix of one of a layer's experts, with its bias and its scale.
+    /// Returns the matrix of one of a layer's experts, with its bias and its scale.
     #[cfg(feature = "experts")]
     pub(crate) fn expert(&self, layer: usize, role: Role, expert: u32, rows: usize) -> Option<Linear<'m>> {
         let linear = self.linear(layer, role)?.slice((expert as usize).checked_mul(rows)?, rows)?;
@@ -150,8 +151,9 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(Linear { scale, ..linear })
     }
 
-    /// The scales of a layer's experts that their matrices of this role are multiplied by. Those of the down matrices
-    /// belong to the weights of the experts instead ([`Weights::expert_scales`]), but where biases are added between.
+    /// Returns the factors of the products of a layer's experts with the matrices of this role. The factors of down
+    /// matrices become part of the weights of the experts instead ([`Weights::expert_scales`]), unless biases are added
+    /// in between.
     #[cfg(feature = "experts")]
     fn scales(&self, layer: usize, role: Role) -> Option<&'m [[u8; size_of::<f32>()]]> {
         let moved = role == Role::DownExperts && self.bias(layer, role).is_empty();
@@ -159,14 +161,14 @@ impl<'m, 'a> Weights<'m, 'a> {
         Some(scales.bytes().as_chunks().0)
     }
 
-    /// What the weights of a layer's experts are multiplied by: little-endian f32, or nothing.
+    /// Returns the factors of the weights of a layer's experts as little-endian f32, or nothing.
     #[cfg(feature = "experts")]
     pub(crate) fn expert_scales(&self, layer: usize) -> &'m [u8] {
         let scales = self.tensor(layer, Role::DownExpertsScales);
         scales.filter(|_| self.bias(layer, Role::DownExperts).is_empty()).map_or(&[], |scales| scales.bytes())
     }
 
-    /// Whether products with a matrix, or with one of the experts', are multiplied by a scale.
+    /// Returns whether products with a matrix, or with one of the experts' matrices, are multiplied by a scale.
     pub(crate) fn is_scaled(&self, layer: usize, role: Role) -> bool {
         #[cfg(feature = "experts")]
         if self.scales(layer, role).is_some() {
@@ -175,7 +177,7 @@ impl<'m, 'a> Weights<'m, 'a> {
         self.scale(layer, role) != 1.0
     }
 
-    /// What products with a matrix are multiplied by.
+    /// Returns the factor of products with a matrix.
     fn scale(&self, layer: usize, role: Role) -> f32 {
         match self.table.get(place(layer, role)) {
             Some(tensor) => tensor.scale(),
@@ -183,7 +185,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         }
     }
 
-    /// The same by its name in the file: while memory is measured there is no table.
+    /// Returns the factor of products with a matrix by its name in the file. There is no table while memory is
+    /// measured.
     #[cold]
     fn named_scale(&self, layer: usize, role: Role) -> Option<f32> {
         let base = role.name().strip_suffix("weight").filter(|base| !base.ends_with("_exps."))?;
@@ -192,30 +195,30 @@ impl<'m, 'a> Weights<'m, 'a> {
         if role.is_of_layer() || role.name().starts_with(Role::PREDICTOR) {
             name = layer_name(self.first_layer.saturating_add(layer), &name);
         }
-        // The norm of a router has such a name, too.
+        // The norm of a router has such a name, too, but more than one element.
         let info = self.files.tensor(&name).filter(|info| info.dims().iter().all(|&dim| dim == 1))?;
         info.data().first_chunk().copied().map(settled_of)
     }
 
-    /// The norm of a role: a vector of weights, and of biases if it has any.
+    /// Returns the norm of a role: a vector of weights, and of biases if it has any.
     pub(crate) fn norm(&self, layer: usize, role: Role) -> Option<Norm<'m>> {
         Some(self.norm_with(self.tensor(layer, role)?.bytes(), self.bias(layer, role)))
     }
 
-    /// The output matrix: the embedding's where the file has none of its own. A layer that predicts further ahead can
-    /// have another one.
+    /// Returns the output matrix, or the embedding's matrix if the file has none. A layer that predicts further ahead
+    /// can have an output matrix of its own.
     pub(crate) fn output(&self) -> Option<Linear<'m>> {
         let own = if self.first_layer > 0 { self.linear(0, Role::PredictorOutput) } else { None };
         let output = own.or_else(|| self.linear(0, Role::Output));
         output.or_else(|| self.tensor(0, Role::Embedding).map(Linear::plain))
     }
 
-    /// A norm with these weights.
+    /// Returns a norm with these weights.
     pub(crate) fn norm_with<'w>(&self, weight: &'w [u8], bias: &'w [u8]) -> Norm<'w> {
         Norm { kind: self.norm, epsilon: self.epsilon, weight, bias }
     }
 
-    /// The bias of a tensor; empty where there is none.
+    /// Returns the bias of a tensor, or an empty slice if there is none.
     pub(crate) fn bias(&self, layer: usize, role: Role) -> &'m [u8] {
         role.bias().and_then(|bias| self.tensor(layer, bias)).map_or(&[], |bias| bias.bytes())
     }
@@ -224,14 +227,14 @@ impl<'m, 'a> Weights<'m, 'a> {
 /// The element types that a model's tensors have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Survey {
-    /// By role, over all layers.
+    /// Element types of each role, over all layers.
     of: [Dtypes; Role::COUNT],
-    /// Of all tensors with more than one dimension.
+    /// Element types of all tensors with more than one dimension.
     pub(crate) matrices: Dtypes,
 }
 
 impl Survey {
-    /// The types of the tensors of some roles.
+    /// Returns the element types of the tensors of some roles.
     pub(crate) fn of(&self, roles: &[Role]) -> Dtypes {
         let types = roles.iter().filter_map(|&role| self.of.get(role as usize));
         types.fold(Dtypes::default(), |all, types| all.union(*types))
@@ -239,7 +242,7 @@ impl Survey {
 }
 
 /// Checks that the file has all tensors that the model's program reads, in the right shapes and types, each once, and
-/// no other ones. One pass over the file.
+/// no other tensors. It reads the tensors of the file once.
 pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Result<Survey, ModelError> {
     let count = files.tensor_count();
     if count > MAX_PLACES {
@@ -254,12 +257,12 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
         if behind.is_some_and(|(layer, _)| predicting.get_or_insert_with(|| files.predicting()).contains(layer)) {
             continue;
         }
-        // The layers before one that predicts have been looked at.
+        // The layers before a predicting layer were checked when the model was opened.
         if in_layer.is_some_and(|(layer, _)| layer < first_layer) {
             continue;
         }
         let Found { layer, role, what } = match check(part, &info, config, uses) {
-            // It is of the layers before.
+            // It belongs to the model of the layers before.
             Err(ModelError::UnknownTensor { .. }) if config.is_predictor() && in_layer.is_none() => continue,
             found => found?,
         };
@@ -303,11 +306,11 @@ pub(crate) fn survey(files: &Files<'_>, config: &Config, uses: &Uses<'_>) -> Res
     Ok(survey)
 }
 
-/// A set of places in the table.
+/// A set of indices of the table.
 struct Places([u64; MAX_PLACES.div_ceil(64)]);
 
 impl Places {
-    /// Whether it was not there before.
+    /// Inserts an index. Returns whether it was not in the set before.
     fn insert(&mut self, index: usize) -> bool {
         let Some(word) = self.0.get_mut(index / 64) else { return false };
         let bit = 1 << (index % 64);
@@ -321,13 +324,14 @@ impl Places {
     }
 }
 
-/// The place of a tensor in the table.
+/// Returns the index of a tensor in the table.
 #[inline]
 fn place(layer: usize, role: Role) -> usize {
     if role.is_of_layer() { layer * Role::OF_LAYER + role as usize } else { role as usize }
 }
 
-/// The layer (0 outside of layers) and role of the tensor with this name; `None` where the model has none of this name.
+/// Returns the layer (0 outside of layers) and the role of the tensor with this name. `None` if the model has no such
+/// tensor.
 fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
     let wanted = |layer, role: Role| role.shape(config, layer).is_some() && uses(layer, role.owner());
     if let Some(role) = role_in_model(name).filter(|_| !name.starts_with(Role::PREDICTOR)) {
@@ -340,7 +344,7 @@ fn find(name: &str, config: &Config, uses: &Uses<'_>) -> Option<(usize, Role)> {
     Some((layer, roles_in_layer(suffix).find(|&role| wanted(layer, role))?))
 }
 
-/// What a tensor of the file is to the model.
+/// The layer and the role to which a tensor of the file belongs, and its purpose for them.
 struct Found {
     layer: usize,
     role: Role,
@@ -348,15 +352,15 @@ struct Found {
 }
 
 enum What {
-    /// It has the role itself.
+    /// The tensor of the role.
     Tensor(TensorRef),
-    /// Products with the matrix of that role are multiplied by it.
+    /// Factor of products with the matrix of the role.
     Scale(f32),
-    /// The scale that the matrix's inputs had where they were rounded to 4 bits, which they are not here.
+    /// Scale of inputs that are rounded to 4 bits. It has no use here, because inputs are not rounded to 4 bits.
     InputScale,
 }
 
-/// The layer and role of a matrix of this name, and its shape, `[rows, cols]`, if its role is one of `roles`.
+/// Returns the layer, the role and the shape `[rows, cols]` of a matrix with this name, if its role is one of `roles`.
 pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Option<(usize, Role, [usize; 2])> {
     let (layer, suffix) = layer_in(name, config)?;
     let role = roles_in_layer(suffix).find(|role| roles.contains(role))?;
@@ -366,7 +370,7 @@ pub(super) fn matrix_of_layer(name: &str, roles: &[Role], config: &Config) -> Op
     }
 }
 
-/// What a tensor of the file is, if it has the shape and type that the model wants.
+/// Returns the purpose of a tensor of the file, if it has the shape and the type that the model requires.
 fn check(part: usize, info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Found, ModelError> {
     let tensor = Name::new(info.name().as_bytes());
     let Some((layer, role)) = find(info.name(), config, uses) else {
@@ -392,8 +396,8 @@ fn check(part: usize, info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -
     Ok(Found { layer, role, what })
 }
 
-/// The scale of a matrix, of its products (`NAME.scale`) or of its inputs (`NAME.input_scale`); `None` where the name
-/// is another one, or that of no matrix of the model.
+/// Returns the scale of a matrix: of its products (`NAME.scale`) or of its inputs (`NAME.input_scale`). `None` if the
+/// name has another form, or belongs to no matrix of the model.
 fn scale(info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Option<Found>, ModelError> {
     let (name, tensor) = (info.name(), Name::new(info.name().as_bytes()));
     let of_input = name.strip_suffix(".input_scale");
@@ -405,7 +409,7 @@ fn scale(info: &TensorInfo<'_>, config: &Config, uses: &Uses<'_>) -> Result<Opti
     let Some((layer, role)) = find(&owner, config, uses).filter(|&(_, role)| !role.is_table()) else { return Ok(None) };
     let count = match role.shape(config, layer) {
         Some(Shape::Matrix(..) | Shape::OptionalMatrix(..)) => 1,
-        // Those of their products have roles.
+        // The scales of the experts' products have roles of their own.
         Some(Shape::Matrices(experts, ..)) if of_input.is_some() => experts,
         _ => return Ok(None),
     };

@@ -1,4 +1,4 @@
-//! Filters, tests and methods, and those among them that make much of little: these are refused before they do.
+//! Filters, tests and methods. Those that make large values from small ones are refused before they run.
 
 use std::vec::Vec;
 
@@ -9,11 +9,11 @@ use super::bounds::{MAX_ITEMS, MAX_TEXT, MAX_WEIGHT};
 use super::guard::{at_most, read, text_len, weigh};
 use super::{number, python, text};
 
-/// The largest width of a field in a format, and bytes of a format.
+/// The largest width of a field in a format. `MAX_FORMAT` is the largest number of bytes of a format.
 const MAX_WIDTH: usize = 9999;
 const MAX_FORMAT: usize = 4096;
 
-/// Filters that take texts as a whole, and do not go through their characters one by one.
+/// Filters that take a text as a whole, and do not go through its characters one by one.
 const OF_TEXTS: [&str; 41] = [
     "bool",
     "capitalize",
@@ -58,7 +58,7 @@ const OF_TEXTS: [&str; 41] = [
     "zfill",
 ];
 
-/// The filters, by name.
+/// Returns the filters, by name.
 pub(super) fn filters() -> Vec<(&'static str, Value)> {
     [
         ("safe", Value::from_function(filters::safe)),
@@ -111,7 +111,7 @@ pub(super) fn filters() -> Vec<(&'static str, Value)> {
     .into()
 }
 
-/// Nothing is in what is undefined.
+/// Returns the length of a value, which is 0 if it is undefined.
 fn length(value: Value) -> Result<usize, Error> {
     if value.is_undefined() { Ok(0) } else { filters::length(&value) }
 }
@@ -124,7 +124,7 @@ fn last(value: Value) -> Result<Value, Error> {
     if value.is_undefined() { Ok(value) } else { filters::last(value) }
 }
 
-/// The tests that go through values, by name.
+/// Returns the tests that go through values, by name.
 pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
     [
         ("eq", Value::from_function(tests::is_eq)),
@@ -155,7 +155,7 @@ pub(super) fn comparisons() -> Vec<(&'static str, Value)> {
 /// The name of a test, and the test.
 type Kind = (&'static str, fn(&Value) -> bool);
 
-/// The tests of kinds of values that are not those of Python, by name.
+/// Returns the tests of kinds of values that differ from Python's, by name.
 pub(super) fn kinds() -> [Kind; 3] {
     use ValueKind::{Bool, Map, None, Seq, String, Undefined};
     [
@@ -165,7 +165,7 @@ pub(super) fn kinds() -> [Kind; 3] {
     ]
 }
 
-/// Refuses a filter or method whose result would be too large. `args` begins with the value that it is applied to.
+/// Refuses a filter or method whose result would be too large. `args` begins with the value to which it is applied.
 pub(super) fn check(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
     let Some((value, rest)) = args.split_first() else { return Ok(()) };
     if !OF_TEXTS.contains(&name) {
@@ -197,20 +197,20 @@ pub(super) fn check(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Re
         }
         "sum" if !of_numbers(value) => {
             let bytes = weigh(state, value)?;
-            // A sum of texts or lists is made anew with each.
+            // Each addition to a sum of texts or lists makes the whole sum anew.
             read(state, bytes.saturating_mul(items(value)))
         }
         _ => Ok(()),
     }
 }
 
-/// How often something is repeated: less than never is never.
+/// Returns a count of repetitions. A negative count becomes 0.
 pub(super) fn natural(count: Value) -> Value {
     let is_negative = count.is_integer() && i128::try_from(count.clone()).is_ok_and(|count| count < 0);
     if is_negative { Value::from(0) } else { count }
 }
 
-/// Refuses `left * right` where that is a long text or list.
+/// Refuses `left * right` if the result is a long text or list.
 pub(super) fn times(left: &Value, right: &Value) -> Result<(), Error> {
     for (value, count) in [(left, right), (right, left)] {
         let count = count.as_usize().unwrap_or(0);
@@ -220,12 +220,12 @@ pub(super) fn times(left: &Value, right: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bytes that a look at each character or item goes through.
+/// Returns the number of bytes that a look at each character or item reads.
 pub(super) fn shallow(value: &Value) -> Result<usize, Error> {
     Ok(text_len(value).saturating_add(items(value).saturating_mul(16)))
 }
 
-/// Items of a list or dictionary.
+/// Returns the number of items of a list or dictionary.
 fn items(value: &Value) -> usize {
     match value.kind() {
         ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => value.len().unwrap_or(0),
@@ -248,7 +248,7 @@ fn replaced(state: &mut State<'_, '_>, value: &Value, rest: &[Value]) -> Result<
     at_most("a text with replacements", "bytes", bytes, MAX_WEIGHT)
 }
 
-/// Both formats: after `%` up to a letter, and between braces.
+/// Checks a format in either syntax: fields from `%` to a letter, and fields between braces.
 fn formatted(state: &mut State<'_, '_>, format: &str, args: &[Value]) -> Result<(), Error> {
     at_most("a format", "bytes", format.len(), MAX_FORMAT)?;
     let (mut bytes, mut given) = (format.len(), 0_usize);
@@ -259,7 +259,7 @@ fn formatted(state: &mut State<'_, '_>, format: &str, args: &[Value]) -> Result<
         let spec = format.get(at + 1..).unwrap_or_default();
         let end = match opener {
             "{" => spec.find('}'),
-            // After the name of an argument.
+            // The field ends at the first letter after the name of an argument.
             _ if spec.starts_with('(') => spec.find(')').and_then(|end| {
                 let letter = spec.get(end..)?.find(|c: char| c.is_alphabetic())?;
                 Some(end + letter)
@@ -281,7 +281,7 @@ fn formatted(state: &mut State<'_, '_>, format: &str, args: &[Value]) -> Result<
     at_most("a formatted text", "bytes", bytes, MAX_WEIGHT)
 }
 
-/// The largest integer of some arguments, by position or name.
+/// Returns the largest integer among the arguments, by position or name.
 fn largest(args: &[Value]) -> usize {
     let named = |value: &Value| {
         let names = value.try_iter().into_iter().flatten();

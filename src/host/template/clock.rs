@@ -20,7 +20,8 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// `strftime` for the fields that chat templates use; others stay as they are. A time before 1970 is 1970.
+/// Formats a time as `strftime` does, for the fields that chat templates use. Other fields stay as they are. A time
+/// before 1970 becomes the beginning of 1970.
 pub(super) fn strftime(format: &str, time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let (days, clock) = (seconds / 86_400, seconds % 86_400);
@@ -70,7 +71,8 @@ pub(super) fn strftime(format: &str, time: SystemTime) -> String {
     out
 }
 
-/// Year, month from 1, day of the month and of the year from 1, so many days after the 1st of January 1970.
+/// Returns the year, the month, and the day of the month and of the year, all but the year from 1, `days` days after
+/// the 1st of January 1970.
 fn date(days: u64) -> (u64, u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     // 400 years always have the same number of days.

@@ -1,4 +1,4 @@
-//! What one rendering may use, and the guards that count it.
+//! The guards of a rendering, which count what it uses.
 
 use std::format;
 use std::string::String;
@@ -11,40 +11,40 @@ use super::bounds::{MAX_DEPTH, MAX_ITEMS, MAX_MADE, MAX_READ, MAX_TEXT, MAX_WEIG
 use super::list::List;
 use super::{amplify, number, python, slice, text};
 
-/// What a value in a list takes, and its share of the list.
+/// Bytes that count for a value in a list: for the value itself, and for its share of the list.
 const ITEM: usize = 64;
 
-/// What a call of a filter or method counts for, for the time that it takes, in bytes gone through.
+/// Bytes that count as read for a call of a filter or method, because of the time that it takes.
 const CALL: usize = 1024;
 
-/// Makes the result of an operation count; sequences that are made as they are read become lists.
+/// Guard that counts the result of an operation. A sequence that is made while it is read becomes a list.
 pub(super) const KEPT: &str = "=kept";
-/// As [`KEPT`], of a container that may hold containers.
+/// [`KEPT`] for a container that may hold containers.
 pub(super) const NESTED: &str = "=nested";
-/// Of what becomes an attribute of a namespace.
+/// Guard of a value that becomes an attribute of a namespace.
 pub(super) const HELD: &str = "=held";
-/// Of a list that a template writes down and gives a name.
+/// Guard of a list that a template writes out and gives a name.
 pub(super) const LIST: &str = "=list";
-/// Of what is gone through once.
+/// Guard of a value that is read once.
 pub(super) const READ: &str = "=read";
-/// Of what a loop goes through: as [`READ`], and a text becomes a list of its characters, whose length a loop knows.
+/// [`READ`] for a value that a loop reads. A text becomes a list of its characters, whose length the loop knows.
 pub(super) const LOOPED: &str = "=looped";
-/// `value[start:stop:step]`.
+/// Guard that computes `value[start:stop:step]`.
 pub(super) const SLICE: &str = "=slice";
-/// The method `cycle`, which cannot do without a value: the engine divides by their number.
+/// Guard of the method `cycle`. It refuses a call without values, because the engine divides by their number.
 pub(super) const CYCLE: &str = "=cycle";
-/// Of what is gone through with all that is in it.
+/// Guard of a value that is read with everything in it.
 pub(super) const WEIGHED: &str = "=weighed";
-/// `+`.
+/// Guard that computes `+`.
 pub(super) const PLUS: &str = "=plus";
-/// `*`.
+/// Guard that computes `*`.
 pub(super) const TIMES: &str = "=times";
-/// `~`.
+/// Guard that computes `~`.
 pub(super) const CONCAT: &str = "=concat";
-/// Statements that need another template.
+/// Guard that refuses statements that need another template.
 pub(super) const ALONE: &str = "=alone";
 
-/// Filters whose result, if it is a list, is no deeper than what they are given.
+/// Filters and methods whose result, if it is a list, is not nested deeper than their arguments.
 const LEVEL: [&str; 19] = [
     "abs",
     "attr",
@@ -67,7 +67,7 @@ const LEVEL: [&str; 19] = [
     "values",
 ];
 
-/// What one rendering has used.
+/// Numbers of bytes that one rendering has made, read and written.
 #[derive(Default)]
 struct Used {
     made: usize,
@@ -89,7 +89,7 @@ fn install_guards(environment: &mut Environment<'_>) {
         let value = nested(state, value)?;
         List::of(value)
     });
-    // It takes the namespace only so that a macro around it knows that it uses it.
+    // The parameter for the namespace is not read. It shows a macro around the assignment that it uses the namespace.
     environment.add_filter(HELD, |value: Value, _namespace: Value| match is_internal(&value) {
         true => Err(internal()),
         false => Ok(value),
@@ -148,7 +148,7 @@ fn install_operators(environment: &mut Environment<'_>) {
     });
 }
 
-/// Filters, tests and functions of the engine, guarded.
+/// Adds the engine's filters, tests and functions with guards.
 fn install_library(environment: &mut Environment<'_>) {
     for (name, filter) in amplify::filters() {
         environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
@@ -184,7 +184,7 @@ fn install_library(environment: &mut Environment<'_>) {
     environment.remove_global("debug");
 }
 
-/// The result of a filter or method, within bounds before and after.
+/// Returns the result of a filter or method. The bounds are checked before and after the call.
 pub(super) fn guarded(
     state: &mut State<'_, '_>,
     name: &str,
@@ -200,20 +200,20 @@ pub(super) fn guarded(
     if LEVEL.contains(&name) { kept(state, value) } else { nested(state, value) }
 }
 
-/// The engine's operator.
+/// Applies an operator of the engine.
 fn operator(state: &mut State<'_, '_>, expression: &'static str, left: Value, right: Value) -> Result<Value, Error> {
     read(state, CALL)?;
     let operator = state.env().compile_expression(expression)?;
     operator.eval(Value::from_pairs([("a", left), ("b", right)])).map_err(plain)
 }
 
-/// The sum of two small integers.
+/// Returns the sum of two small integers.
 fn numbers(left: &Value, right: &Value) -> Option<Value> {
     let are_integers = left.is_integer() && right.is_integer();
     left.as_i64()?.checked_add(right.as_i64()?).filter(|_| are_integers).map(Value::from)
 }
 
-/// The product of two small integers, or of numbers of which one is none.
+/// Returns the product of two small integers, or of two numbers of which at least one is not an integer.
 fn product(left: &Value, right: &Value) -> Option<Value> {
     if left.is_integer() && right.is_integer() {
         return left.as_i64()?.checked_mul(right.as_i64()?).map(Value::from);
@@ -223,21 +223,22 @@ fn product(left: &Value, right: &Value) -> Option<Value> {
     Some(Value::from(left? * right?))
 }
 
-/// Counts what is written.
+/// Counts bytes that are written.
 pub(super) fn write(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
     let used = state.get_or_insert_extension(Used::default());
     used.written = used.written.saturating_add(bytes);
     at_most("text that is written", "bytes", used.written, MAX_TEXT)
 }
 
-/// Counts what is gone through.
+/// Counts bytes that are read.
 pub(super) fn read(state: &mut State<'_, '_>, bytes: usize) -> Result<(), Error> {
     let used = state.get_or_insert_extension(Used::default());
     used.read = used.read.saturating_add(bytes);
     at_most("texts and lists that are gone through", "bytes", used.read, MAX_READ)
 }
 
-/// The bytes of a value with all that is in it, each time that it is in it, once they are counted as gone through.
+/// Returns the number of bytes of a value with everything in it, and counts them as read. A value that is in it several
+/// times counts each time.
 pub(super) fn weigh(state: &mut State<'_, '_>, value: &Value) -> Result<usize, Error> {
     let mut total = 0;
     weigh_into(value, 0, &mut total)?;
@@ -269,7 +270,8 @@ fn weigh_into(value: &Value, depth: usize, total: &mut usize) -> Result<(), Erro
     Ok(())
 }
 
-/// Makes a value count: a text by its bytes, a container by its items, which counted when they were made.
+/// Counts a value that was made: a text by its bytes, and a container by its items, which were counted when they were
+/// made.
 fn kept(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     let value = match value.kind() {
         ValueKind::Iterable => listed(&value)?,
@@ -290,7 +292,7 @@ fn kept(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Makes what is appended to a list count: its share of the list. The values counted when they were made.
+/// Counts the share of a list for values that are appended to it. The values were counted when they were made.
 pub(super) fn made(state: &mut State<'_, '_>, values: &[Value]) -> Result<(), Error> {
     let used = state.get_or_insert_extension(Used::default());
     used.made = used.made.saturating_add(values.len().saturating_mul(ITEM));
@@ -305,7 +307,7 @@ fn nested(state: &mut State<'_, '_>, value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// A sequence that is made as it is read, as a list.
+/// Returns a sequence that is made while it is read, as a list.
 fn listed(value: &Value) -> Result<Value, Error> {
     let items: Vec<Value> = value.try_iter()?.checked().take(MAX_ITEMS + 1).collect::<Result<_, _>>()?;
     at_most("a list", "items", items.len(), MAX_ITEMS)?;
@@ -316,7 +318,8 @@ pub(super) fn text_len(value: &Value) -> usize {
     value.as_str().map(str::len).or_else(|| value.as_bytes().map(<[u8]>::len)).unwrap_or(0)
 }
 
-/// Whether a value is no data: a namespace, a macro, a loop. In lists they would make chains without an end.
+/// Returns whether a value is not data, but a namespace, a macro or a loop. In lists, such values would make endless
+/// chains.
 fn is_internal(value: &Value) -> bool {
     let name = value.as_object().map_or("", |object| object.type_name());
     value.kind() == ValueKind::Plain || name.starts_with("minijinja::vm::") || name.ends_with("::Namespace")
@@ -326,7 +329,7 @@ fn internal() -> Error {
     refused(String::from("a namespace, macro, loop or function cannot be kept in a list, dictionary or namespace"))
 }
 
-/// Refuses a number above its bound, with both.
+/// Refuses a number above its bound. The error has both.
 pub(super) fn at_most(what: &str, unit: &str, number: usize, bound: usize) -> Result<(), Error> {
     match number <= bound {
         true => Ok(()),
@@ -338,7 +341,7 @@ pub(super) fn refused(why: String) -> Error {
     Error::new(ErrorKind::InvalidOperation, why)
 }
 
-/// An error of an expression in a guard, without its line, which is not the template's.
+/// Returns an error of an expression in a guard without its line, which is not a line of the template.
 fn plain(error: Error) -> Error {
     let detail = error.detail().map(String::from);
     detail.map_or_else(|| error.kind().into(), |detail| Error::new(error.kind(), detail))

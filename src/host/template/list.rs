@@ -1,7 +1,8 @@
 //! Lists that a template can append to, as templates of Kimi K2 do.
 //!
-//! A list that a template writes down and gives a name is one, if there is no such list in it. It is not kept in
-//! another one: so no list is ever inside of itself, and none grows deeper than what is appended.
+//! A list that can be changed is made where a template writes out a list and gives it a name, unless a list that can
+//! be changed is in it. It cannot be stored in another one. So no list is ever inside of itself, and none grows deeper
+//! than the values that are appended.
 
 use std::format;
 use std::string::String;
@@ -24,7 +25,7 @@ pub(super) struct List {
 }
 
 impl List {
-    /// A list with these items; what cannot be one as it is.
+    /// Returns a list that can be changed with the items of `value`, or `value` itself if that is not possible.
     pub(super) fn of(value: Value) -> Result<Value, Error> {
         if value.kind() != ValueKind::Seq || check(&value).is_err() {
             return Ok(value);
@@ -39,7 +40,7 @@ impl List {
 
     fn add(&self, state: &mut State<'_, '_>, new: Vec<Value>) -> Result<Value, Error> {
         for value in &new {
-            // It refuses what is no data.
+            // `weigh` refuses values that are not data.
             weigh(state, value)?;
             check(value)?;
         }
@@ -96,7 +97,7 @@ pub(super) fn change(state: &mut State<'_, '_>, value: &Value, name: &str, args:
     }
 }
 
-/// Refuses lists that can be changed in what is kept in one.
+/// Refuses a value that is or contains a list that can be changed.
 fn check(value: &Value) -> Result<(), Error> {
     if value.downcast_object_ref::<List>().is_some() {
         return Err(refused(String::from("a list that can be changed cannot be kept in another one")));

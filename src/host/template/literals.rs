@@ -1,4 +1,4 @@
-//! A template's source as the engine reads it: line ends, and escapes in texts that it knows otherwise than Python.
+//! Changes of a template's source for the engine: to line ends, and to escapes in texts that it reads unlike Python.
 
 use std::borrow::ToOwned;
 use std::format;
@@ -7,7 +7,7 @@ use std::string::String;
 use minijinja::machinery::{Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-/// The source with `\n` at the end of each line, as Jinja reads it.
+/// Returns the source with `\n` at the end of each line, as Jinja reads it.
 pub(super) fn with_line_feeds(source: &str) -> String {
     match source.contains('\r') {
         true => source.replace("\r\n", "\n").replace('\r', "\n"),
@@ -15,11 +15,12 @@ pub(super) fn with_line_feeds(source: &str) -> String {
     }
 }
 
-/// The source with escapes that the engine takes for what Python does. What is no Jinja is left to the parser.
+/// Returns the source with escapes that the engine reads as Python reads the original ones. Source that is not Jinja is
+/// left to the parser.
 pub(super) fn with_known_escapes(source: &str, syntax: SyntaxConfig) -> String {
     let (mut out, mut done) = (String::with_capacity(source.len()), 0);
     for (token, span) in tokenize(source, false, syntax).map_while(Result::ok) {
-        // A text without escapes is another token.
+        // The tokenizer has another token for texts without escapes.
         let Token::String(_) = token else { continue };
         let (from, to) = (span.start_offset as usize, span.end_offset as usize);
         if let (Some(before), Some(literal)) = (source.get(done..from), source.get(from..to)) {
@@ -31,7 +32,7 @@ pub(super) fn with_known_escapes(source: &str, syntax: SyntaxConfig) -> String {
     out + source.get(done..).unwrap_or_default()
 }
 
-/// Writes a text with its quotes.
+/// Writes a text literal with its quotes.
 fn escape(literal: &str, out: &mut String) {
     let mut chars = literal.chars();
     let mut lines = 0;
@@ -44,7 +45,8 @@ fn escape(literal: &str, out: &mut String) {
             Some('/') => out.push_str("\\\\/"),
             Some('a') => out.push_str("\\x07"),
             Some('v') => out.push_str("\\x0b"),
-            // The line goes on. Its end is put behind the text, so that errors name the right line.
+            // The text continues in the next line. The line end is put after the text, so that errors name the right
+            // line.
             Some('\n') => lines += 1,
             Some('U') => match chars.as_str().get(..8).and_then(character) {
                 Some(character) => {
@@ -60,7 +62,7 @@ fn escape(literal: &str, out: &mut String) {
     out.extend(std::iter::repeat_n('\n', lines));
 }
 
-/// The character with this code in hexadecimal digits, so that it means nothing else in a text.
+/// Returns the character with this code in hexadecimal digits, in a form without another meaning in a text.
 fn character(digits: &str) -> Option<String> {
     let is_code = digits.chars().all(|c| c.is_ascii_hexdigit());
     let c = char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| is_code)?)?;

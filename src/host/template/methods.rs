@@ -1,4 +1,4 @@
-//! Methods of Python's strings, lists and dictionaries that the engine's library lacks or has by other rules.
+//! Methods of Python's strings, lists and dictionaries that the engine's library lacks or implements differently.
 
 use std::borrow::ToOwned;
 use std::format;
@@ -12,14 +12,14 @@ use super::guard::{at_most, refused, weigh};
 use super::slice::place;
 use super::text::{self, is_space};
 
-/// Calls a method; `None` if it is none of these.
+/// Calls a method. `None` if it is not one of these.
 pub(super) fn call(
     state: &mut State<'_, '_>,
     value: &Value,
     name: &str,
     args: &[Value],
 ) -> Result<Option<Value>, Error> {
-    // What compares with each item looks into all of them.
+    // A comparison with an item reads everything in the item.
     if let "count" | "index" | "startswith" | "endswith" = name {
         for list in std::iter::once(value).chain(args).filter(|value| value.kind() == ValueKind::Seq) {
             weigh(state, list)?;
@@ -34,14 +34,14 @@ pub(super) fn call(
         }
         (None, ValueKind::Map, "copy") => {
             let [] = given(args, [])?;
-            // No dictionary can be changed.
+            // Dictionaries cannot be changed, so a copy need not be made.
             Ok(Some(value.clone()))
         }
         _ => Ok(None),
     }
 }
 
-/// The arguments with these names, by position or name; undefined where there is none.
+/// Returns the arguments with these names, by position or name. An argument that is missing is undefined.
 pub(super) fn given<const N: usize>(args: &[Value], names: [&str; N]) -> Result<[Value; N], Error> {
     let (places, named) = match args.split_last() {
         Some((last, before)) if last.is_kwargs() => (before, Some(last)),
@@ -125,7 +125,7 @@ fn of_text(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Erro
     }))
 }
 
-/// An argument that is a text.
+/// Returns an argument that must be a text.
 fn word<'v>(name: &str, value: &'v Value) -> Result<&'v str, Error> {
     value.as_str().ok_or_else(|| refused(format!("{name}() takes a text")))
 }
@@ -137,22 +137,22 @@ fn separator_of<'v>(name: &str, value: &'v Value) -> Result<&'v str, Error> {
     }
 }
 
-/// An integer that may be left out.
+/// Returns an integer that may be left out.
 fn optional(value: &Value) -> Result<Option<i64>, Error> {
     if value.is_undefined() { Ok(None) } else { place(value) }
 }
 
-/// A list, within its bound.
+/// Returns a list, if it is within its bound.
 fn list(items: impl Iterator<Item = Value>) -> Result<Value, Error> {
     let items: Vec<Value> = items.take(MAX_ITEMS + 1).collect();
     at_most("parts of a text", "items", items.len(), MAX_ITEMS)?;
     Ok(Value::from(items))
 }
 
-/// `split`, and `rsplit`, which counts from the end.
+/// Implements `split`, and `rsplit`, which counts from the end.
 fn split(text: &str, args: &[Value], is_back: bool) -> Result<Value, Error> {
     let [separator, most] = given(args, ["sep", "maxsplit"])?;
-    // Fewer splits are none, and more are too many.
+    // A negative number means no limit. More splits than `MAX_ITEMS` are refused anyway.
     let most = optional(&most)?.and_then(|most| usize::try_from(most).ok()).unwrap_or(MAX_ITEMS).min(MAX_ITEMS);
     let mut pieces: Vec<&str> = if separator.is_undefined() || separator.is_none() {
         words(text, most, is_back)
@@ -169,7 +169,7 @@ fn split(text: &str, args: &[Value], is_back: bool) -> Result<Value, Error> {
     list(pieces.into_iter().map(Value::from))
 }
 
-/// The words, and after `most` of them the rest as one; from the last to the first, if it goes back.
+/// Returns the words, and after `most` words the rest as one. If `is_back`, they go from the last word to the first.
 fn words(text: &str, most: usize, is_back: bool) -> Vec<&str> {
     let trimmed = |text: &'_ str| -> usize {
         match is_back {
@@ -199,7 +199,7 @@ fn words(text: &str, most: usize, is_back: bool) -> Vec<&str> {
     }
 }
 
-/// What is before a separator, it, and what is after it.
+/// Returns the text before a separator, the separator, and the text after it.
 fn parts(text: &str, separator: &str, is_last: bool) -> Value {
     let found = if is_last { text.rsplit_once(separator) } else { text.split_once(separator) };
     let parts = match found {
@@ -210,7 +210,8 @@ fn parts(text: &str, separator: &str, is_last: bool) -> Value {
     Value::from(Tuple::from(parts.map(Value::from)))
 }
 
-/// The part of a text between two places, with the number of characters before it; `None` if it ends before it begins.
+/// Returns the part of a text between two positions, and the number of characters before it. `None` if it ends before
+/// its start.
 fn part<'t>(text: &'t str, start: &Value, end: &Value) -> Result<Option<(usize, &'t str)>, Error> {
     let (start, end) = match (optional(start)?, optional(end)?) {
         (None, None) => return Ok(Some((0, text))),
@@ -228,12 +229,12 @@ fn part<'t>(text: &'t str, start: &Value, end: &Value) -> Result<Option<(usize, 
     Ok(byte(start).zip(byte(end)).and_then(|(from, to)| Some((usize::try_from(start).ok()?, text.get(from..to)?))))
 }
 
-/// A place that counts from the end where it is negative.
+/// Returns a position from the start. A negative one counts from the end.
 fn from_end(place: i64, len: i64) -> i64 {
     if place < 0 { place.saturating_add(len).max(0) } else { place }
 }
 
-/// Whether a part of a text begins or ends with a text, or one of several.
+/// Returns whether a part of a text begins or ends with a text, or with one of several texts.
 fn borders(name: &str, part: Option<(usize, &str)>, affixes: &Value) -> Result<bool, Error> {
     let Some((_, part)) = part else { return Ok(false) };
     let has = |affix: &Value| {
@@ -251,7 +252,7 @@ fn borders(name: &str, part: Option<(usize, &str)>, affixes: &Value) -> Result<b
     Ok(false)
 }
 
-/// A text with blanks, zeros or another character at its ends, up to a width.
+/// Returns a text with blanks, zeros or another character added at its ends, up to a width.
 fn padded(text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
     let [width, fill] = given(args, ["width", "fillchar"])?;
     let width = place(&width)?.ok_or_else(|| refused(format!("{name}() takes a width")))?;
@@ -266,7 +267,7 @@ fn padded(text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
     at_most("a padded text", "bytes", bytes, MAX_TEXT)?;
     let left = match name {
         "ljust" => 0,
-        // The odd one is where Python has it.
+        // An odd number of characters is split as in Python.
         "center" => missing / 2 + (missing & width & 1),
         _ => missing,
     };
@@ -278,7 +279,7 @@ fn padded(text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from([sign, &before, digits, &after].concat()))
 }
 
-/// `index` of a list.
+/// Implements `index` of a list.
 fn index(value: &Value, args: &[Value]) -> Result<usize, Error> {
     let [what, start, stop] = given(args, ["value", "start", "stop"])?;
     let len = i64::try_from(value.len().unwrap_or(0)).unwrap_or(i64::MAX);

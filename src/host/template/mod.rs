@@ -35,17 +35,17 @@ use self::bounds::{MAX_CALLS, MAX_INSTRUCTIONS, MAX_SOURCE};
 use crate::token::{TokenKind, Tokenizer};
 use crate::turns::{Message, Role, TurnFormat};
 
-/// Bytes of a format of a date, at most.
+/// The most bytes of the format of a date.
 const MAX_DATE: usize = 1024;
 
-/// The only template's name.
+/// The name of the only template.
 const NAME: &str = "chat";
 
 type Blocks<'s> = BTreeMap<&'s str, Instructions<'s>>;
 
 /// A chat template in Jinja.
 ///
-/// Blocks are trimmed as transformers has them. What its templates expect is there: `raise_exception`, `strftime_now`
+/// Blocks are trimmed as in transformers. The names that its templates expect exist: `raise_exception`, `strftime_now`
 /// (in UTC), `tojson` with the spacing of Python, `break` and `continue`, `generation` blocks, methods of Python's
 /// strings, lists and dictionaries. A template comes with a model and is not trusted. It reads only what it is given,
 /// and its use of resources is bounded ([`bounds`]): an endless loop is an error, and so is a text that doubles without
@@ -62,22 +62,22 @@ pub struct ChatTemplate {
     eos: String,
 }
 
-/// What a template is given besides messages.
+/// Input of a template besides messages.
 ///
 /// [Example](crate::host#example).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions<'o> {
-    /// Open the model's turn at the end (`add_generation_prompt`).
+    /// Whether to open the model's turn at the end (`add_generation_prompt`).
     pub reply: bool,
-    /// More variables, as a JSON object: `tools`, `documents`, `enable_thinking` and others that the template knows. A
-    /// list `messages` in it replaces the messages, for messages that have more than a role and a text.
+    /// More variables, as a JSON object: `tools`, `documents`, `enable_thinking` and others that the template uses. A
+    /// list `messages` in it replaces the messages, so that messages can have more than a role and a text.
     pub variables: Option<&'o str>,
-    /// The time that the template sees; `None`: that of the system's clock.
+    /// Time that the template sees, or `None` for that of the system's clock.
     pub now: Option<SystemTime>,
 }
 
 impl ChatTemplate {
-    /// Compiles a template. `bos` and `eos` are the names of these tokens, empty if there is none.
+    /// Compiles a template. `bos` and `eos` are the names of these tokens, or empty if there is none.
     ///
     /// # Errors
     /// The source is not Jinja, longer than [`bounds::MAX_SOURCE`], or nested deeper than [`bounds::MAX_NESTING`].
@@ -105,7 +105,7 @@ impl ChatTemplate {
         Ok(template)
     }
 
-    /// The instructions of the template and of its blocks, with guards (`guard.rs`).
+    /// Returns the instructions of the template and of its blocks, with guards (`guard.rs`).
     fn compiled(&self) -> Result<(Instructions<'_>, Blocks<'_>), TemplateError> {
         let tree = parse(&self.source, NAME, self.environment.syntax().clone())?;
         let mut code = CodeGenerator::new(NAME, &self.source);
@@ -116,16 +116,16 @@ impl ChatTemplate {
     /// Returns the chat template of a file (`tokenizer.chat_template`), if it has one.
     ///
     /// # Errors
-    /// Those of [`ChatTemplate::new`].
+    /// The errors of [`ChatTemplate::new`].
     pub fn of(gguf: &Gguf<'_>, tokenizer: &Tokenizer<'_, '_>) -> Result<Option<Self>, TemplateError> {
         let source = gguf.get("tokenizer.chat_template").and_then(|value| value.as_str());
         source.map(|source| Self::for_tokenizer(source, tokenizer)).transpose()
     }
 
-    /// Compiles a template, with the names of BOS and EOS that a vocabulary has.
+    /// Compiles a template with the vocabulary's names of BOS and EOS.
     ///
     /// # Errors
-    /// Those of [`ChatTemplate::new`].
+    /// The errors of [`ChatTemplate::new`].
     pub fn for_tokenizer(source: &str, tokenizer: &Tokenizer<'_, '_>) -> Result<Self, TemplateError> {
         let name =
             |id: Option<u32>| id.and_then(|id| std::str::from_utf8(tokenizer.text(id)?).ok()).unwrap_or_default();
@@ -135,8 +135,8 @@ impl ChatTemplate {
     /// Returns the text of a conversation.
     ///
     /// # Errors
-    /// The template rejects the messages, fails, or exceeds one of [`bounds`]; the error has the line. Or the variables
-    /// are not a JSON object.
+    /// The template rejects the messages, fails, or exceeds one of [`bounds`]. The error has the line. It is also an
+    /// error if the variables are not a JSON object.
     pub fn render(&self, messages: &[Message<'_>], options: &RenderOptions<'_>) -> Result<String, TemplateError> {
         let messages = messages.iter().map(|message| {
             Value::from_pairs([("role", Value::from(message.role.name())), ("content", Value::from(message.text))])
@@ -158,7 +158,7 @@ impl ChatTemplate {
         .map(|(name, value)| (name.to_owned(), value))
         .into();
         if let Some(json) = options.variables {
-            // The last one of a name counts.
+            // Of variables with the same name, the last one counts.
             variables.extend(object(json)?);
         }
         let (instructions, blocks) = self.compiled()?;
@@ -170,11 +170,11 @@ impl ChatTemplate {
         Ok(text)
     }
 
-    /// Returns the text of a conversation, and the byte ranges in which messages spell names of control tokens. These
+    /// Returns the text of a conversation, and the byte ranges in which messages contain names of control tokens. These
     /// names are ordinary text: [`Tokenizer::encode_framed`] takes the ranges.
     ///
     /// # Errors
-    /// Those of [`ChatTemplate::render`].
+    /// The errors of [`ChatTemplate::render`].
     pub fn render_framed(
         &self,
         messages: &[Message<'_>],
@@ -186,7 +186,7 @@ impl ChatTemplate {
             .filter_map(|id| std::str::from_utf8(tokenizer.text(id)?).ok())
             .filter(|name| !name.is_empty())
             .collect();
-        // Of those that begin at the same place the longest.
+        // Of the names that begin at the same position, the longest one is found.
         names.sort_unstable_by_key(|name| std::cmp::Reverse(name.len()));
         self.render_marked(messages, options, |text| {
             let found = names.iter().filter_map(|name| Some((text.find(name)?, name.len())));
@@ -194,7 +194,7 @@ impl ChatTemplate {
         })
     }
 
-    /// `names` finds the first name in a text.
+    /// Renders as [`ChatTemplate::render_framed`] does. `names` returns the range of the first name in a text.
     fn render_marked(
         &self,
         messages: &[Message<'_>],
@@ -207,8 +207,8 @@ impl ChatTemplate {
         Ok(unmarked(&self.render(&messages, options)?))
     }
 
-    /// Returns whether a turn format writes the same as this template, in a conversation of a few turns. If the
-    /// template rejects system messages, the format may write them in any way.
+    /// Returns whether a turn format writes the same as this template in a conversation of a few turns. If the template
+    /// rejects system messages, those of the format are not compared.
     pub fn agrees_with(&self, format: &'static TurnFormat) -> bool {
         let say = |role, text| Message { role, text };
         let system = say(Role::System, "Be brief.");
@@ -230,7 +230,7 @@ impl ChatTemplate {
     }
 }
 
-/// The names and values of a JSON object.
+/// Returns the names and values of a JSON object.
 fn object(json: &str) -> Result<Vec<(String, Value)>, TemplateError> {
     let fail = |why: &str| TemplateError { line: None, message: "the variables are no JSON object".to_owned() + why };
     let value: Value = serde_json::from_str(json).map_err(|error| fail(&format!(": {error}")))?;
@@ -240,7 +240,7 @@ fn object(json: &str) -> Result<Vec<(String, Value)>, TemplateError> {
     value.try_iter()?.map(|name| Ok((name.to_string(), value.get_item(&name)?))).collect()
 }
 
-/// Around names of special tokens in messages: characters that nobody uses. Those in messages are dropped.
+/// Marks around names of special tokens in messages: characters without a use. They are removed from messages.
 const START: char = '\u{f8fe}';
 const END: char = '\u{f8ff}';
 
@@ -261,7 +261,8 @@ fn marked(text: &str, names: &impl Fn(&str) -> Option<Range<usize>>) -> String {
     out + rest
 }
 
-/// The text without marks, and what was between them. A mark alone, left by a template that cuts texts, is dropped.
+/// Returns the text without marks, and the ranges between them. A mark without its partner, which a template that cuts
+/// texts leaves, is removed.
 fn unmarked(text: &str) -> (String, Vec<Range<usize>>) {
     let (mut out, mut ranges) = (String::with_capacity(text.len()), Vec::new());
     let mut start = None;
@@ -279,8 +280,8 @@ fn unmarked(text: &str) -> (String, Vec<Range<usize>>) {
     (out, ranges)
 }
 
-/// The source with `generation` blocks, which mark what a model is trained on and write nothing, as blocks that are
-/// always there.
+/// Returns the source with each `generation` block changed to a block that is always written. These blocks mark the
+/// text that a model is trained on, and write nothing themselves.
 fn without_generation(source: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(source.len()), source);
     while let Some((before, after)) = rest.split_once("{%") {
@@ -307,7 +308,7 @@ pub struct TemplateError {
 }
 
 impl TemplateError {
-    /// Returns the line of the template, from 1.
+    /// Returns the line of the template that caused the error, from 1.
     pub fn line(&self) -> Option<usize> {
         self.line
     }

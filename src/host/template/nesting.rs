@@ -1,5 +1,5 @@
-//! How deep a template nests, before the parser sees it: parser, compiler and what frees a tree go down it one call at
-//! a time.
+//! The nesting depth of a template, checked before it is parsed: for each level the parser, the compiler and the
+//! release of the tree go one call deeper.
 
 use std::format;
 use std::vec::Vec;
@@ -10,13 +10,13 @@ use minijinja::syntax::SyntaxConfig;
 use super::TemplateError;
 use super::bounds::MAX_NESTING;
 
-/// Tags that open a block, besides `set` without a value.
+/// Tags that open a block, apart from `set` without a value.
 const OPENERS: [&str; 8] = ["if", "for", "with", "filter", "block", "macro", "call", "autoescape"];
 
-/// Commas in one tag, at most: the engine counts the arguments of a call in 16 bits.
+/// The most commas in one tag, because the engine counts the arguments of a call in 16 bits.
 const MAX_COMMAS: usize = 60_000;
 
-/// Refuses a source that nests more than [`MAX_NESTING`] deep. What is no Jinja is left to the parser.
+/// Refuses a source that is nested more than [`MAX_NESTING`] deep. Source that is not Jinja is left to the parser.
 pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateError> {
     let mut nesting = Nesting::default();
     for (token, span) in tokenize(source, false, syntax).map_while(Result::ok) {
@@ -35,21 +35,23 @@ pub(super) fn check(source: &str, syntax: SyntaxConfig) -> Result<(), TemplateEr
 
 #[derive(Default)]
 struct Nesting {
-    /// Of each open block: it, and the `elif` branches so far, each of which stands in the one before.
+    /// Depth of each open block: 1, and 1 more for each `elif` branch so far, because each branch is nested in the one
+    /// before.
     blocks: Vec<usize>,
-    /// Of the tag: the operators since the last comma, brackets among them; of each open bracket the same, and one
-    /// more, for the parser goes down twice. An operator's operands may be as deep as all operators beside it.
+    /// Depth in the tag: the number of operators since the last comma, with brackets. After it comes the same number
+    /// for each open bracket, plus 1, because the parser goes two calls deeper for a bracket. An operand may be as
+    /// deep as all operators beside it.
     operators: Vec<usize>,
-    /// The tag's name, once it is read.
+    /// Kind of the tag, once its name is read.
     tag: Option<Tag>,
-    /// Of the tag.
+    /// Number of commas in the tag.
     commas: usize,
 }
 
 enum Tag {
-    /// Its name comes next.
+    /// A tag whose name comes next.
     Unnamed,
-    /// `set`, until a value is seen.
+    /// `set`, until its value begins.
     Set,
     Other,
 }

@@ -10,10 +10,10 @@ use super::guard::refused;
 use super::methods::given;
 use super::text::is_space;
 
-/// Numbers of one `range`, at most, as the sandbox of Jinja has it.
+/// The most numbers of one `range`, as in the sandbox of Jinja.
 const MAX_RANGE: i128 = 100_000;
 
-/// `repr(number)`: the shortest digits that are this number, with an exponent where Python has one.
+/// Returns `repr(number)`: the shortest digits that give this number, with an exponent where Python writes one.
 pub(super) fn repr(number: f64) -> String {
     if !number.is_finite() {
         return String::from(if number.is_nan() {
@@ -35,7 +35,7 @@ pub(super) fn repr(number: f64) -> String {
     if text.contains('.') { text } else { text + ".0" }
 }
 
-/// The filter `int`: what is no number is `default`.
+/// The filter `int`. A value that is not a number becomes `default`.
 pub(super) fn int(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let [value, default, base] = given(&args.into_values(), ["value", "default", "base"])?;
     let number = match value.kind() {
@@ -50,7 +50,7 @@ pub(super) fn int(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
                     if base.is_undefined() { Some(10) } else { base.as_i64().and_then(|b| u32::try_from(b).ok()) };
                 match base.and_then(|base| read_int(text, base)) {
                     Some(number) => Some(number),
-                    // As Python's Jinja has it, 42.7 in a text is 42.
+                    // As in Python's Jinja, 42.7 in a text becomes 42.
                     None => read_float(text).map_or(Ok(None), whole)?,
                 }
             }
@@ -63,7 +63,7 @@ pub(super) fn int(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     })
 }
 
-/// The filter `float`: what is no number is `default`.
+/// The filter `float`. A value that is not a number becomes `default`.
 pub(super) fn float(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let [value, default] = given(&args.into_values(), ["value", "default"])?;
     let number = match value.kind() {
@@ -79,7 +79,7 @@ pub(super) fn float(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     })
 }
 
-/// The function `range`. The engine's own overflows near the ends of its integers.
+/// The function `range`. The engine's own `range` overflows near the ends of its integers.
 pub(super) fn range(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let [first, second, step] = given(&args.into_values(), ["start", "stop", "step"])?;
     let integer = |value: &Value| match value.as_i64() {
@@ -91,7 +91,7 @@ pub(super) fn range(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
         false => (integer(&first)?, integer(&second)?),
     };
     let step = if step.is_undefined() { 1 } else { integer(&step)? };
-    // In 128 bits nothing of this overflows.
+    // In 128 bits no operation here overflows.
     let [start, stop, step] = [start, stop, step].map(i128::from);
     let count = match step {
         0 => return Err(refused(String::from("range() with a step of 0"))),
@@ -103,17 +103,17 @@ pub(super) fn range(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     }
     let count = i64::try_from(count).unwrap_or(0).max(0);
     let (start, step) = (start as i64, step as i64);
-    // Each number lies between the ends, so what wraps on the way to it comes out right.
+    // Each number lies between the ends, so the result is right even if an intermediate result wraps.
     let number = move |at: i64| Value::from(start.wrapping_add(at.wrapping_mul(step)));
     Ok(Value::make_iterable(move || (0..count as usize).map(move |at| number(at as i64))))
 }
 
-/// The test `divisibleby`. By 0, the engine's own stops the program.
+/// The test `divisibleby`. With 0, the engine's own test stops the program.
 pub(super) fn is_divisible(value: Value, by: Value) -> Result<bool, Error> {
     let is_integer = |value: &Value| value.is_integer() || value.kind() == ValueKind::Bool;
     if is_integer(&value) && is_integer(&by) {
         let rest = i128::try_from(value)?.checked_rem_euclid(i128::try_from(by.clone())?);
-        // The least integer is divisible by -1, though the quotient is too large.
+        // The least integer is divisible by -1, although the quotient does not fit.
         return match rest {
             Some(rest) => Ok(rest == 0),
             None if by.is_true() => Ok(true),
@@ -127,9 +127,9 @@ pub(super) fn is_divisible(value: Value, by: Value) -> Result<bool, Error> {
     }
 }
 
-/// The integer that is left of a number without its fraction; `None` of what is no finite number.
+/// Returns a number without its fraction, or `None` if it is not finite.
 fn whole(number: f64) -> Result<Option<i128>, Error> {
-    // An `i128` ends before 1.8e38. Python goes on.
+    // The range of `i128` ends below 1.8e38, and Python's integers have no such limit.
     match number.abs() < 1.7e38 {
         true => Ok(Some(number as i128)),
         false if number.is_finite() => Err(refused(String::from("an integer of more than 38 digits"))),
@@ -137,7 +137,7 @@ fn whole(number: f64) -> Result<Option<i128>, Error> {
     }
 }
 
-/// `int(text, base)`, or `None`.
+/// Returns `int(text, base)`, or `None` if the text is not an integer.
 fn read_int(text: &str, base: u32) -> Option<i128> {
     let (sign, digits) = signed(text);
     let digits = match (base, digits.get(..2)) {
@@ -148,14 +148,14 @@ fn read_int(text: &str, base: u32) -> Option<i128> {
     is_number.then(|| i128::from_str_radix(&format!("{sign}{}", plain(digits)?), base).ok()).flatten()
 }
 
-/// `float(text)`, or `None`.
+/// Returns `float(text)`, or `None` if the text is not a number.
 fn read_float(text: &str) -> Option<f64> {
     let (sign, digits) = signed(text);
     let is_number = digits.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.');
     is_number.then(|| format!("{sign}{}", plain(digits)?).parse().ok()).flatten()
 }
 
-/// The sign, and what comes after it.
+/// Returns the sign, and the text after it.
 fn signed(text: &str) -> (&str, &str) {
     let text = text.trim_matches(is_space);
     match text.strip_prefix('-') {
@@ -164,7 +164,7 @@ fn signed(text: &str) -> (&str, &str) {
     }
 }
 
-/// Digits without the underscores that Python lets stand between them.
+/// Returns digits without the underscores that Python allows between them.
 fn plain(digits: &str) -> Option<String> {
     let is_digit = |c: char| c.is_ascii_alphanumeric();
     let mut parts = digits.split('_');

@@ -11,7 +11,7 @@ use super::bounds::{MAX_DEPTH, MAX_TEXT};
 use super::guard::{self, at_most};
 use super::{list, methods, number};
 
-/// A method of Python's strings, lists and dictionaries.
+/// Calls a method of Python's strings, lists and dictionaries.
 pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     match value.as_str() {
         None if value.kind() == ValueKind::Seq && list::METHODS.contains(&name) => {
@@ -19,7 +19,7 @@ pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args:
         }
         _ => {
             let given: Vec<Value> = match (name, args.split_first()) {
-                // A filter takes the list first.
+                // The filter has the list as its first argument.
                 ("join", Some((items, _))) => [items.clone(), value.clone()].into(),
                 _ => std::iter::once(value).chain(args).cloned().collect(),
             };
@@ -31,7 +31,7 @@ pub(super) fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args:
     }
 }
 
-/// What `{{ value }}` writes.
+/// Writes `{{ value }}`.
 pub(super) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     if let Some(text) = value.as_str() {
         guard::write(state, text.len())?;
@@ -42,7 +42,7 @@ pub(super) fn format(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Va
     Ok(out.write_str(&text)?)
 }
 
-/// `str(value)`.
+/// Returns `str(value)`.
 pub(super) fn string(value: &Value) -> Result<String, Error> {
     match value.as_str() {
         Some(text) => Ok(text.to_string()),
@@ -50,7 +50,7 @@ pub(super) fn string(value: &Value) -> Result<String, Error> {
     }
 }
 
-/// `json.dumps`, without escapes for HTML, and for characters that are not ASCII only where they are asked for.
+/// Returns `json.dumps(value)` without escapes for HTML. Characters that are not ASCII are escaped only on request.
 pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<(String, String)> = options
@@ -64,7 +64,7 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     Writer { scalars, separators, indent, is_sorted: is_sorted == Some(true) }.text(value)
 }
 
-/// How single values are spelled.
+/// Spellings of scalar values.
 struct Scalars {
     none: &'static str,
     yes: &'static str,
@@ -78,10 +78,10 @@ const ASCII: Scalars = Scalars { string: ascii, ..JSON };
 
 struct Writer<'w> {
     scalars: &'w Scalars,
-    /// After an item, and after a key.
+    /// Separators after an item and after a key.
     separators: (&'w str, &'w str),
     indent: Option<usize>,
-    /// By their keys.
+    /// Whether dictionaries are written in the order of their keys.
     is_sorted: bool,
 }
 
@@ -130,7 +130,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Keys of JSON are strings.
+    /// Writes a key. In JSON, keys are strings.
     fn key(&self, out: &mut String, key: &Value, depth: usize) -> Result<(), Error> {
         use ValueKind::{Bool, None, Number, String};
         match key.kind() {
@@ -184,7 +184,7 @@ impl Writer<'_> {
     }
 }
 
-/// A string of JSON.
+/// Returns a string of JSON.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -203,7 +203,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// A string of JSON in ASCII.
+/// Returns a string of JSON in ASCII.
 fn ascii(text: &str) -> String {
     let mut out = String::new();
     for c in quoted(text).chars() {
@@ -215,7 +215,8 @@ fn ascii(text: &str) -> String {
     out
 }
 
-/// `repr(text)`; characters that Python does not print are left as they are.
+/// Returns `repr(text)`. Characters that Python escapes because they cannot be printed stay as they are, except ASCII
+/// control characters.
 fn repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::from(quote);

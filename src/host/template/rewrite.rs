@@ -1,6 +1,7 @@
-//! A template's tree with guards (`guard.rs`) around what makes values, reads them or writes text.
+//! Rewrites the tree of a template, with guards (`guard.rs`) around everything that makes values, reads them or writes
+//! text.
 //!
-//! Guards are filters, by names that no template can write.
+//! Guards are filters with names that no template can write.
 
 use std::vec;
 use std::vec::Vec;
@@ -11,7 +12,7 @@ use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt, U
 
 use super::guard::{ALONE, CONCAT, CYCLE, HELD, KEPT, LIST, LOOPED, NESTED, PLUS, READ, SLICE, TIMES, WEIGHED};
 
-/// The same template, guarded.
+/// Returns the template with guards.
 pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
     match stmt {
         Stmt::Template(s) => Stmt::Template(node(s, ast::Template { children: body(&s.children) })),
@@ -44,7 +45,7 @@ pub(super) fn guarded<'a>(stmt: &Stmt<'a>) -> Stmt<'a> {
         Stmt::FilterBlock(s) => {
             Stmt::FilterBlock(node(s, ast::FilterBlock { filter: expr(&s.filter), body: body(&s.body) }))
         }
-        // Nobody extends it: it is there once, and cannot call itself.
+        // Blocks exist to be replaced in other templates. Here a block is written once, and cannot call itself.
         Stmt::Block(s) => Stmt::WithBlock(node(s, ast::WithBlock { assignments: vec![], body: body(&s.body) })),
         Stmt::Import(s) => alone(s.span()),
         Stmt::FromImport(s) => alone(s.span()),
@@ -69,13 +70,14 @@ fn body<'a>(stmts: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
     stmts.iter().map(guarded).collect()
 }
 
-/// In place of a statement that needs another template.
+/// Returns the replacement of a statement that needs another template.
 fn alone<'a>(span: Span) -> Stmt<'a> {
     let expr = filter(ALONE, constant(Value::UNDEFINED, span), vec![]);
     Stmt::EmitExpr(Spanned::new(ast::EmitExpr { expr }, span))
 }
 
-/// What is written. Calls of loops, blocks and `super` that stand alone write by themselves.
+/// Returns an expression that is written. Calls of loops, blocks and `super` that stand alone write by themselves, so
+/// no guard is put around a call.
 fn emitted<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
         Expr::Call(c) => called(c),
@@ -90,11 +92,11 @@ fn called<'a>(c: &Spanned<ast::Call<'a>>) -> Expr<'a> {
     }
 }
 
-/// A call whose value nobody takes.
+/// Returns a call whose value is not used.
 fn done<'a>(c: &Spanned<ast::Call<'a>>, span: Span) -> Stmt<'a> {
     match called(c) {
         Expr::Call(call) => Stmt::Do(Spanned::new(ast::Do { call }, span)),
-        // Only a call can be done. Another value can be asked for, with nothing to follow from it.
+        // `do` accepts only a call. Any other value becomes the condition of an `if` without bodies.
         expr => Stmt::IfCond(Spanned::new(ast::IfCond { expr, true_body: vec![], false_body: vec![] }, span)),
     }
 }
@@ -116,14 +118,14 @@ fn macro_decl<'a>(s: &Spanned<ast::Macro<'a>>) -> Spanned<ast::Macro<'a>> {
         let defaults = s.defaults.iter().map(expr).collect();
         return node(s, ast::Macro { name: s.name, args, defaults, body: body(&s.body) });
     }
-    // A default may name the parameters before it. The engine sets these later, so the body sets the defaults.
+    // A default may use the parameters before it. The engine sets these later, so the body sets the defaults.
     let with_defaults = s.args.get(s.args.len().saturating_sub(s.defaults.len())..).unwrap_or_default();
     let set = with_defaults.iter().zip(&s.defaults).map(|(to, default)| defaulted(to, default));
     let body = set.chain(s.body.iter().map(guarded)).collect();
     node(s, ast::Macro { name: s.name, args, defaults: vec![], body })
 }
 
-/// `{% set parameter = default if parameter is undefined else parameter %}`
+/// Returns `{% set parameter = default if parameter is undefined else parameter %}`.
 fn defaulted<'a>(parameter: &Expr<'a>, default: &Expr<'a>) -> Stmt<'a> {
     let span = default.span();
     let test = ast::Test { name: "undefined", expr: target(parameter), args: vec![] };
@@ -139,17 +141,17 @@ fn defaulted<'a>(parameter: &Expr<'a>, default: &Expr<'a>) -> Stmt<'a> {
 fn call<'a>(c: &Spanned<ast::Call<'a>>) -> Spanned<ast::Call<'a>> {
     let args = arguments(&c.args).into_iter();
     let args = match &c.expr {
-        // It compares with what it kept before.
+        // `changed` compares its arguments with those of the last call.
         Expr::GetAttr(g) if g.name == "changed" => args.map(|argument| wrapped(WEIGHED, argument)).collect(),
         Expr::Var(v) if v.id == "namespace" => c.args.iter().map(owned_argument).collect(),
-        // The rounds of a recursive loop.
+        // The argument is the list of a recursive loop's next round.
         Expr::Var(v) if v.id == "loop" => args.map(|argument| wrapped(LOOPED, argument)).collect(),
         _ => args.collect(),
     };
     node(c, ast::Call { expr: target(&c.expr), args })
 }
 
-/// An argument in a guard.
+/// Returns an argument in a guard.
 fn wrapped<'a>(guard: &'static str, argument: CallArg<'a>) -> CallArg<'a> {
     let wrap = |value| filter(guard, value, vec![]);
     match argument {
@@ -160,7 +162,7 @@ fn wrapped<'a>(guard: &'static str, argument: CallArg<'a>) -> CallArg<'a> {
     }
 }
 
-/// A value that gets a name. A list that is written down can then be changed.
+/// Returns a value that gets a name. If it is a list that is written out, the list can then be changed.
 fn owned<'a>(value: &Expr<'a>) -> Expr<'a> {
     match value {
         Expr::List(_) => filter(LIST, expr(value), vec![]),
@@ -185,7 +187,7 @@ fn arguments<'a>(args: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     args.collect()
 }
 
-/// What is assigned to or called: as it is, but for what stands below.
+/// Returns an expression that is assigned to or called. It stays as it is, with guards in its parts.
 fn target<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
         Expr::Var(e) => Expr::Var(node(e, ast::Var { id: e.id })),
@@ -252,7 +254,8 @@ fn nested(container: Expr<'_>) -> Expr<'_> {
     if container.as_const().is_some() { container } else { filter(NESTED, container, vec![]) }
 }
 
-/// An operand of what looks into values. A constant costs what its source does.
+/// Returns an operand of an operation that reads values with everything in them. The cost of a constant is bounded by
+/// that of its source.
 fn weighed<'a>(operand: &Expr<'a>) -> Expr<'a> {
     if let Expr::Const(_) = operand { expr(operand) } else { filter(WEIGHED, expr(operand), vec![]) }
 }

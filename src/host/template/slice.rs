@@ -1,4 +1,5 @@
-//! `value[start:stop:step]`, by Python's rules: with a negative step the engine goes wrong, or past the end.
+//! `value[start:stop:step]` by Python's rules. With a negative step, the engine's own slices are wrong or read past the
+//! end.
 
 use std::format;
 use std::string::String;
@@ -10,10 +11,11 @@ use minijinja::{Error, ErrorKind, Value};
 use super::bounds::MAX_ITEMS;
 use super::guard::{at_most, refused};
 
-/// More than the characters of any text and the items of any list: a place beyond is as good as this one.
+/// A bound above the number of characters of any text and of items of any list, so larger positions have the same
+/// effect.
 const MAX_PLACE: i128 = 1 << 32;
 
-/// A slice of a text, by characters, or of a list. Parts that are left out are none.
+/// Returns a slice of a text, by characters, or of a list. Parts that are left out are `None` values.
 pub(super) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
     let (ends, step) = ((place(start)?, place(stop)?), place(step)?.unwrap_or(1));
     if step == 0 {
@@ -36,7 +38,7 @@ pub(super) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) ->
     }
 }
 
-/// An integer, brought to what the length of a text can be; `None` if there is none.
+/// Returns an integer, clamped to the possible lengths of texts. `None` if the value is none.
 pub(super) fn place(value: &Value) -> Result<Option<i64>, Error> {
     match value.kind() {
         ValueKind::None => Ok(None),
@@ -49,7 +51,7 @@ pub(super) fn place(value: &Value) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The items that a slice with this step, which is not 0, takes of `len` items.
+/// Returns the items that a slice of `len` items takes. The step is not 0.
 fn stepped<T, C: FromIterator<T>>(
     items: impl DoubleEndedIterator<Item = T>,
     len: usize,
@@ -57,7 +59,7 @@ fn stepped<T, C: FromIterator<T>>(
     step: i64,
 ) -> C {
     let end = i64::try_from(len).unwrap_or(i64::MAX);
-    // Both ends lie between the place before the first item taken and the one after the last.
+    // Both ends lie between the position before the first item and the position after the last one.
     let (low, high) = if step > 0 { (0, end) } else { (-1, end - 1) };
     let within = |place: i64| if place < 0 { place.saturating_add(end).max(low) } else { place.min(high) };
     let (first, last) = if step > 0 { (low, high) } else { (high, low) };
@@ -77,7 +79,7 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    /// Walks from place to place, as Python's documentation describes it.
+    /// Goes from position to position, as Python's documentation describes it.
     fn reference(text: &str, start: Option<i64>, stop: Option<i64>, step: i64) -> String {
         let letters: Vec<char> = text.chars().collect();
         let len = letters.len() as i64;

@@ -1,4 +1,4 @@
-//! What templates write, and why they fail.
+//! The texts that templates write, and the errors of templates that fail.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn names_in_messages_are_marked() {
     assert_eq!(frame("\u{f8fe} <\u{f8fe}s>"), ("<s><s>".to_owned(), [(3, 6)].to_vec()));
 }
 
-/// What Jinja 3.1 writes with the settings of transformers.
+/// The results are those of Jinja 3.1 with the settings of transformers.
 #[test]
 fn constructs_give_what_jinja_gives() {
     let cases = [

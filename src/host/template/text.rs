@@ -1,4 +1,4 @@
-//! What Python and Jinja do with texts, where the engine does something else.
+//! Operations on texts for which Python and Jinja have other rules than the engine.
 
 use std::format;
 use std::string::String;
@@ -13,12 +13,12 @@ use super::methods::given;
 use super::python;
 use super::slice::place;
 
-/// White space of Python: four separators more than that of Unicode.
+/// Returns whether a character is white space in Python, which has four separators more than Unicode.
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// A capital letter after everything that is no letter.
+/// Returns a text with a capital letter after each character that is not a letter.
 pub(super) fn title(text: &str) -> String {
     let mut out = String::new();
     let mut in_word = false;
@@ -32,8 +32,8 @@ pub(super) fn title(text: &str) -> String {
     out
 }
 
-/// The filter `indent`: all lines but the first and empty ones begin with blanks; `first` and `blank` indent these,
-/// too.
+/// The filter `indent`. It puts blanks before all lines but the first one and empty ones. `first` and `blank` indent
+/// these, too.
 pub(super) fn indent(text: &str, args: Rest<Value>, options: Kwargs) -> Result<String, Error> {
     let given = |place: usize, name: &str| match args.get(place) {
         Some(value) => Ok(Some(value.clone())),
@@ -51,7 +51,7 @@ pub(super) fn indent(text: &str, args: Rest<Value>, options: Kwargs) -> Result<S
         },
     };
     let (first, blank) = (is(first), is(blank));
-    // A line end is added, so that one at the end begins an empty line.
+    // A line end is added, so that a line end at the end of the text begins an empty line.
     let text = format!("{text}\n");
     let mut out = String::new();
     for (index, line) in lines(&text).map(|(line, _)| line).enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn indent(text: &str, args: Rest<Value>, options: Kwargs) -> Result<S
     Ok(out)
 }
 
-/// The lines of a text, as `splitlines` cuts it, each with its end.
+/// Returns the lines of a text, as `splitlines` cuts it, each with its line end.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_end = |c: char| {
         matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
@@ -85,7 +85,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A text without white space, or the characters of `chars`, at its start, its end, or both.
+/// Returns a text without white space, or the characters of `chars`, at its start, its end, or both.
 pub(super) fn stripped<'t>(text: &'t str, chars: &Value, (start, end): (bool, bool)) -> Result<&'t str, Error> {
     let set: Option<Vec<char>> = match chars.as_str() {
         Some(chars) => {
@@ -123,7 +123,7 @@ pub(super) fn replace(args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     Ok(Value::from(replaced(&text, &old, &new, count)?))
 }
 
-/// A text with `new` in place of the first `count` times that `old` is there, or of all.
+/// Returns a text in which `new` replaces the first `count` occurrences of `old`, or all of them.
 pub(super) fn replaced(text: &str, old: &str, new: &str, count: Option<i64>) -> Result<String, Error> {
     let most = count.and_then(|count| usize::try_from(count).ok()).unwrap_or(usize::MAX);
     let found = text.matches(old).take(most).count();
@@ -133,10 +133,10 @@ pub(super) fn replaced(text: &str, old: &str, new: &str, count: Option<i64>) -> 
     Ok(if most == usize::MAX { text.replace(old, new) } else { text.replacen(old, new, most) })
 }
 
-/// The filter `join`: the engine's, of items that are written as Python does.
+/// The filter `join`. It is the engine's, with items that are written as Python writes them.
 pub(super) fn join(state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let mut args = args.into_values();
-    // With `attribute`, the engine looks into the items before it writes them.
+    // With `attribute`, the engine reads the items before it writes them.
     let has_attribute = args.len() > 2 || args.last().is_some_and(Value::is_kwargs);
     match args.first_mut() {
         Some(value) if !has_attribute && matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) => {
@@ -147,7 +147,7 @@ pub(super) fn join(state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>) -> Resu
     Value::from_function(filters::join).call(state, &args)
 }
 
-/// The items of a list as texts.
+/// Returns the items of a list as texts.
 fn written(list: &Value) -> Result<Vec<Value>, Error> {
     let mut bytes = 0_usize;
     let mut items = Vec::new();
@@ -164,7 +164,7 @@ fn written(list: &Value) -> Result<Vec<Value>, Error> {
     Ok(items)
 }
 
-/// The filter `escape`: a text for HTML, unless it is marked as safe.
+/// The filter `escape`. It escapes a text for HTML, unless the text is marked as safe.
 pub(super) fn escape(value: Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value);
@@ -175,8 +175,8 @@ pub(super) fn escape(value: Value) -> Result<Value, Error> {
     Ok(Value::from_safe_string(escaped(&text)))
 }
 
-/// `left + right` of two texts, or `None`. A text that is marked as safe makes the other one safe: it is escaped for
-/// HTML.
+/// Returns `left + right` for two texts, or `None`. If one text is marked as safe, the other one is made safe: it is
+/// escaped for HTML.
 pub(super) fn sum(left: &Value, right: &Value) -> Option<Value> {
     let texts = (left.as_str()?, right.as_str()?);
     Some(match (left.is_safe(), right.is_safe()) {
@@ -198,7 +198,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// What stands for a character in HTML.
+/// Returns the entity of a character in HTML.
 fn entity(c: char) -> Option<&'static str> {
     Some(match c {
         '&' => "&amp;",

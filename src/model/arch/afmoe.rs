@@ -1,5 +1,5 @@
-//! Trinity (Arcee): norms at both ends of each branch, a gate of each element of attention's result, windows in three
-//! layers of four, which alone have positions, experts beside a shared one.
+//! Trinity (Arcee): norms at both ends of each branch, a gate for each element of attention's result, windows in three
+//! layers of four, and experts with a shared one. Only the layers with a window have positions.
 
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, SHARED_COUNT};
 use crate::kv::LayerGroups;

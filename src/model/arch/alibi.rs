@@ -1,4 +1,4 @@
-//! BLOOM and MPT: scores fall with the distance instead of rotations.
+//! BLOOM and MPT: attention scores decrease with the distance, in place of rotations.
 
 use super::{ALL_BIASES, Architecture, DECODER, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
@@ -6,21 +6,21 @@ use crate::program::Program;
 use crate::program::lists::{DECODER as PROGRAM, NOT_ROTARY};
 use crate::weights::{Biases, Presence, QkNorm};
 
-/// The embedding is normalized.
+/// BLOOM: the embedding is normalized.
 pub(super) const BLOOM: Architecture = Architecture {
     name: "bloom",
     embedding_norm: true,
     activation: Activation::GeluTanh,
     biases: ALL_BIASES,
     finish: |_, config| {
-        // As all these models have it; their files do not say so.
+        // All these models have this value, and their files do not state it.
         config.attention.alibi = 8.0;
         Ok(())
     },
     ..FAMILY
 };
 
-/// Without biases, as a rule. Queries, keys and values may be clamped.
+/// MPT: usually without biases. Queries, keys and values may be clamped.
 pub(super) const MPT: Architecture = Architecture {
     name: "mpt",
     activation: Activation::GeluErf,

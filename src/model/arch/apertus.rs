@@ -1,4 +1,4 @@
-//! Apertus: a norm on each head, and xIELU without a gate, whose numbers each layer has for itself.
+//! Apertus: a norm on each head, and xIELU without a gate. Each layer has its own numbers for xIELU.
 
 use super::{Architecture, DECODER};
 use crate::kernels::Activation;

@@ -1,4 +1,4 @@
-//! What an architecture is, and what most have in common.
+//! The fields of an architecture, and the values that most architectures share.
 
 use crate::kernels::{Activation, NormKind};
 use crate::model::keys::Keys;
@@ -6,7 +6,7 @@ use crate::nn::{RopePairs, Routing};
 use crate::program::{Program, lists};
 use crate::weights::{Biases, Config, FeedForward, ModelError, Presence, QkNorm};
 
-/// What the name of an architecture stands for.
+/// Everything that the name of an architecture determines.
 pub(in crate::model) struct Architecture {
     /// `general.architecture`.
     pub(in crate::model) name: &'static str,
@@ -17,35 +17,36 @@ pub(in crate::model) struct Architecture {
     pub(in crate::model) activation: Activation,
     /// Whether the feed-forward layer has a gate.
     pub(in crate::model) gated: bool,
-    /// Whether it may be one of several experts.
+    /// Whether the feed-forward layer can be one of several experts.
     pub(in crate::model) experts: bool,
     /// Whether layers with experts have a feed-forward layer beside them.
     pub(in crate::model) dense_beside_experts: bool,
-    /// How experts are chosen and weighted, where a file does not say.
+    /// How experts are chosen and weighted if a file does not say it.
     pub(in crate::model) routing: Routing,
-    /// Whether the router has an output for what every token goes through beside its experts.
+    /// Whether the router has an output for the shared expert.
     pub(in crate::model) shared_gate: bool,
-    /// Whether a token sees no token after it, where a file does not say.
+    /// Whether a token sees no token after it, if a file does not say it.
     pub(in crate::model) causal: bool,
     /// Whether queries and keys are rotated.
     pub(in crate::model) rotary: bool,
     pub(in crate::model) pairs: RopePairs,
-    /// The window of files that do not say; 0 for none.
+    /// Window of files that do not state one, or 0 for none.
     pub(in crate::model) window: usize,
-    /// Where a file has a window and no pattern, every so many-th layer sees everything; 0 if none does.
+    /// Period of the layers that see all positions, for files with a window and without a pattern. 0 if no layer does.
     pub(in crate::model) window_period: usize,
     pub(in crate::model) biases: Biases,
-    /// Keys that it reads, of those that are refused elsewhere.
+    /// Keys that the architecture reads, and that are refused in files of other architectures.
     pub(in crate::model) reads: &'static [&'static str],
-    /// What is left to read or to change.
+    /// Reads the remaining keys and changes the configuration.
     pub(in crate::model) finish: fn(&Keys<'_>, &mut Config) -> Result<(), ModelError>,
-    /// The order of the operations.
+    /// Returns the operations in their order.
     pub(in crate::model) program: fn(&Keys<'_>, &Config) -> Result<Program, ModelError>,
-    /// The same of a layer that predicts further ahead, where it can be computed.
+    /// Returns the operations of a layer that predicts further ahead, if it can be computed.
     pub(in crate::model) predictor: Option<fn(&Config) -> Program>,
 }
 
-/// What most have in common: norms by the root mean square before the branches, a gate with SiLU, rotary positions.
+/// The values that most architectures share: norms by the root mean square before the branches, a gate with SiLU,
+/// rotary positions.
 pub(super) const DECODER: Architecture = Architecture {
     name: "",
     norm: NormKind::Rms,
@@ -75,15 +76,15 @@ pub(super) const DECODER: Architecture = Architecture {
     predictor: None,
 };
 
-/// Keys of experts that not all architectures read.
+/// Keys of experts that only some architectures read.
 pub(super) const SHARED_COUNT: &str = "expert_shared_count";
 pub(super) const SHARED_WIDTH: &str = "expert_shared_feed_forward_length";
 pub(in crate::model) const DENSE_LAYERS: &str = "leading_dense_block_count";
 
-/// What the weights of experts are multiplied by.
+/// The key of the factor for the weights of experts.
 pub(super) const EXPERT_SCALE: &str = "expert_weights_scale";
 
-/// The key of the width of feed-forward layers: who reads it lets it be 0 in some.
+/// The key of the width of feed-forward layers. An architecture that reads it allows a width of 0 in some layers.
 pub(in crate::model) const FFN_WIDTHS: &str = "feed_forward_length";
 
 pub(super) const NO_BIASES: Biases =
@@ -92,6 +93,6 @@ pub(super) const NO_BIASES: Biases =
 pub(super) const ALL_BIASES: Biases =
     Biases { qkv: Presence::Always, output: Presence::Always, ffn: Presence::Always, norm: Presence::Always };
 
-/// In linear layers.
+/// Optional biases in linear layers only.
 pub(super) const OPTIONAL_BIASES: Biases =
     Biases { qkv: Presence::Optional, output: Presence::Optional, ffn: Presence::Optional, norm: Presence::Never };

@@ -1,4 +1,4 @@
-//! BERT, Nomic BERT and Jina BERT: encoders, in which a norm follows each addition to the residual stream, and none the
+//! BERT, Nomic BERT and Jina BERT: encoders with a norm after each addition to the residual stream, and none after the
 //! last layer. (Devlin et al., "BERT", 2018; Nussbaum et al., "Nomic Embed", 2024; Günther et al., "Jina Embeddings 2",
 //! 2023; Sturua et al., "jina-embeddings-v3", 2024; Nussbaum and Duderstadt, "Training Sparse Mixture Of Experts Text
 //! Embedding Models", 2025.)
@@ -24,7 +24,7 @@ const ATTENTION: &[Step] = layer![
     ],
 ];
 
-/// The norm of attention and of what it has read is added to that once more.
+/// Attention of the model of code. The norm of the sum of its result and its input is added to its input.
 const ATTENTION_OF_CODE: &[Step] = layer![
     &[all(quantize(Source::Residual, Input::Attention))],
     HEADS,
@@ -48,7 +48,7 @@ const PROGRAM: Program = Program {
     end: &[],
 };
 
-/// Without rotations.
+/// The program without rotations.
 const NOT_ROTARY: Program = Program { begin: lists::NOT_ROTARY, ..PROGRAM };
 
 /// The program of the model of code.
@@ -58,7 +58,7 @@ const OF_CODE: Program = Program {
     ..NOT_ROTARY
 };
 
-/// Learned positions.
+/// BERT: learned positions.
 pub(super) const BERT: Architecture = Architecture {
     name: "bert",
     activation: Activation::GeluErf,
@@ -72,10 +72,10 @@ pub(super) const BERT: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Rotary positions, a gate with SiLU.
+/// Nomic Embed 1 and 1.5: rotary positions, a gate with SiLU.
 pub(super) const NOMIC_BERT: Architecture = Architecture { name: "nomic-bert", ..FAMILY };
 
-/// Rotary positions, no gate; every so many-th layer has experts.
+/// Nomic Embed 2: rotary positions, no gate, experts in some layers at equal distances.
 pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
     name: "nomic-bert-moe",
     activation: Activation::GeluErf,
@@ -86,7 +86,7 @@ pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
         const PERIOD: &str = "moe_every_n_layers";
         if config.feed_forward.experts > 0 {
             let period = keys.size(PERIOD)?;
-            // With 1 no layer would have any.
+            // With a period of 1 no layer would have experts.
             config.feed_forward.expert_period =
                 u32::try_from(period).ok().filter(|&period| period > 1).ok_or(keys.bad(PERIOD))?;
             config.feed_forward.dense_layers = 1;
@@ -96,14 +96,14 @@ pub(super) const NOMIC_BERT_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Scores fall with the distance on both sides; a gate with GELU, which may be the first half of the up matrix. The
-/// model of code has another norm in each layer, and norms of queries and keys.
+/// Jina Embeddings 2: scores decrease with the distance on both sides. The gate has GELU, and can be the first half of
+/// the up matrix. The model of code has another norm in each layer, and norms of queries and keys.
 pub(super) const JINA_BERT_V2: Architecture = Architecture {
     name: "jina-bert-v2",
     activation: Activation::GeluErf,
     rotary: false,
     finish: |keys, config| {
-        // As all these models have it; their files do not say so.
+        // All these models have this value, and their files do not state it.
         config.attention.alibi = 8.0;
         if keys.has_in_layer(0, Role::QNorm.name()) {
             config.attention.qk_norm = QkNorm::Row;
@@ -114,7 +114,7 @@ pub(super) const JINA_BERT_V2: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Rotary positions, no gate.
+/// Jina Embeddings 3: rotary positions, no gate.
 pub(super) const JINA_BERT_V3: Architecture =
     Architecture { name: "jina-bert-v3", activation: Activation::GeluErf, gated: false, ..FAMILY };
 
@@ -128,7 +128,7 @@ const FAMILY: Architecture = Architecture {
     ..DECODER
 };
 
-/// Types of tokens, where there are any.
+/// Reads the number of types of tokens, if there are any.
 fn types(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     config.embedding.types = keys.rows_or_none(Role::TokenTypes.name())?;
     Ok(())

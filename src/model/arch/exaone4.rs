@@ -1,6 +1,6 @@
-//! EXAONE 3 and 3.5, which are a Llama whose halves of heads are rotated, and EXAONE 4: norms at the end of the
-//! branches and not before them, and on each head. The 32B model has a window in three layers of four, and its other
-//! layers have no positions.
+//! EXAONE 3 to 4. EXAONE 3 and 3.5 are a Llama that rotates halves of heads. EXAONE 4 has a norm on each head, and
+//! norms at the end of the branches instead of before them. Its 32B model has a window in three layers of four, and no
+//! positions in the other layers.
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;

@@ -1,5 +1,5 @@
-//! Gemma 1 to 3: embeddings scaled by the root of their width, a gate with GELU. The norms' weights are stored with the
-//! 1 that the models add to them.
+//! Gemma 1 to 3: embeddings multiplied by the root of their width, and a gate with GELU. The stored weights of the
+//! norms contain the 1 that the models add to them.
 
 use super::{Architecture, DECODER};
 use crate::kernels::Activation;
@@ -19,7 +19,7 @@ const ALTERNATING: Program = Program {
     ..uniform(&[])
 };
 
-/// The first.
+/// Gemma 1.
 pub(super) const GEMMA: Architecture = Architecture {
     name: "gemma",
     finish: |_, config| {
@@ -29,7 +29,7 @@ pub(super) const GEMMA: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Capped scores and logits, norms at both ends of the branches, a window in every other layer.
+/// Gemma 2: capped scores and logits, norms at both ends of the branches, a window in every other layer.
 pub(super) const GEMMA2: Architecture = Architecture {
     name: "gemma2",
     // Early files have neither window nor caps.
@@ -43,7 +43,7 @@ pub(super) const GEMMA2: Architecture = Architecture {
         ] {
             *cap = if keys.get(key).is_some() { *cap } else { default };
         }
-        // Nothing in the file tells the 27B model's scale, only its depth.
+        // The file of the 27B model does not state its scale. Only the number of layers identifies the model.
         if config.layers == 46 {
             config.attention.scale = inverse_root(config.hidden / config.heads.max(1));
         }
@@ -53,8 +53,8 @@ pub(super) const GEMMA2: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Norms on Q and K, a window in five layers of six, and two sets of frequencies: the scaling factor is that of the
-/// layers without a window.
+/// Gemma 3: norms on Q and K, a window in five layers of six, and two sets of frequencies. The scaling factor applies
+/// to the layers without a window.
 pub(super) const GEMMA3: Architecture = Architecture {
     name: "gemma3",
     qk_norm: QkNorm::Heads,
@@ -65,7 +65,7 @@ pub(super) const GEMMA3: Architecture = Architecture {
             config.attention.scale = inverse_root(config.hidden / config.heads.max(1));
         }
         let local = keys.positive("rope.freq_base_swa", Some(10_000.0))?;
-        // The layers that slide, window or not.
+        // The pattern decides which layers have local frequencies, even if the file has no window.
         config.rope.groups = match config.layer_groups {
             LayerGroups::ONE => LayerGroups::alternating(GEMMA3_PERIOD),
             groups => groups,
@@ -78,7 +78,7 @@ pub(super) const GEMMA3: Architecture = Architecture {
     ..FAMILY
 };
 
-/// Gemma 3 in which every token sees those after it, too; windows reach to both sides.
+/// Gemma 3 in which a token also sees the tokens after it. Windows reach to both sides.
 pub(super) const GEMMA_EMBEDDING: Architecture = Architecture { name: "gemma-embedding", causal: false, ..GEMMA3 };
 
 const GEMMA3_PERIOD: usize = 6;
@@ -89,7 +89,7 @@ fn scale_embedding(config: &mut Config) {
     config.embedding.scale = libm::sqrt(config.hidden as f64) as f32;
 }
 
-/// The program of Gemma 2 and 3. Early files have no window: then all layers are alike.
+/// Returns the program of Gemma 2 and 3. In early files no layer has a window, and all layers are alike.
 fn alternating(config: &Config) -> Program {
     match (config.layer_groups, config.rope.groups) {
         (LayerGroups::ONE, LayerGroups::ONE) => uniform(&[LayerKind { name: "layer", steps: BOTH_NORMS_LAYER }]),

@@ -1,5 +1,5 @@
-//! Gemma 4: heads of another size in the layers that see everything, keys and values that later layers read again,
-//! inputs of every layer beside the residual stream, experts beside a feed-forward layer.
+//! Gemma 4: heads of another size in the layers that see all positions, keys and values that later layers read again,
+//! an input of every layer beside the residual stream, and experts beside a feed-forward layer.
 
 use super::{Architecture, DECODER, FFN_WIDTHS};
 use crate::kernels::Activation;
@@ -14,7 +14,7 @@ use crate::program::lists::{
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{Config, ModelError, QkNorm, Role, inverse_root};
 
-/// The inputs of all layers, from the embedding and from a table of their own.
+/// Makes the inputs of all layers, from the embedding and from a table of their own.
 const BEGIN: &[Step] = &[
     all(EMBED),
     all(quantize(Source::Residual, Input::PerLayer)),
@@ -23,7 +23,7 @@ const BEGIN: &[Step] = &[
     all(ANGLES),
 ];
 
-/// A layer's own input, gated by the residual stream.
+/// Adds a layer's own input, gated by the residual stream.
 const LAYER_INPUT: &[Step] = &[
     finished(quantize(Source::Residual, Input::PerLayer)),
     finished(Op::GateUp(GateUp::LAYER_INPUT)),
@@ -32,8 +32,8 @@ const LAYER_INPUT: &[Step] = &[
     finished(add_normed(Role::PostInputNorm)),
 ];
 
-/// A feed-forward layer and experts, each with a norm at both ends; their sum has one, too. The router has a norm of
-/// its own, so the experts are chosen first.
+/// A feed-forward layer and experts, each with a norm at both ends, and a norm of their sum. The experts are chosen
+/// first, because the router has a norm of its own.
 const EXPERTS: &[Step] = &[
     finished(norm(Role::RouterNorm, Input::FeedForward)),
     finished(ROUTE),
@@ -65,8 +65,9 @@ const OF_EXPERTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, SCALE]);
 
 const OF_EXPERTS_WITH_INPUTS: &Kinds = &kinds(layer![ATTENTION_BOTH_NORMS, EXPERTS, LAYER_INPUT, SCALE]);
 
-/// Layers with a window, and layers that see everything; the same that read keys and values of earlier ones. The
-/// operations are the same: those of keys and values have nothing to do in the latter.
+/// Returns the kinds of layers: with a window, without one, and both again for layers that read keys and values of
+/// earlier layers. All kinds have the same operations. In the last two, the operations on keys
+/// and values have no work.
 const fn kinds(steps: &'static [Step]) -> Kinds {
     [
         LayerKind { name: "local", steps },
@@ -109,7 +110,7 @@ fn finish(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     if config.embedding.per_layer > 1 << 16 {
         return Err(keys.bad(PER_LAYER));
     }
-    // The norms of queries and keys carry it.
+    // The norms of queries and keys contain the scale.
     config.attention.scale = keys.factor("attention.scale", 1.0)?;
     config.attention.norm_values = true;
     config.feed_forward.routing = Routing { logit_scale: inverse_root(config.hidden), ..Routing::SOFTMAX_OF_CHOSEN };
@@ -119,13 +120,13 @@ fn finish(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     share(keys, config)
 }
 
-/// The layers with a window have heads and frequencies of their own.
+/// Reads the sizes of heads and the frequencies of the layers with a window.
 fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     let sliding = keys.flags(PATTERN, config.layers)?;
     keys.size("attention.sliding_window")?;
     let [global, _] = config.kv_shapes;
     let head_dim = keys.head_dim("attention.key_length_swa", "attention.value_length_swa", global.head_dim)?;
-    // Where there are layers of both kinds, the first group are those with a window.
+    // If there are layers of both kinds, group 0 are the layers with a window.
     let local = config.layer_groups.count() == 2 || sliding.contains(0);
     let both = config.layer_groups.count() == 1;
     for shape in config.kv_shapes.iter_mut().take(if both { 2 } else { 1 }).filter(|_| local) {
@@ -141,7 +142,7 @@ fn heads(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// The last layers have no keys and values of their own.
+/// Reads the number of last layers without keys and values of their own.
 fn share(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     config.shared_kv = keys.count(SHARED)?;
     let all = (0..config.layers).all(|layer| config.kv_layer(layer).is_some());

@@ -1,4 +1,4 @@
-//! GLM 4 in its forms: rotations in a part of each head, biases of Q, K and V.
+//! The GLM models: rotations of a part of each head, biases of Q, K and V.
 
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, OPTIONAL_BIASES, SHARED_COUNT};
 use crate::nn::{RopePairs, RouterScores, Routing};
@@ -16,14 +16,14 @@ const BIASES: Biases = Biases { output: Presence::Never, ffn: Presence::Never, .
 pub(super) const CHATGLM: Architecture =
     Architecture { name: "chatglm", pairs: RopePairs::Adjacent, biases: BIASES, ..DECODER };
 
-/// GLM 4 (0414): the same with a norm at both ends of each branch.
+/// GLM 4 (0414): as ChatGLM, with a norm at both ends of each branch.
 pub(super) const GLM4: Architecture = Architecture {
     name: "glm4",
     program: |_, _| Ok(uniform(&[LayerKind { name: "layer", steps: BOTH_NORMS_LAYER }])),
     ..CHATGLM
 };
 
-/// GLM 4.5 to 4.7: experts, which are chosen with biases, and a shared one. The norm of the feed-forward layer has
+/// GLM 4.5 to 4.7: a shared expert, and experts that are chosen with biases. The norm of the feed-forward layer has
 /// another name. Larger models have a norm on each head.
 pub(super) const GLM4_MOE: Architecture = Architecture {
     name: "glm4moe",

@@ -21,5 +21,5 @@ pub(super) const GPT2: Architecture = Architecture {
     ..DECODER
 };
 
-/// StarCoder: all heads have the same keys and values.
+/// StarCoder: one KV head for all query heads.
 pub(super) const STARCODER: Architecture = Architecture { name: "starcoder", ..GPT2 };

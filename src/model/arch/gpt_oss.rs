@@ -1,4 +1,4 @@
-//! gpt-oss: experts and a sink score of each head, a window in every other layer, biases everywhere. The norm of the
+//! gpt-oss: experts, a sink score of each head, a window in every other layer, biases everywhere. The norm of the
 //! feed-forward layer has another name.
 
 use super::{ALL_BIASES, Architecture, DECODER};
@@ -10,7 +10,7 @@ use crate::weights::{Biases, Presence};
 
 const LAYER: &[Step] = layer![ATTENTION, LATE_FFN_NORM, EXPERTS];
 
-/// The layers differ in their window only.
+/// The layers differ only in their window.
 const ALTERNATING: Program = Program {
     kinds: &[LayerKind { name: "local", steps: LAYER }, LayerKind { name: "global", steps: LAYER }],
     kind_of: |config, layer| config.layer_groups.place(layer).0,

@@ -1,4 +1,4 @@
-//! Hunyuan: each head of Q and K is normalized after its rotation. The rotary base of a file is the scaled one.
+//! Hunyuan: each head of Q and K is normalized after its rotation. The rotary base in a file is already scaled.
 
 use super::{Architecture, DECODER, FFN_WIDTHS, SHARED_COUNT, SHARED_WIDTH};
 use crate::nn::RopePairs;
@@ -14,7 +14,7 @@ pub(super) const HUNYUAN: Architecture = Architecture {
     ..DECODER
 };
 
-/// Hunyuan A13B: experts in all layers, and one more that every token goes through.
+/// Hunyuan A13B: experts and a shared expert in all layers.
 pub(super) const HUNYUAN_MOE: Architecture = Architecture {
     name: "hunyuan-moe",
     experts: true,

@@ -32,7 +32,7 @@ const PROGRAM: Program = Program {
         let experts = config.feed_forward.has_experts(layer);
         usize::from(config.attention_layers.contains(layer)) + 2 * usize::from(experts)
     },
-    // The final norm has the name of the embedding's.
+    // The final norm has the name of the embedding's norm.
     end: &[logits(norm(Role::EmbeddingNorm, Input::Head)), logits(lists::HEAD)],
 };
 
@@ -48,7 +48,7 @@ pub(super) const LFM2: Architecture = Architecture {
     ..DECODER
 };
 
-/// The same with experts in all layers but the first ones.
+/// LFM2 with experts in all layers but the first ones.
 pub(super) const LFM2MOE: Architecture = Architecture {
     name: "lfm2moe",
     experts: true,
@@ -57,7 +57,7 @@ pub(super) const LFM2MOE: Architecture = Architecture {
     ..LFM2
 };
 
-/// The layers without attention.
+/// Returns the description of the layers without attention.
 fn recurrent(config: &Config, kernel: usize) -> Recurrent {
     Recurrent {
         mixer: Mixer::ShortConvolution,

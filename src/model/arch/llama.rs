@@ -1,4 +1,4 @@
-//! Llama and what is built like it. The rows of Q and K are stored interleaved, so that the rotation takes adjacent
+//! Llama and models with the same structure. The rows of Q and K are stored interleaved, so the rotation takes adjacent
 //! pairs.
 
 use super::{Architecture, DECODER, DENSE_LAYERS, EXPERT_SCALE, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
@@ -10,11 +10,11 @@ use crate::program::lists::{NOT_ROTARY, PRE_NORM_EXPERTS_LAYER, PRE_NORM_LAYER, 
 use crate::program::{LayerKind, Program};
 use crate::weights::{QkNorm, inverse_root};
 
-/// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Llama 3 files have `rope_freqs.weight`,
-/// which divides the frequencies.
+/// Llama 1 to 3.x, Mistral and Mixtral, SmolLM2, TinyLlama, the story models. Files of Llama 3 have
+/// `rope_freqs.weight`, the divisors of the frequencies.
 pub(super) const LLAMA: Architecture = Architecture { name: "llama", experts: true, ..FAMILY };
 
-/// Every fourth layer is without positions; nothing in the file says so.
+/// SmolLM3: every fourth layer has no positions. The file does not state it.
 pub(super) const SMOLLM3: Architecture = Architecture {
     name: "smollm3",
     finish: |_, config| {
@@ -44,7 +44,7 @@ pub(super) const GRANITE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// The same with experts, and perhaps one more that every token goes through.
+/// Granite 3 with experts and, in some models, a shared expert.
 pub(super) const GRANITE_MOE: Architecture =
     Architecture { name: "granitemoe", experts: true, reads: &[SHARED_WIDTH], ..GRANITE };
 
@@ -84,8 +84,8 @@ const LOCAL_AND_GLOBAL: Program = Program {
     ..uniform(&[])
 };
 
-/// MiniCPM 1 to 4: such factors, too. Older files do not have the keys. (Hu et al., "MiniCPM", 2024, section 4.1:
-/// embeddings by 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
+/// MiniCPM 1 to 4: factors as in Granite, with defaults for older files without the keys. (Hu et al., "MiniCPM", 2024,
+/// section 4.1: embeddings by 12, branches by 1.4 / sqrt(layers), logits by 256 / width.)
 pub(super) const MINICPM: Architecture = Architecture {
     name: "minicpm",
     finish: |keys, config| {
@@ -103,7 +103,7 @@ pub(super) const INTERNLM2: Architecture = Architecture { name: "internlm2", ..F
 /// XVERSE.
 pub(super) const XVERSE: Architecture = Architecture { name: "xverse", ..FAMILY };
 
-/// Ling and Ring, the first generation: experts, weighted by the softmax over all of them, and shared ones.
+/// Ling and Ring, the first generation: shared experts, and experts weighted by the softmax over all experts.
 pub(super) const BAILING_MOE: Architecture = Architecture {
     name: "bailingmoe",
     experts: true,
@@ -112,8 +112,8 @@ pub(super) const BAILING_MOE: Architecture = Architecture {
     ..FAMILY
 };
 
-/// The second generation: some groups of experts are chosen first, by the sigmoid of each with biases; a norm on each
-/// head, of which a half is rotated.
+/// Ling and Ring 2.0: some groups of experts are chosen first, by the sigmoids of the experts with biases. Each head
+/// has a norm, and half of it is rotated.
 pub(super) const BAILING_MOE_2: Architecture = Architecture {
     name: "bailingmoe2",
     qk_norm: QkNorm::Heads,
@@ -121,7 +121,7 @@ pub(super) const BAILING_MOE_2: Architecture = Architecture {
     routing: Routing { scores: RouterScores::Sigmoid, ..Routing::SOFTMAX_OF_CHOSEN },
     reads: &[SHARED_COUNT, SHARED_WIDTH, DENSE_LAYERS, EXPERT_SCALE],
     finish: |keys, config| {
-        // The width is that of one of them.
+        // The width in the file is the width of one shared expert.
         if keys.count(SHARED_WIDTH)? > 0 {
             let width = config.feed_forward.shared_width;
             config.feed_forward.shared_width = width.saturating_mul(keys.count(SHARED_COUNT)?);
@@ -131,10 +131,10 @@ pub(super) const BAILING_MOE_2: Architecture = Architecture {
     ..BAILING_MOE
 };
 
-/// DeepSeek MoE 16B: as the first generation.
+/// DeepSeek MoE 16B: as the first generation of Ling.
 pub(super) const DEEPSEEK: Architecture = Architecture { name: "deepseek", ..BAILING_MOE };
 
-/// dots.llm1: a norm on each head; halves of heads are rotated.
+/// dots.llm1: a norm on each head, and rotations of halves of heads.
 pub(super) const DOTS1: Architecture =
     Architecture { name: "dots1", qk_norm: QkNorm::Heads, pairs: RopePairs::Halves, ..BAILING_MOE };
 
@@ -148,8 +148,8 @@ pub(super) const EUROBERT: Architecture =
 /// ERNIE 4.5, dense.
 pub(super) const ERNIE4_5: Architecture = Architecture { name: "ernie4_5", ..FAMILY };
 
-/// The same with experts, of which some are chosen with the help of biases, and shared ones. Every layer after the
-/// first ones has them.
+/// ERNIE 4.5 with experts, which are chosen with the help of biases, and shared experts. Every layer after the first
+/// ones has experts.
 pub(super) const ERNIE4_5_MOE: Architecture = Architecture {
     name: "ernie4_5-moe",
     experts: true,
@@ -166,7 +166,7 @@ pub(super) const ERNIE4_5_MOE: Architecture = Architecture {
 pub(super) const ARCEE: Architecture =
     Architecture { name: "arcee", activation: Activation::SquaredRelu, gated: false, ..FAMILY };
 
-/// Ministral 3 and Devstral 2: the further a query is, the larger.
+/// Ministral 3 and Devstral 2: queries are multiplied by a factor that grows with their position.
 pub(super) const MISTRAL3: Architecture = Architecture {
     name: "mistral3",
     reads: &[TEMPERATURE],

@@ -1,5 +1,5 @@
-//! Mellum 2: experts in all layers, a norm on each head, a window in three layers of four. Only the frequencies of the
-//! other layers are scaled.
+//! Mellum 2: experts in all layers, a norm on each head, a window in three layers of four. Only the layers without a
+//! window scale their frequencies.
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;

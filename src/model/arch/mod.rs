@@ -1,4 +1,5 @@
-//! The architectures: each is a value in a file, with what GGUF files do not say about it, and a row here.
+//! The architectures. Each is a value in one of the files, with everything that GGUF files do not say about it, and has
+//! a row in the table here.
 
 #[cfg(feature = "arch-afmoe")]
 mod afmoe;
@@ -43,7 +44,7 @@ use crate::weights::ModelError;
 use architecture::{ALL_BIASES, DECODER, EXPERT_SCALE, NO_BIASES, OPTIONAL_BIASES, SHARED_COUNT, SHARED_WIDTH};
 pub(super) use architecture::{Architecture, DENSE_LAYERS, FFN_WIDTHS};
 
-/// The architecture of a file.
+/// Returns the architecture of a file.
 pub(super) fn of(file: &Gguf<'_>) -> Result<&'static Architecture, ModelError> {
     let key = Name::new(b"general.architecture");
     let name = file.get("general.architecture").ok_or(ModelError::MissingKey { key })?;
@@ -52,7 +53,7 @@ pub(super) fn of(file: &Gguf<'_>) -> Result<&'static Architecture, ModelError> {
     known.ok_or(ModelError::Architecture { name: Name::new(name) })
 }
 
-/// Those of this build.
+/// The architectures of this build.
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     #[cfg(feature = "arch-llama")]
     llama::LLAMA,

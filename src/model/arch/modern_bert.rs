@@ -15,7 +15,7 @@ use crate::program::lists::{
 use crate::program::{LayerKind, Program, Step};
 use crate::weights::{ClassifierForm, Config, FinalNorm, ModelError, Role};
 
-/// The norm of the embedding stands for that of the first layer.
+/// Attention of the first layer. The norm of the embedding replaces the norm before it.
 const FIRST_ATTENTION: &[Step] =
     layer![&[all(quantize(Source::Residual, Input::Attention))], HEADS, &[finished(output(Target::Residual))],];
 
@@ -44,7 +44,7 @@ pub(super) const MODERN_BERT: Architecture = Architecture {
     ..DECODER
 };
 
-/// A Llama without a mask, whose final norm has another name.
+/// NeoBERT: a Llama without a mask, whose final norm has another name.
 pub(super) const NEO_BERT: Architecture = Architecture {
     name: "neo-bert",
     pairs: RopePairs::Adjacent,
@@ -60,7 +60,8 @@ pub(super) const NEO_BERT: Architecture = Architecture {
     ..DECODER
 };
 
-/// The first of every so many layers sees everything, the others have a window, and frequencies of their own.
+/// Reads the windows. By default the first of every three layers sees all positions. The others have a window and
+/// frequencies of their own.
 fn windows(keys: &Keys<'_>, config: &mut Config) -> Result<(), ModelError> {
     let seeing = if let Some(Value::Array(_)) = keys.get(PATTERN) {
         let sliding = keys.flags(PATTERN, config.layers)?;

@@ -1,5 +1,5 @@
-//! Nemotron, Minitron: norms with biases, squared ReLU without a gate, rotations of a part of each head. Orion has such
-//! norms, too.
+//! Nemotron, Minitron: norms with biases, squared ReLU without a gate, rotations of a part of each head. Orion: norms
+//! with biases, too.
 
 use super::{Architecture, DECODER, NO_BIASES, OPTIONAL_BIASES};
 use crate::kernels::{Activation, NormKind};
@@ -15,7 +15,7 @@ pub(super) const NEMOTRON: Architecture = Architecture {
     ..DECODER
 };
 
-/// Orion 14B: a Llama with these norms.
+/// Orion 14B: a Llama with norms that have biases.
 pub(super) const ORION: Architecture = Architecture {
     name: "orion",
     norm: NormKind::Layer,

@@ -1,5 +1,5 @@
-//! OLMo 2: norms at the end of the branches and not before them, and over all heads of Q and of K. With a window in
-//! three layers of four it is OLMo 3, which scales the frequencies of the others.
+//! OLMo 2: norms at the end of the branches instead of before them, and norms over all heads of Q and of K. OLMo 3 has
+//! the same name and a window in three layers of four, and scales the frequencies of the other layers.
 
 use super::{Architecture, DECODER};
 use crate::kv::LayerGroups;
@@ -15,7 +15,7 @@ const ALTERNATING: Program = Program {
     ..uniform(&[])
 };
 
-/// OLMoE: norms before the branches. The weights of experts are the softmax over all of them.
+/// OLMoE: norms before the branches, and experts weighted by the softmax over all experts.
 pub(super) const OLMOE: Architecture = Architecture {
     name: "olmoe",
     qk_norm: QkNorm::Row,

@@ -4,11 +4,11 @@ use super::{Architecture, DECODER, NO_BIASES, SHARED_WIDTH};
 use crate::nn::{RouterScores, Routing};
 use crate::weights::{Biases, Presence, QkNorm};
 
-/// Biases on Q, K and V only.
+/// Qwen 1.5 to 2.5: biases on Q, K and V only.
 pub(super) const QWEN2: Architecture =
     Architecture { name: "qwen2", biases: Biases { qkv: Presence::Always, ..NO_BIASES }, ..DECODER };
 
-/// The same with experts, and a shared one with a gate. The weights of experts are the softmax over all of them.
+/// Qwen 1.5 and 2 with experts, weighted by the softmax over all experts, and a shared expert with a gate.
 pub(super) const QWEN2MOE: Architecture = Architecture {
     name: "qwen2moe",
     experts: true,
@@ -22,26 +22,26 @@ pub(super) const QWEN2MOE: Architecture = Architecture {
 pub(super) const QWEN2VL: Architecture =
     Architecture { name: "qwen2vl", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN2 };
 
-/// Each head of Q and K is normalized; the heads' width is independent of the hidden size.
+/// Qwen 3: each head of Q and K is normalized. The width of heads does not depend on the hidden size.
 pub(super) const QWEN3: Architecture = Architecture {
     name: "qwen3",
     qk_norm: QkNorm::Heads,
     finish: |_, config| {
-        // What its rerankers are trained to say is yes or no.
+        // The rerankers of this architecture are trained to answer yes or no.
         config.pooler.probabilities = true;
         Ok(())
     },
     ..DECODER
 };
 
-/// The same with experts.
+/// Qwen 3 with experts.
 pub(super) const QWEN3MOE: Architecture =
     Architecture { name: "qwen3moe", qk_norm: QkNorm::Heads, experts: true, ..DECODER };
 
-/// The language part of Qwen 3 VL. What images add to the first layers is not there in a text.
+/// The language part of Qwen 3 VL. Texts have nothing of what images add to the first layers.
 pub(super) const QWEN3VL: Architecture =
     Architecture { name: "qwen3vl", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN3 };
 
-/// The same with experts.
+/// The language part of Qwen 3 VL with experts.
 pub(super) const QWEN3VLMOE: Architecture =
     Architecture { name: "qwen3vlmoe", finish: |keys, _| keys.refuse_fourth_position(), ..QWEN3MOE };

@@ -36,7 +36,7 @@ const PROGRAM: Program = Program {
     ..uniform(&[])
 };
 
-/// The attention's result is gated.
+/// Qwen 3.5, in which attention's result is gated.
 pub(super) const QWEN35: Architecture = Architecture {
     name: "qwen35",
     qk_norm: QkNorm::Heads,
@@ -44,7 +44,7 @@ pub(super) const QWEN35: Architecture = Architecture {
         let layers = recurrent_layers(keys, config)?;
         config.attention_layers = LayerSet::of(config.layers, |layer| !layers.contains(layer));
         config.attention.gates = HeadGates::Elements;
-        // The layers with a delta rule have a matrix of this name.
+        // The layers with a delta rule have a matrix `attn_qkv`, which does not belong to attention.
         config.attention.fused = false;
         config.recurrent = keys.matrices(Mixer::DeltaRule, layers, keys.size(GROUPS)?)?;
         Ok(())
@@ -55,11 +55,11 @@ pub(super) const QWEN35: Architecture = Architecture {
     ..DECODER
 };
 
-/// The same with experts, and one more that every token goes through.
+/// Qwen 3.5 with experts and a shared expert.
 pub(super) const QWEN35MOE: Architecture =
     Architecture { name: "qwen35moe", experts: true, shared_gate: true, reads: &[SHARED_WIDTH], ..QWEN35 };
 
-/// The layers with a delta rule: those that the file lists, or all but every so many-th.
+/// Returns the layers with a delta rule: those that the file lists, or all but those at each multiple of an interval.
 fn recurrent_layers(keys: &Keys<'_>, config: &Config) -> Result<LayerSet, ModelError> {
     const LIST: &str = "attention.recurrent_layers";
     const INTERVAL: &str = "full_attention_interval";

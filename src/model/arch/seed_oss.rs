@@ -1,5 +1,5 @@
-//! Seed-OSS: as Qwen 2, but the norm of the feed-forward layer has another name. Pangu Embedded: as Qwen 2 with a bias
-//! of the output matrix.
+//! Seed-OSS: as Qwen 2, with another name for the norm of the feed-forward layer. Pangu Embedded: as Qwen 2, with a
+//! bias of attention's output matrix.
 
 use super::{Architecture, DECODER, OPTIONAL_BIASES};
 use crate::program::LayerKind;

@@ -1,5 +1,5 @@
-//! Spark X2.5: a gate for each head of attention. Layers with and without a window rotate parts of their heads of
-//! different size, with different frequencies.
+//! Spark X2.5: a gate for each head of attention. Layers with a window and layers without one rotate parts of different
+//! size of their heads, with different frequencies.
 
 use super::{Architecture, DECODER};
 use crate::kernels::Activation;

@@ -1,5 +1,5 @@
-//! StableLM 2: rotations of a part of each head. The 12B model has a norm per head, and attention and the feed-forward
-//! layer side by side after one norm.
+//! StableLM 2: rotations of a part of each head. The 12B model has a norm on each head, and attention and the
+//! feed-forward layer side by side after one norm.
 
 use super::{Architecture, DECODER, NO_BIASES};
 use crate::kernels::NormKind;
@@ -20,7 +20,7 @@ pub(super) const STABLELM: Architecture = Architecture {
         }
         Ok(())
     },
-    // The key `use_parallel_residual` is not to be trusted: converters set it where models do not say.
+    // The key `use_parallel_residual` is not reliable: converters set it for models that do not say it.
     program: |keys, _| Ok(if keys.has("blk.0.ffn_norm.weight") { lists::DECODER } else { uniform(PARALLEL) }),
     ..DECODER
 };

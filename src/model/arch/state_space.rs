@@ -26,7 +26,7 @@ const GRANITE: Program = Program {
     ..uniform(&[])
 };
 
-/// Granite 4 H: factors for embeddings, scores, branches and logits, as Granite 3 has.
+/// Granite 4 H: factors for embeddings, scores, branches and logits, as in Granite 3.
 pub(super) const GRANITE_HYBRID: Architecture = Architecture {
     name: "granitehybrid",
     pairs: RopePairs::Adjacent,
@@ -34,12 +34,12 @@ pub(super) const GRANITE_HYBRID: Architecture = Architecture {
     reads: &[SHARED_WIDTH],
     finish: |keys, config| {
         config.head.scale = 1.0 / keys.factor("logit_scale", 1.0)?;
-        // The state spaces know the order, so attention needs no positions.
+        // The state spaces depend on the order of tokens, so attention needs no positions.
         if !keys.flag("rope.scaling.finetuned", true)? {
             config.rope = keys.no_rope(config.rope.pairs);
         }
         if config.feed_forward.experts == 0 {
-            // It is the width of the feed-forward layer.
+            // Without experts this is the width of the feed-forward layer.
             config.feed_forward.shared_width = 0;
         }
         let attention = config.attention_layers;
@@ -53,7 +53,8 @@ pub(super) const GRANITE_HYBRID: Architecture = Architecture {
     ..DECODER
 };
 
-/// Falcon-H1: a state space and attention side by side in each layer. Both read the same input, and both are added.
+/// Falcon-H1: a state space and attention side by side in each layer. Both read the same input, and both results are
+/// added.
 const FALCON: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(QKV),
@@ -81,7 +82,7 @@ pub(super) const FALCON_H1: Architecture = Architecture {
     ..DECODER
 };
 
-/// A feed-forward layer alone, whose norm has the name of attention's.
+/// A feed-forward layer alone, whose norm has the name of attention's norm.
 const NEMOTRON_FFN: &[Step] = layer![NEMOTRON_FFN_NORM, FEED_FORWARD];
 const NEMOTRON_FFN_NORM: &[Step] = &[finished(norm(Role::AttentionNorm, Input::FeedForward))];
 
@@ -124,7 +125,8 @@ pub(super) const NEMOTRON_H: Architecture = Architecture {
     ..DECODER
 };
 
-/// Nemotron 3 Nano: the same with experts in the feed-forward layers, chosen by the sigmoid of each with biases.
+/// Nemotron 3 Nano: as Nemotron-H, with experts in the feed-forward layers, which are chosen by their sigmoids with
+/// biases.
 pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
     name: "nemotron_h_moe",
     experts: true,
@@ -133,7 +135,7 @@ pub(super) const NEMOTRON_H_MOE: Architecture = Architecture {
     ..NEMOTRON_H
 };
 
-/// The state space of some layers.
+/// Returns the description of the given layers, which are state spaces.
 fn recurrent(keys: &Keys<'_>, layers: LayerSet) -> Result<Recurrent, ModelError> {
     keys.matrices(Mixer::StateSpace, layers, keys.size_or(GROUPS, 1)?)
 }

@@ -1,4 +1,4 @@
-//! Sets of code points that no class has.
+//! Sets of code points that are not classes.
 
 use crate::token::class::Set;
 
@@ -7,24 +7,25 @@ pub(super) fn is_in_alphabets(c: char) -> bool {
     is_in(&ALPHABETS, c)
 }
 
-/// `\p{Han}`
+/// Returns whether `c` matches `\p{Han}`.
 pub(super) fn is_han(c: char) -> bool {
     is_in(&HAN, c)
 }
 
-/// `\d`: a decimal digit of any script.
+/// Returns whether `c` matches `\d`, as the decimal digits of all scripts do.
 pub(in crate::token) fn is_decimal(c: char) -> bool {
     let code = u32::from(c);
     let after = ZEROS.partition_point(|&zero| zero <= code);
     after.checked_sub(1).and_then(|index| ZEROS.get(index)).is_some_and(|&zero| code.wrapping_sub(zero) < 10)
 }
 
-/// `\w`: letters, marks, decimal digits, connectors, and what Unicode counts as alphabetic or as joining.
+/// Returns whether `c` matches `\w`: letters, marks, decimal digits, connectors, and characters that Unicode counts as
+/// alphabetic or as joining.
 pub(super) fn is_word(c: char) -> bool {
     Set::LETTER.or(Set::MARK).has(c) || is_decimal(c) || is_in(&OTHER_WORDS, c)
 }
 
-/// Returns whether a range of the sorted `ranges`, first and last code points, has `c`.
+/// Returns whether `c` is in one of the sorted `ranges`, given by their first and last code points.
 fn is_in(ranges: &[(u32, u32)], c: char) -> bool {
     let code = u32::from(c);
     let after = ranges.partition_point(|&(first, _)| first <= code);
@@ -40,7 +41,7 @@ static HAN: [(u32, u32); 22] = [
     (0x2CEB0, 0x2EBE0), (0x2EBF0, 0x2EE5D), (0x2F800, 0x2FA1D), (0x30000, 0x3134A), (0x31350, 0x323AF),
 ];
 
-/// Of each script the digit zero; the others follow it.
+/// The digit zero of each script. The other digits follow it.
 #[rustfmt::skip]
 static ZEROS: [u32; 68] = [
     0x30, 0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6,
@@ -52,8 +53,8 @@ static ZEROS: [u32; 68] = [
     0x1D7E2, 0x1D7EC, 0x1D7F6, 0x1E140, 0x1E2F0, 0x1E4F0, 0x1E950, 0x1FBF0,
 ];
 
-/// What `\w` has besides letters, marks and decimal digits: connectors, letters that are numbers or symbols, and
-/// joiners.
+/// The characters of `\w` apart from letters, marks and decimal digits: connectors, letters that are numbers or
+/// symbols, and joiners.
 #[rustfmt::skip]
 static OTHER_WORDS: [(u32, u32); 23] = [
     (0x5F, 0x5F), (0x16EE, 0x16F0), (0x200C, 0x200D), (0x203F, 0x2040), (0x2054, 0x2054), (0x2160, 0x2182),

@@ -38,7 +38,7 @@ fn set_run_without_han(text: &str, set: Set) -> usize {
     run(text, |c| set.has(c) && !is_han(c))
 }
 
-/// How many bytes at the start are characters of a set.
+/// A function that returns the number of bytes at the start of a text that are characters of a set.
 type Run = fn(&str, Set) -> usize;
 
 /// `P?U*L+C?|P?U+L*C?`
@@ -47,7 +47,7 @@ fn contracted(text: &str, run: Run) -> Option<usize> {
     Some(word + text.get(word..).and_then(|rest| contraction(rest, true)).unwrap_or(0))
 }
 
-/// The words of [`o200k`], without what follows the apostrophe.
+/// Returns the length of the word of [`o200k`] at the start of `text`, without a contraction.
 fn cased_word(text: &str, run: Run) -> Option<usize> {
     let (prefix, rest) = optional(text, |c| !Set::LETTER.or(Set::NUMBER).has(c) && !is_newline(c));
     let with_prefix = |find: fn(&str, Run) -> Option<usize>| Some(prefix + find(rest, run)?);
@@ -60,7 +60,7 @@ fn cased_word(text: &str, run: Run) -> Option<usize> {
 const UPPER: Set = Set::UPPER.or(Set::CASELESS).or(Set::MARK);
 const LOWER: Set = Set::LOWER.or(Set::CASELESS).or(Set::MARK);
 
-/// `U*L+`. Where no lower case letter follows U*, it gives back characters up to the last that is in L, too.
+/// `U*L+`. Where no lower case letter follows U*, U* gives back characters after the last one that is also in L.
 fn capitalized(text: &str, run: Run) -> Option<usize> {
     let upper = run(text, UPPER);
     let (head, tail) = text.split_at_checked(upper)?;

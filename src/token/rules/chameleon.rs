@@ -1,4 +1,4 @@
-//! What the tokenizer of Chameleon cuts out before GPT-2's rule.
+//! Rules that cut out the special pieces of Chameleon's tokenizer before GPT-2's rule.
 
 use super::scan::{isolated, optional, run};
 use crate::token::class::Set;
@@ -17,7 +17,7 @@ pub(in crate::token) fn sentinels(text: &str) -> usize {
 pub(in crate::token) fn image_tokens(text: &str) -> usize {
     isolated(text, |text| {
         let Some(rest) = text.strip_prefix("IMGIMG") else { return 0 };
-        // One more than there may be, to see that there are not too many.
+        // Up to five letters are read, one more than allowed, to recognize names with too many.
         let letters = rest.bytes().take(5).take_while(|byte| matches!(byte, b'A'..=b'I')).count();
         let is_closed = matches!(letters, 1..=4) && rest.as_bytes().get(letters) == Some(&b'Z');
         if is_closed { text.len() - rest.len() + letters + 1 } else { 0 }

@@ -1,4 +1,5 @@
-//! GPT-2's rule, and those that descend from cl100k: words without regard to case, numbers, the rest, white space.
+//! GPT-2's rule, and the rules that descend from cl100k: words without regard to case, numbers, other characters, white
+//! space.
 
 use super::scan::{at_most, is_newline, isolated, optional, run, set_run};
 use crate::token::class::Set;
@@ -22,7 +23,7 @@ pub(super) struct Style {
     pub(super) letters: Set,
     /// The most digits of a number.
     pub(super) digits: usize,
-    /// The characters that a run of other characters takes with it at its end.
+    /// The characters at the end of a run of other characters that the run takes with it.
     pub(super) tail: fn(char) -> bool,
 }
 
@@ -95,10 +96,10 @@ fn phrase(text: &str) -> Option<usize> {
     }
 }
 
-/// The white space of Jais 2, in what [`llama3`] leaves whole:
+/// Cuts the white space of Jais 2 in pieces that [`llama3`] has made:
 /// `\s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}`
 pub(in crate::token) fn jais_blanks(text: &str) -> usize {
-    // A piece that ends with a blank is nothing else, and one with line ends ends with one.
+    // A piece that ends with a blank has only blanks, and a piece with line ends ends with one.
     if !text.chars().next_back().is_some_and(|c| Set::SPACE.has(c) && !is_newline(c)) {
         return text.len();
     }
@@ -141,7 +142,8 @@ fn signed_word(text: &str) -> Option<usize> {
     prefixed(text, Set::LETTER.or(SIGNS), Set::LETTER.or(Set::MARK))
 }
 
-/// `[^\r\n<barred>]?W+` where all of W but marks is barred: the prefix gives way where nothing else is left.
+/// `[^\r\n<barred>]?W+`, where `barred` has all of W but the marks. The prefix gives way where no other character is
+/// left for W.
 fn prefixed(text: &str, barred: Set, word: Set) -> Option<usize> {
     let (prefix, rest) = optional(text, |c| !word.has(c) && !barred.has(c) && !is_newline(c));
     let len = set_run(rest, word);
@@ -167,15 +169,15 @@ fn others_or_spaces(text: &str, others: Set, tail: fn(char) -> bool) -> usize {
     blank.rfind(is_newline).map_or_else(|| spaces(text), |last| last + 1)
 }
 
-/// `\s+(?!\S)|\s+`: all of the white space at the start, but its last character where something follows and that is not
-/// the only one.
+/// `\s+(?!\S)|\s+`: all white space at the start of the text. If text follows and this is more than one character, the
+/// last one is left out.
 fn spaces(text: &str) -> usize {
     let len = set_run(text, Set::SPACE);
     let last = text.get(..len).and_then(|blank| blank.chars().next_back()).map_or(0, char::len_utf8);
     if len == text.len() || len == last { len } else { len.saturating_sub(last) }
 }
 
-/// `'s|'t|'re|'ve|'m|'ll|'d`, without regard to case where `any_case`: U+017F is an s, too.
+/// `'s|'t|'re|'ve|'m|'ll|'d`. With `any_case` case does not matter, and U+017F counts as an s.
 pub(super) fn contraction(text: &str, any_case: bool) -> Option<usize> {
     let rest = text.as_bytes().strip_prefix(b"'")?;
     let lower = |byte: u8| if any_case { byte.to_ascii_lowercase() } else { byte };

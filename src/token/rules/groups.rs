@@ -1,7 +1,7 @@
 //! Rules that cut numbers into groups of three digits, from the right.
 //!
-//! Where a group ends depends on the end of the number. To read each digit a bounded number of times, a number is cut
-//! out by one rule, the digits before its first group of three by the next one, and its groups by the last one.
+//! Where a group ends depends on the end of the number. To read each digit a bounded number of times, one rule cuts out
+//! the number, the next one cuts off the digits before its first group of three, and the last one cuts the groups.
 
 use super::alphabets::{is_decimal, is_word};
 use super::scan::{at_most, run};
@@ -25,7 +25,7 @@ pub(in crate::token) fn bounded_decimals(text: &str) -> usize {
     }
 }
 
-/// Of a number the first characters, if it is not a multiple of three long: at most two.
+/// Cuts off the first one or two characters of a number whose length is not a multiple of three.
 pub(in crate::token) fn uneven_group(text: &str) -> usize {
     uneven(text, |c| Set::NUMBER.has(c))
 }
@@ -45,7 +45,7 @@ fn uneven(text: &str, is_digit: fn(char) -> bool) -> usize {
     }
 }
 
-/// The first three characters of a number.
+/// Cuts off the first three characters of a number.
 pub(in crate::token) fn groups_of_three(text: &str) -> usize {
     match at_most(text, Set::NUMBER, 3) {
         0 => text.len(),
@@ -53,8 +53,8 @@ pub(in crate::token) fn groups_of_three(text: &str) -> usize {
     }
 }
 
-/// `(?=(\d{3})+(?!\d))`, but for the cuts within a run of decimal digits: up to where the first group of three begins,
-/// and then from the first group of a run up to that of another one.
+/// `(?=(\d{3})+(?!\d))`, but for the cuts within a run of decimal digits. The first piece ends where the first group of
+/// three begins. Each other piece reaches from the first group of a run to the first group of another run.
 pub(in crate::token) fn thousands(text: &str) -> usize {
     let mut len = 0;
     loop {
@@ -68,7 +68,7 @@ pub(in crate::token) fn thousands(text: &str) -> usize {
         let count = after.get(..number).map_or(0, |digits| digits.chars().count());
         let uneven: usize = after.chars().take(count % 3).map(char::len_utf8).sum();
         match len + others + uneven {
-            // The run that the text begins with has groups only; [`thousands_after`] cuts them.
+            // The run at the start of the text has only whole groups. [`thousands_after`] cuts them.
             0 if count >= 3 => len = number,
             start if count >= 3 => return start,
             _ => len += others + number,
@@ -76,7 +76,8 @@ pub(in crate::token) fn thousands(text: &str) -> usize {
     }
 }
 
-/// Within a run of decimal digits whose length is a multiple of three: the first three, if there are more.
+/// Cuts off the first three digits of a run of decimal digits whose length is a multiple of three, if it has more than
+/// three.
 pub(in crate::token) fn thousands_after(text: &str) -> usize {
     match text.chars().take_while(|&c| is_decimal(c)).take(6).count() {
         6 => text.chars().take(3).map(char::len_utf8).sum(),

@@ -1,8 +1,8 @@
 //! The regular expressions of the pre-tokenizers, written out by hand.
 //!
-//! A [`Rule`] cuts a text into pieces: the matches of its expression, and what is between two of them. As a function it
-//! tells the length of the first piece of a text, match or not: at least one character and never more than the text.
-//! To cut a text up, a rule reads each character a bounded number of times.
+//! A [`Rule`] cuts a text into pieces: the matches of its expression, and the text between two matches. As a function
+//! it returns the length of the first piece of a text, whether this is a match or not. The length is at least one
+//! character and at most the text. To cut a whole text, a rule reads each character a bounded number of times.
 
 mod alphabets;
 mod cased;
@@ -26,5 +26,5 @@ pub(super) use cut::{
 };
 pub(super) use groups::{bounded_decimals, groups_of_three, thousands, thousands_after, uneven_decimals, uneven_group};
 
-/// From a text that is not empty to the length of its first piece in bytes.
+/// A function that returns the length in bytes of the first piece of a text that is not empty.
 pub(super) type Rule = fn(&str) -> usize;

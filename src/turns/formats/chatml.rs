@@ -1,4 +1,4 @@
-//! ChatML, `<|im_start|>user\n...<|im_end|>\n`, and what is like it.
+//! ChatML, `<|im_start|>user\n...<|im_end|>\n`, and similar formats.
 
 use super::{PLAIN, plain, signs, system, system_or, turn};
 use crate::turns::pieces::Trim;
@@ -6,7 +6,8 @@ use crate::turns::{Signs, System, Turn, TurnFormat};
 
 const IM_SYSTEM: Turn = plain("<|im_start|>system\n", "<|im_end|>\n");
 
-/// Yi, OpenHermes, Dolphin, SmolLM, MPT, StableLM 2 and many others. Templates with a message of their own are others.
+/// Yi, OpenHermes, Dolphin, SmolLM, MPT, StableLM 2 and many others. A template with a default message of its own has
+/// another format.
 pub(super) const CHATML: TurnFormat = TurnFormat {
     name: "chatml",
     signs: Signs {
@@ -22,7 +23,7 @@ pub(super) const CHATML: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// The same after BOS: InternLM 2 and 2.5, Bielik 2 and others.
+/// ChatML after BOS: InternLM 2 and 2.5, Bielik 2 and others.
 pub(super) const CHATML_BOS: TurnFormat = TurnFormat {
     name: "chatml-bos",
     signs: Signs { none: CHATML.signs.none, ..signs(&["<|im_start|>", "bos_token"]) },
@@ -70,7 +71,7 @@ pub(super) const HERMES: TurnFormat = TurnFormat {
     ..CHATML
 };
 
-/// Bielik 3. Thoughts stay.
+/// Bielik 3. Thoughts of earlier replies stay.
 pub(super) const BIELIK: TurnFormat = TurnFormat {
     name: "bielik",
     signs: signs(&["<|im_start|>", "bos_token", "<|function_list|>"]),
@@ -120,7 +121,7 @@ pub(super) const SMOLLM3: TurnFormat = TurnFormat {
     ..CHATML
 };
 
-/// Thoughts of earlier replies are left out.
+/// Qwen3. Thoughts of earlier replies are left out.
 pub(super) const QWEN3: TurnFormat = TurnFormat {
     name: "qwen3",
     signs: signs(&["<|im_start|>", "reasoning_content", "</think>"]),
@@ -161,7 +162,7 @@ pub(super) const LFM2: TurnFormat = TurnFormat {
     ..CHATML
 };
 
-/// LFM2.5. Thoughts stay; the template leaves out those of all replies but the last one.
+/// LFM2.5. Thoughts of all replies stay here, but the template keeps only those of the last reply.
 pub(super) const LFM2_5: TurnFormat =
     TurnFormat { name: "lfm2.5", signs: signs(&["<|im_start|>", "bos_token", "keep_past_thinking"]), ..LFM2 };
 
@@ -173,7 +174,7 @@ pub(super) const LFM2_5_A1B: TurnFormat = TurnFormat {
     ..LFM2_5
 };
 
-/// Qwen3.5, thinking. The thought is opened for the model; thoughts of earlier replies are left out.
+/// Qwen3.5, thinking. The thought is opened for the model. Thoughts of earlier replies are left out.
 pub(super) const QWEN3_5: TurnFormat = TurnFormat {
     name: "qwen3.5",
     signs: signs(&["<|im_start|>", "render_content", "reasoning_content", "enable_thinking is false"]),
@@ -184,7 +185,7 @@ pub(super) const QWEN3_5: TurnFormat = TurnFormat {
     ..CHATML
 };
 
-/// Qwen3.5, the models whose template does not think unless it is told to: an empty thought is written for the model.
+/// Qwen3.5 models whose template thinks only on request. An empty thought is written for the model.
 pub(super) const QWEN3_5_SMALL: TurnFormat = TurnFormat {
     name: "qwen3.5-small",
     signs: signs(&["<|im_start|>", "render_content", "reasoning_content", "enable_thinking is true"]),
@@ -192,8 +193,8 @@ pub(super) const QWEN3_5_SMALL: TurnFormat = TurnFormat {
     ..QWEN3_5
 };
 
-/// Nemotron 3, thinking. The thought is opened for the model; thoughts of earlier replies are left out, which then
-/// begin with an empty one.
+/// Nemotron 3, thinking. The thought is opened for the model. Earlier replies begin with an empty thought in place of
+/// their own.
 pub(super) const NEMOTRON3: TurnFormat = TurnFormat {
     name: "nemotron3",
     signs: signs(&["<|im_start|>", "truncate_history_thinking"]),

@@ -58,7 +58,7 @@ pub(super) const LLAMA4: TurnFormat = TurnFormat {
 
 // `<start_of_turn>user\n...<end_of_turn>\n`
 
-/// Gemma 1 to 3. The templates of 1 and 2 refuse system messages; that of 3 puts them where they are put here.
+/// Gemma 1 to 3. The templates of 1 and 2 refuse system messages. The template of 3 writes them as this format does.
 pub(super) const GEMMA: TurnFormat = TurnFormat {
     name: "gemma",
     signs: Signs {
@@ -88,8 +88,8 @@ pub(super) const FUNCTION_GEMMA: TurnFormat = TurnFormat {
 
 // `<|user_start|>...<|user_end|>`
 
-/// Apertus, not thinking. There is no clock here: the default message is without its line about today's date. An end of
-/// the assistant's turn is written where the next turn begins.
+/// Apertus, not thinking. There is no clock here: the default message is without its line about today's date. The end
+/// of the assistant's turn is written when the next turn begins.
 pub(super) const APERTUS: TurnFormat = TurnFormat {
     name: "apertus",
     signs: Signs {
@@ -117,8 +117,8 @@ pub(super) const APERTUS: TurnFormat = TurnFormat {
 
 // `<|turn>user\n...<turn|>\n`
 
-/// Gemma 4, the large ones, not thinking: an empty thought is written for the model. What a model thought in earlier
-/// replies is left out.
+/// The large models of Gemma 4, not thinking: an empty thought is written for the model. Thoughts of earlier replies
+/// are left out.
 pub(super) const GEMMA4: TurnFormat = TurnFormat {
     name: "gemma4",
     signs: signs(&["<|turn>", "<|channel>thought\\n<channel|>"]),
@@ -142,7 +142,7 @@ pub(super) const GEMMA4_E: TurnFormat = TurnFormat {
 // `<|start|>user<|message|>...<|end|>`
 
 /// Harmony, the format of gpt-oss. There is no clock here: the first message is without its line about today's date.
-/// What the model writes begins with the name of a channel: `analysis` for thoughts, `commentary` for calls of tools,
+/// The text of the model begins with the name of a channel: `analysis` for thoughts, `commentary` for calls of tools,
 /// `final` for the answer. `<|end|>` ends a message, after which the model begins another one.
 pub(super) const HARMONY: TurnFormat = TurnFormat {
     name: "harmony",
@@ -168,7 +168,7 @@ pub(super) const HARMONY: TurnFormat = TurnFormat {
 
 // `<seed:bos>user\n...<seed:eos>`
 
-/// Seed-OSS. These are its names of BOS and EOS.
+/// Seed-OSS. `<seed:bos>` and `<seed:eos>` are its names of BOS and EOS.
 pub(super) const SEED_OSS: TurnFormat = TurnFormat {
     name: "seed-oss",
     signs: Signs { tokens: &["<seed:bos>", "<seed:eos>"], ..signs(&["<seed:bos>", "<seed:eos>"]) },
@@ -196,7 +196,7 @@ pub(super) const EXAONE4: TurnFormat = TurnFormat {
 
 // `<SPECIAL_11>User\n...\n`
 
-/// Nemotron Nano v2, thinking. The thought is opened for the model; thoughts of earlier replies are left out.
+/// Nemotron Nano v2, thinking. The thought is opened for the model. Thoughts of earlier replies are left out.
 pub(super) const NEMOTRON_NANO_V2: TurnFormat = TurnFormat {
     name: "nemotron-nano-v2",
     signs: signs(&["<SPECIAL_10>System", "<SPECIAL_11>Assistant", "<SPECIAL_12>", "</think>"]),
@@ -221,7 +221,7 @@ pub(super) const GRANITE: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// Granite 3.3, likewise.
+/// Granite 3.3. There is no clock here: the default message is without today's date.
 pub(super) const GRANITE_3_3: TurnFormat = TurnFormat {
     name: "granite3.3",
     signs: signs(&["<|start_of_role|>", "Knowledge Cutoff Date: April 2024. Today's Date: "]),

@@ -34,8 +34,8 @@ pub(super) const MISTRAL_V1: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// The templates put the system's message into the last turn of the user; here it stays in the first one, so that turns
-/// can be appended.
+/// Mistral v3. The templates put the system message into the last turn of the user. Here it stays in the first one, so
+/// that turns can be appended.
 pub(super) const MISTRAL_V3: TurnFormat = TurnFormat {
     name: "mistral-v3",
     signs: signs(&["[AVAILABLE_TOOLS]", "\"[INST] \""]),
@@ -65,7 +65,7 @@ pub(super) const MISTRAL_V7: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// Mistral Small 3, Ministral 3. Without the default system message, which has the date in it.
+/// Mistral Small 3, Ministral 3. The default system message is left out, because it contains the date.
 pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
     name: "mistral-v7-tekken",
     signs: Signs {
@@ -79,7 +79,7 @@ pub(super) const MISTRAL_V7_TEKKEN: TurnFormat = TurnFormat {
     ..MISTRAL_V7
 };
 
-/// Ministral 3, the models that think.
+/// The models of Ministral 3 that think.
 pub(super) const MINISTRAL3_REASONING: TurnFormat = TurnFormat {
     name: "ministral3-reasoning",
     signs: signs(&["[SYSTEM_PROMPT]", "# HOW YOU SHOULD THINK AND ANSWER", "[/THINK]Here, provide a self-contained"]),

@@ -1,7 +1,7 @@
-//! The formats.
+//! The turn formats.
 //!
-//! The more special ones come first: a template is taken for the first format whose signs it has. Texts are those of
-//! the templates that the models were published with.
+//! The more special formats come first, because a template gets the first format whose signs it has. The texts are
+//! those of the templates that were published with the models.
 
 mod chatml;
 mod headers;
@@ -94,7 +94,7 @@ pub(super) const ALL: &[TurnFormat] = &[
     VICUNA,
 ];
 
-/// What most formats have in common.
+/// Fields that most formats have in common.
 const PLAIN: TurnFormat = TurnFormat {
     name: "",
     signs: Signs { all: &[], none: &[], tokens: &[] },
@@ -116,22 +116,22 @@ const fn turn(before: Frame, trim: Trim, after: Frame) -> Turn {
     Turn { before, trim, after }
 }
 
-/// A text as it is.
+/// Returns a turn that leaves the text as it is.
 const fn plain(before: Frame, after: Frame) -> Turn {
     turn(before, Trim::Nothing, after)
 }
 
-/// A turn of its own.
+/// Returns a system message that is a turn of its own.
 const fn system(turn: Turn) -> System {
     System { turn, user: None, default: None, default_after: turn.after, skips_empty: false }
 }
 
-/// A turn of its own, with a message of the template's.
+/// Returns a system message that is a turn of its own, with the default message of the template.
 const fn system_or(turn: Turn, default: &'static str) -> System {
     System { default: Some(default), ..system(turn) }
 }
 
-/// The beginning of the user's turn that follows.
+/// Returns a system message at the beginning of the user's turn that follows it.
 const fn joined(turn: Turn, user: Turn) -> System {
     System { user: Some(user), ..system(turn) }
 }

@@ -1,4 +1,4 @@
-//! `<|user|>\n...`, with several ways to end it.
+//! `<|user|>\n...`, and several ways to end a turn.
 
 use super::{PLAIN, plain, signs, system, turn};
 use crate::turns::pieces::Trim;
@@ -57,8 +57,8 @@ pub(super) const OLMO2: TurnFormat = TurnFormat {
     ..TULU
 };
 
-/// Spark X2.5, thinking. The end of a turn is written where the next one begins, for the system turn begins whether
-/// there is a system message or not.
+/// Spark X2.5, thinking. The end of a turn is written when the next turn begins, because the system turn begins even
+/// without a system message.
 pub(super) const SPARK2_5: TurnFormat = TurnFormat {
     name: "spark2.5",
     signs: Signs { tokens: &["<|System|>", "<|Bot|>"], ..signs(&["<|System|>", "<|Bot|>"]) },
@@ -87,7 +87,7 @@ pub(super) const GLM4: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// GLM-Z1. The thought is opened for the model; thoughts of earlier replies are left out.
+/// GLM-Z1. The thought is opened for the model. Thoughts of earlier replies are left out.
 pub(super) const GLM_Z1: TurnFormat = TurnFormat {
     name: "glm-z1",
     signs: signs(&["[gMASK]<sop>", "set visible", "<think>{% endif %}"]),
@@ -97,7 +97,7 @@ pub(super) const GLM_Z1: TurnFormat = TurnFormat {
     ..GLM4
 };
 
-/// GLM 4.5 and 4.6, thinking. Thoughts of earlier replies are left out, which then begin with an empty one.
+/// GLM 4.5 and 4.6, thinking. Earlier replies begin with an empty thought in place of their own.
 pub(super) const GLM4_5: TurnFormat = TurnFormat {
     name: "glm4.5",
     signs: signs(&["[gMASK]<sop>", "visible_text", "'\\n<think></think>'"]),
@@ -105,7 +105,7 @@ pub(super) const GLM4_5: TurnFormat = TurnFormat {
     ..GLM4
 };
 
-/// GLM 4.7, thinking. The thought is opened for the model; of the thoughts of earlier replies only the end is left.
+/// GLM 4.7, thinking. The thought is opened for the model. Only the end mark of the thoughts of earlier replies stays.
 pub(super) const GLM4_7: TurnFormat = TurnFormat {
     name: "glm4.7",
     signs: signs(&["[gMASK]<sop>", "visible_text", "{{ '</think>' }}"]),

@@ -1,4 +1,4 @@
-//! DeepSeek, Hunyuan, and formats that name the roles in words.
+//! DeepSeek, Hunyuan, and formats in which words name the roles.
 
 use super::{PLAIN, plain, signs, system, system_or};
 use crate::turns::pieces::Trim;
@@ -29,11 +29,11 @@ pub(super) const DEEPSEEK_V3: TurnFormat = TurnFormat {
     ..PLAIN
 };
 
-/// DeepSeek R1 and what was distilled from it. Thoughts of earlier replies are left out.
+/// DeepSeek R1 and the models distilled from it. Thoughts of earlier replies are left out.
 pub(super) const DEEPSEEK_R1: TurnFormat = TurnFormat {
     name: "deepseek-r1",
     signs: Signs {
-        // They write an empty thought, or a list of tools of their own.
+        // Templates with these parts write an empty thought, or a list of tools of their own.
         none: &["enable_thinking", "if tools"],
         ..signs(&["<｜User｜>", "<｜Assistant｜><think>\\n"])
     },

@@ -1,4 +1,4 @@
-//! Calls and results, in the turns of the assistant and after them.
+//! Calls in the turns of the assistant, and results after them.
 
 use super::super::pieces::{At, Frame};
 use super::super::{Piece, Thinking};
@@ -33,7 +33,7 @@ impl ToolTurns<'_> {
                 put(Piece::Text(answer.thought))?;
                 frame(after, put)?;
             }
-            // A blank is for text.
+            // The blank separates the frame from text, and there is no text.
             None if text.is_empty() && format.assistant.before == " " => {}
             None => frame(if is_open || is_unmarked { "" } else { format.assistant.before }, put)?,
         }
@@ -53,7 +53,7 @@ impl ToolTurns<'_> {
         Ok(())
     }
 
-    /// Thoughts and calls are messages of their own.
+    /// Writes an answer in harmony, in which thoughts and calls are messages of their own.
     fn harmony<E>(&mut self, answer: Answer<'_>, put: Put<'_, E>) -> Result<(), E> {
         let mut head = if self.turns.at() == At::Reply { "" } else { "<|start|>assistant" };
         if !answer.thought.is_empty() {
@@ -104,7 +104,7 @@ impl ToolTurns<'_> {
         put(Piece::Frame(self.format.close_calls))
     }
 
-    /// Ends results in the model's own turn.
+    /// Closes results that are in the model's own turn.
     pub(super) fn close_inside<E>(&mut self, put: Put<'_, E>) -> Result<(), E> {
         let is_inside = core::mem::take(&mut self.in_results) && self.format.results.is_inside;
         frame(if is_inside { self.format.results.close } else { "" }, put)
@@ -113,7 +113,7 @@ impl ToolTurns<'_> {
     pub(super) fn write_result<E>(&mut self, result: ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
         let results = &self.format.results;
         if self.in_results {
-            // The turn of the results was closed by a frame that is written when it ends.
+            // The frame that closes the turn of the results is written when this turn ends.
             frame(results.between, put)?;
         } else {
             match (results.close_call, self.turns.at()) {
@@ -132,7 +132,7 @@ impl ToolTurns<'_> {
     }
 }
 
-/// What is before the first call, between two, and after the last one.
+/// Returns the text before the first call, between two calls, and after the last call.
 fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'static str) {
     match calls {
         CallFormat::Glm4_5 if is_tight => ("", "", ""),
@@ -153,7 +153,7 @@ fn around(calls: CallFormat, is_tight: bool) -> (&'static str, &'static str, &'s
     }
 }
 
-/// Writes one call; `number` of them came before.
+/// Writes one call. `number` is the number of calls before it.
 fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: Put<'_, E>) -> Result<(), E> {
     let (id, line) = (Id { call, number }, Piece::Text(if format.is_tight { "" } else { "\n" }));
     match format.calls {
@@ -214,7 +214,7 @@ fn write_call<E>(format: &ToolFormat, call: &ToolCall<'_>, number: usize, put: P
     }
 }
 
-/// `{"name": N, "arguments": {...}` without the end of the object.
+/// Writes `{"name": N, "arguments": {...}`, without the end of the object.
 fn object<E>(call: &ToolCall<'_>, arguments: &'static str, put: Put<'_, E>) -> Result<(), E> {
     for part in ["{\"name\": \"", call.name, "\", \"", arguments, "\": "] {
         put(Piece::Text(part))?;
@@ -222,7 +222,7 @@ fn object<E>(call: &ToolCall<'_>, arguments: &'static str, put: Put<'_, E>) -> R
     spaced::json(call.arguments, put)
 }
 
-/// `function<｜tool▁sep｜>N` and the arguments in a block of Markdown, or `N<｜tool▁sep｜>{...}`.
+/// Writes `function<｜tool▁sep｜>N` and the arguments in a block of Markdown, or `N<｜tool▁sep｜>{...}` if `is_tight`.
 fn deep_seek<E>(call: &ToolCall<'_>, is_tight: bool, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<｜tool▁call▁begin｜>"))?;
     put(Piece::Text(if is_tight { call.name } else { "function" }))?;
@@ -234,7 +234,7 @@ fn deep_seek<E>(call: &ToolCall<'_>, is_tight: bool, put: Put<'_, E>) -> Result<
     put(Piece::Frame("<｜tool▁call▁end｜>"))
 }
 
-/// `N(k="v", b=True)`.
+/// Writes `N(k="v", b=True)`.
 fn arguments_of_python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text(call.name))?;
     put(Piece::Text("("))?;
@@ -247,7 +247,7 @@ fn arguments_of_python<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E>
     put(Piece::Text(")"))
 }
 
-/// `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`.
+/// Writes `<tool_call>\n<function=N>\n<parameter=k>\nv\n</parameter>\n</function>\n</tool_call>`.
 fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<tool_call>"))?;
     for part in ["\n<function=", call.name, ">\n"] {
@@ -264,8 +264,8 @@ fn parameters<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</tool_call>"))
 }
 
-/// `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as Python
-/// prints them.
+/// Writes `<seed:tool_call>\n<function=N>\n<parameter=k>v</parameter>\n</function>\n</seed:tool_call>`, with values as
+/// Python prints them.
 fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<seed:tool_call>"))?;
     for part in ["\n<function=", call.name, ">\n"] {
@@ -282,8 +282,8 @@ fn seed_oss<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</seed:tool_call>"))
 }
 
-/// `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The tags begin with
-/// tokens.
+/// Writes `<function name="N"><param name="k">v</param></function>`, with values as Python prints them. The beginnings
+/// of the tags are tokens.
 fn quoted<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<function"))?;
     for part in [" name=\"", call.name, "\">"] {
@@ -303,7 +303,8 @@ fn quoted<E>(call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("</function>"))
 }
 
-/// `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`, with this for the line ends.
+/// Writes `<tool_call>N\n<arg_key>k</arg_key>\n<arg_value>v</arg_value>\n</tool_call>`, with `line` in place of each
+/// line end.
 fn keys_and_values<E>(call: &ToolCall<'_>, line: Piece<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Frame("<tool_call>"))?;
     put(Piece::Text(call.name))?;
@@ -328,14 +329,14 @@ fn text_or_json<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
     }
 }
 
-/// The identifier of a call: its own, or one that says which call it is.
+/// The identifier of a call: its own, or one made of the call's number.
 struct Id<'c> {
     call: &'c ToolCall<'c>,
     number: usize,
 }
 
 impl Id<'_> {
-    /// Nine letters and digits.
+    /// Writes the call's own identifier, or its number with nine digits.
     fn nine<E>(&self, put: Put<'_, E>) -> Result<(), E> {
         match self.call.id {
             Some(id) => put(Piece::Text(id)),
@@ -343,7 +344,7 @@ impl Id<'_> {
         }
     }
 
-    /// `functions.NAME:NUMBER`.
+    /// Writes the call's own identifier, or `functions.NAME:NUMBER`.
     fn kimi<E>(&self, put: Put<'_, E>) -> Result<(), E> {
         if let Some(id) = self.call.id {
             return put(Piece::Text(id));
@@ -357,7 +358,7 @@ impl Id<'_> {
     }
 }
 
-/// A number with leading zeros.
+/// Returns a number with leading zeros.
 fn digits(number: usize, buffer: &mut [u8; 9]) -> &str {
     let mut rest = number;
     for place in buffer.iter_mut().rev() {

@@ -1,4 +1,4 @@
-//! The writing of Seed-OSS: functions of Python, with what is said of them.
+//! The list of tools of Seed-OSS: functions of Python with their descriptions.
 
 use super::super::Piece;
 use super::namespace::is_required;
@@ -8,7 +8,7 @@ use super::{Put, python};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// A tool as the head of a function and its description.
+/// Writes a tool as the head of a Python function with a description.
 pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     let schema = tool.parameters().unwrap_or("{}");
     let list = json::member(schema, "properties").unwrap_or("{}");

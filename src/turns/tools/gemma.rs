@@ -1,4 +1,4 @@
-//! The writing of Gemma 4 and FunctionGemma: keys in order without quotes, strings between marks.
+//! How Gemma 4 and FunctionGemma write values: sorted keys without quotes, and strings between marks.
 
 use super::super::Piece;
 use super::super::pieces::Frame;
@@ -7,18 +7,18 @@ use super::{Put, ToolCall, ToolResult};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// The marks of a family.
+/// The marks of a family of models.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// Around strings.
+    /// Mark before and after a string.
     quote: Frame,
-    /// Around the declaration of a tool.
+    /// Marks before and after the declaration of a tool.
     tool: [Frame; 2],
-    /// Around a call.
+    /// Marks before and after a call.
     call: [Frame; 2],
-    /// Around the result of a call.
+    /// Marks before and after the result of a call.
     pub(super) result: [Frame; 2],
-    /// Each property has a description, if need be an empty one, and none is said to be nullable.
+    /// Whether each property has a description, which may be empty, and `nullable` is left out.
     describes_all: bool,
 }
 
@@ -38,11 +38,11 @@ pub(super) const FUNCTION: Marks = Marks {
     describes_all: true,
 };
 
-/// Names of members that say something about a schema; others are not declared.
+/// Names of members that describe a schema. Properties with these names are not declared.
 const OWN: [&str; 5] = ["description", "type", "properties", "required", "nullable"];
 
 impl Marks {
-    /// `call:NAME{...}`.
+    /// Writes a call: `call:NAME{...}`.
     pub(super) fn call<E>(&self, call: &ToolCall<'_>, put: Put<'_, E>) -> Result<(), E> {
         let [open, close] = self.call;
         put(Piece::Frame(open))?;
@@ -52,7 +52,7 @@ impl Marks {
         put(Piece::Frame(close))
     }
 
-    /// `response:NAME{...}`: an object as it is, another text as `value`.
+    /// Writes a result: `response:NAME{...}`. An object is written as it is, and another text as `value`.
     pub(super) fn result<E>(&self, result: &ToolResult<'_>, put: Put<'_, E>) -> Result<(), E> {
         let [open, close] = self.result;
         put(Piece::Frame(open))?;
@@ -69,13 +69,13 @@ impl Marks {
         put(Piece::Frame(close))
     }
 
-    /// A value.
+    /// Writes a value, with bare names of members.
     fn value<E>(&self, value: &str, put: Put<'_, E>) -> Result<(), E> {
         self.write(value, false, put)
     }
 
-    /// A value; `marks_names` is whether marks are around the names of members, too. It recurses into lists and
-    /// objects, which are not nested more than 64 deep.
+    /// Writes a value. `marks_names` is whether names of members are between marks. It recurses into lists and objects,
+    /// which are not nested more than 64 deep.
     fn write<E>(&self, value: &str, marks_names: bool, put: Put<'_, E>) -> Result<(), E> {
         if let Some(inside) = json::string(value) {
             self.string(inside, put)
@@ -95,7 +95,7 @@ impl Marks {
         }
     }
 
-    /// The members of an object, in the order of their names.
+    /// Writes the members of an object, in the order of their names.
     fn members<E>(&self, object: &str, marks_names: bool, put: Put<'_, E>) -> Result<(), E> {
         for (index, (name, value)) in sorted(object).enumerate() {
             put(Piece::Text(if index == 0 { "" } else { "," }))?;
@@ -110,21 +110,21 @@ impl Marks {
         Ok(())
     }
 
-    /// The inside of a JSON string between the marks.
+    /// Writes the inside of a JSON string between marks.
     fn string<E>(&self, inside: &str, put: Put<'_, E>) -> Result<(), E> {
         put(Piece::Frame(self.quote))?;
         plain(inside, put)?;
         put(Piece::Frame(self.quote))
     }
 
-    /// A text that is no JSON between the marks.
+    /// Writes a text that is not JSON between marks.
     fn text<E>(&self, text: &str, put: Put<'_, E>) -> Result<(), E> {
         put(Piece::Frame(self.quote))?;
         put(Piece::Text(text))?;
         put(Piece::Frame(self.quote))
     }
 
-    /// The declaration of a tool.
+    /// Writes the declaration of a tool.
     pub(super) fn declaration<E>(&self, tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
         let [open, close] = self.tool;
         put(Piece::Frame(open))?;
@@ -161,7 +161,7 @@ impl Marks {
         Ok(())
     }
 
-    /// The properties of an object, in the order of their names.
+    /// Writes the properties of an object, in the order of their names.
     fn properties<E>(&self, list: &str, put: Put<'_, E>) -> Result<(), E> {
         let mut is_first = true;
         for (name, schema) in sorted(list).filter(|(name, _)| !OWN.contains(name)) {
@@ -243,7 +243,7 @@ impl Marks {
         put(Piece::Text("}"))
     }
 
-    /// Types in capitals, in a list.
+    /// Writes types in capitals, as a list.
     fn list_of_types<E>(&self, types: &str, put: Put<'_, E>) -> Result<(), E> {
         put(Piece::Text("["))?;
         for (index, (name, _)) in json::elements(types).enumerate() {
@@ -253,7 +253,8 @@ impl Marks {
         put(Piece::Text("]"))
     }
 
-    /// A type in capitals. The template writes a list of types as Python does, and so it was read by the model.
+    /// Writes a type in capitals. A list of types is written as Python prints it, because the template does so, and the
+    /// model was trained on it.
     fn types_of<E>(&self, types: &str, put: Put<'_, E>) -> Result<(), E> {
         put(Piece::Frame(self.quote))?;
         match json::string(types) {
@@ -272,28 +273,30 @@ impl Marks {
     }
 }
 
-/// The members of an object in the order of their names. Nothing is remembered: each is the smallest that is larger
-/// than the last one. Of members with the same name only the last one counts, as in Python.
+/// Returns the members of an object in the order of their names. There is no memory for a sorted list: each next member
+/// is the smallest one that is larger than the last one. Of members with the same name only the last one counts, as in
+/// Python.
 fn sorted(object: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut last: Option<&str> = None;
     core::iter::from_fn(move || {
         let is_new = |name: &str| last.is_none_or(|last| order(name, last).is_gt());
         let rest = json::members(object).filter(|(name, ..)| is_new(name));
-        // The first of several smallest ones would be the first of several with the same name.
+        // Equal names compare as greater, because `min_by` otherwise takes the first of several members with the same
+        // name.
         let (name, value, _) = rest.min_by(|(a, ..), (b, ..)| order(a, b).then(core::cmp::Ordering::Greater))?;
         last = Some(name);
         Some((name, value))
     })
 }
 
-/// Names in the order of Jinja's `dictsort`, which does not tell cases apart; then by their characters.
+/// Compares names in the order of Jinja's `dictsort`, which ignores case, and equal ones by their characters.
 fn order(a: &str, b: &str) -> core::cmp::Ordering {
     let small = |text| json::chars(text).map(small);
     small(a).cmp(small(b)).then_with(|| json::chars(a).cmp(json::chars(b)))
 }
 
-/// The small letter of a Latin letter up to U+017F, a Greek or a Cyrillic one. The tables of the standard library for
-/// all scripts take 23 KB.
+/// Returns the small letter of a Latin letter up to U+017F, or of a Greek or Cyrillic letter. The standard library's
+/// tables for all scripts take 23 KB.
 fn small(c: char) -> char {
     let code = u32::from(c);
     let even = code.is_multiple_of(2);
@@ -311,7 +314,7 @@ fn small(c: char) -> char {
     char::from_u32(small).unwrap_or(c)
 }
 
-/// Parts with commas between them.
+/// Writer of parts with commas between them.
 struct Parts {
     is_first: bool,
 }
@@ -333,7 +336,7 @@ fn upper<E>(name: &str, put: Put<'_, E>) -> Result<(), E> {
 mod tests {
     use super::*;
 
-    /// All but U+130, which becomes two characters.
+    /// All letters but U+130, which becomes two characters.
     #[test]
     fn small_letters_are_those_of_unicode() {
         let codes = (0..0x180).chain(0x391..0x3AC).chain(0x400..0x460).filter(|&code| code != 0x130);

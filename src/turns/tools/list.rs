@@ -1,50 +1,50 @@
-//! The list of tools, where a conversation begins.
+//! The list of tools at the start of a conversation.
 
 use super::super::pieces::{At, Frame, piece};
 use super::super::{Message, Piece};
 use super::{Offer, Put, ToolTurns, definitions, gemma, namespace, python, spaced, tags, typed};
 use crate::tools::{Tool, Tools, json};
 
-/// How tools are listed.
+/// How the tools of a list are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
-    /// Each in a line of its own, after a line end.
+    /// Each tool in a line, after a line end.
     Lines,
-    /// Each in a line of its own, with a line end.
+    /// Each tool in a line, before a line end.
     LinesAfter,
-    /// Each in a line of its own, after a line end, without `type` and `function` around.
+    /// Each tool in a line, after a line end, without the object with `type` and `function` around it.
     FunctionLines,
-    /// Each in a line of its own, between tags.
+    /// Each tool in a line, between tags.
     Tagged,
-    /// In an array.
+    /// An array.
     Array,
-    /// In an array, in lines of their own.
+    /// An array with one line for each tool.
     ArrayLines,
-    /// In an array, without `type` and `function` around.
+    /// An array of tools without the objects with `type` and `function` around them.
     Functions,
-    /// In an array, indented by 4.
+    /// An array, indented by 4.
     Indented,
-    /// Each indented by 4, with an empty line.
+    /// Each tool indented by 4, with an empty line after it.
     IndentedEach,
-    /// Declarations of Gemma, with its marks.
+    /// Declarations of Gemma with these marks.
     Gemma(&'static gemma::Marks),
     /// Types of TypeScript in a namespace.
     Namespace,
-    /// With a signature of Python in each description.
+    /// Each tool with the signature of a Python function in its description.
     Signatures,
-    /// Each as Python prints it, with a line end.
+    /// Each tool as Python prints it, with a line end after it.
     Python,
-    /// Each in tags, with tags for its arguments and what is said of them.
+    /// Each tool in tags, with tags for its arguments and their descriptions.
     Tags,
-    /// The same, and what is said of them stays in its order.
+    /// As `Tags`, with the members of descriptions in their order.
     TagsInOrder,
-    /// Each under a heading, without what is around the function.
+    /// Each tool under a heading, without the object around the function.
     Headings,
-    /// Each in a block of Markdown.
+    /// Each tool in a block of Markdown.
     Blocks,
     /// Definitions of functions in Python.
     Definitions,
-    /// Types of TypeScript, in lines of their own.
+    /// Types of TypeScript, one in a line.
     Typed,
 }
 
@@ -77,7 +77,7 @@ impl ToolTurns<'_> {
         Ok(())
     }
 
-    /// The same where no system message has come, if nothing has been written.
+    /// Writes the start of a conversation without a system message, if nothing has been written.
     pub(super) fn offer_without_system<E>(&mut self, put: Put<'_, E>) -> Result<(), E> {
         if self.turns.at() == At::Start {
             self.offer(None, put)?;
@@ -113,7 +113,7 @@ impl ToolTurns<'_> {
         }
     }
 
-    /// Writes the first message of the user, in formats that list tools there.
+    /// Writes the first message of the user, with the list of tools in formats that have it there.
     pub(super) fn user<E>(&mut self, message: Message<'_>, put: Put<'_, E>) -> Result<(), E> {
         if self.format.offer != Offer::InUser {
             return self.turns.add(message).try_for_each(put);
@@ -199,7 +199,7 @@ impl List {
     }
 }
 
-/// `### N`, the description and the parameters.
+/// Writes a heading `### N`, the description and the parameters.
 fn heading<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("### "))?;
     put(Piece::Text(tool.name()))?;
@@ -210,7 +210,7 @@ fn heading<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\n\n"))
 }
 
-/// A tool in an object with its type, as templates are given it.
+/// Writes a tool in an object with its type, as templates receive it.
 fn wrapped<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     if tool.is_wrapped() {
         return spaced::json(tool.json(), put);
@@ -235,7 +235,7 @@ fn indented<E>(tool: &Tool<'_>, depth: usize, put: Put<'_, E>) -> Result<(), E> 
     put(Piece::Text("}"))
 }
 
-/// Hands over the pieces of a frame.
+/// Passes the pieces of a frame to `put`.
 pub(super) fn frame<E>(frame: Frame, put: Put<'_, E>) -> Result<(), E> {
     let mut at = 0;
     while let Some((piece, next)) = piece(frame, at) {

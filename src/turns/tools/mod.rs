@@ -16,48 +16,48 @@ use super::{Message, Piece, Role, Thinking, TurnFormat, Turns, find_last};
 use crate::tools::{CallFormat, Tools};
 use list::List;
 
-/// How a family of models is offered tools, calls them and is told their results.
+/// How a family of models is offered tools, calls them and receives their results.
 ///
 /// [Example](crate::turns#tools).
 #[derive(Debug, PartialEq, Eq)]
 pub struct ToolFormat {
     name: &'static str,
-    /// The turn formats that it belongs to, and parts that the template has besides.
+    /// Names of the turn formats to which it belongs. `signs` are parts that the template must have, too.
     turns: &'static [&'static str],
     signs: &'static [&'static str],
-    /// Parts that the template does not have.
+    /// Parts that the template must not have.
     none: &'static [&'static str],
     calls: CallFormat,
     offer: Offer,
-    /// In place of the format's own, where tools are offered: the start, what is before and after a system message, the
-    /// system message of a conversation without one.
+    /// Frames that replace those of the turn format where tools are offered: at the start, before and after a system
+    /// message. `default` replaces the system message of a conversation without one.
     start: Option<Frame>,
     before_system: Option<Frame>,
     after_system: Option<Frame>,
     default: Option<&'static str>,
-    /// Around the list.
+    /// Frame before the list. `after` is the frame after it.
     before: Frame,
     list: List,
     after: Frame,
-    /// Between text of the assistant and its first call.
+    /// Frame between text of the assistant and its first call.
     joint: Frame,
-    /// Before a call in a turn that has neither a thought nor text.
+    /// Frame before the first call in a turn that has neither a thought nor text.
     lone: Frame,
-    /// Calls are written without line ends.
+    /// Whether calls are written without line ends.
     is_tight: bool,
-    /// Before the first call, where it is not what all formats with these calls have.
+    /// Text before the first call, if it differs from that of other formats with these calls.
     open_calls: Option<&'static str>,
-    /// After the last call, besides what all formats with these calls have.
+    /// Text after the last call, which follows that of all formats with these calls.
     close_calls: &'static str,
     results: Results,
 }
 
-/// Where tools are listed.
+/// The part of a conversation in which tools are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
-    /// In the system turn, after a system message that is between these.
+    /// In the system turn, after the system message, which is between these frames.
     InSystem(Frame, Frame),
-    /// In the system turn, before this and a system message.
+    /// In the system turn, before this frame and the system message.
     BeforeText(Frame),
     /// After the system turn.
     AfterSystem,
@@ -67,20 +67,20 @@ enum Offer {
     InUser,
 }
 
-/// How results are written: a run of them makes one turn.
+/// How results are written. Results that follow each other are one turn.
 #[derive(Debug, PartialEq, Eq)]
 struct Results {
-    /// Closes a call that the model has written, in place of the end of its turn.
+    /// Frame that closes a call that the model has written, in place of the end of its turn.
     close_call: Option<Frame>,
     open: Frame,
     between: Frame,
     body: Body,
     close: Frame,
-    /// The model goes on in the turn in which it has called.
+    /// Whether the model continues in the turn that has the call.
     is_inside: bool,
-    /// Opens that turn again, where the model is to write.
+    /// Frame that opens this turn again for the model to write.
     again: Frame,
-    /// Nothing opens the model's turn after results.
+    /// Whether nothing opens the model's turn after results.
     is_unmarked: bool,
 }
 
@@ -92,11 +92,11 @@ enum Body {
     Quoted(Frame, Frame),
     /// `{"content": TEXT, "call_id": "ID"}` between two frames.
     WithId(Frame, Frame),
-    /// The identifier, this, and the text, between two frames.
+    /// The identifier, the second frame, and the text, between the first and the third frame.
     AfterId(Frame, Frame, Frame),
-    /// `functions.NAME to=assistant...`, the text as a JSON string.
+    /// `functions.NAME to=assistant...` and the text as a JSON string.
     Recipient,
-    /// `response:NAME{value:TEXT}`, between these marks.
+    /// `response:NAME{value:TEXT}` between these marks.
     Gemma(&'static gemma::Marks),
 }
 
@@ -107,7 +107,7 @@ enum Body {
 pub struct ToolCall<'t> {
     /// The name of the tool.
     pub name: &'t str,
-    /// The identifier of the call. Formats that have one and are given none write the call's name and number.
+    /// The identifier of the call. If it is missing, formats with identifiers write the call's name and number.
     pub id: Option<&'t str>,
     /// The arguments: a JSON object.
     pub arguments: &'t str,
@@ -122,7 +122,7 @@ pub struct ToolResult<'t> {
     pub name: &'t str,
     /// The identifier of the call.
     pub id: Option<&'t str>,
-    /// What the tool has given. Names of special tokens in it are ordinary text.
+    /// The text that the tool returned. Names of special tokens in it are ordinary text.
     pub text: &'t str,
 }
 
@@ -131,20 +131,20 @@ pub struct ToolResult<'t> {
 /// [Example](crate::turns#tools).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answer<'t> {
-    /// What the model has thought; empty: nothing that is to be written. It is written where the model's template does
-    /// so between the calls of one turn.
+    /// The thought of the model, or an empty text to write none. It is written where the model's template writes
+    /// thoughts between the calls of one turn.
     pub thought: &'t str,
-    /// What it has said.
+    /// The text of the model.
     pub text: &'t str,
-    /// The calls that it has made.
+    /// The calls of the model.
     pub calls: &'t [ToolCall<'t>],
 }
 
 /// Writes a conversation with tools, turn by turn.
 ///
-/// What is written for a message is appended to what was written for those before. A template that leaves out the
-/// thoughts of earlier turns would write less of them once the user says something new: see
-/// [`ToolTurns::drops_thoughts`]. Text is handed over in pieces; an error of `put` ends the message in its middle, and
+/// The text of a message is appended to the text of the messages before it. A template that leaves out the thoughts of
+/// earlier turns would leave out some that were written here, once the user says something new: see
+/// [`ToolTurns::drops_thoughts`]. Text is passed on in pieces. An error of `put` ends the message in its middle, and
 /// the writer is as if nothing had been written.
 ///
 /// [Example](crate::turns#tools).
@@ -153,22 +153,22 @@ pub struct ToolTurns<'t> {
     turns: Turns,
     format: &'static ToolFormat,
     tools: Tools<'t>,
-    /// The tools have been listed.
+    /// Whether the tools have been listed.
     is_offered: bool,
-    /// A run of results is open, and how many calls there were.
+    /// Whether results were written last. `calls` is the number of calls so far.
     in_results: bool,
     calls: usize,
 }
 
-/// Takes pieces one after the other.
+/// A function that takes pieces, one after the other.
 type Put<'p, E> = &'p mut dyn FnMut(Piece<'_>) -> Result<(), E>;
 
 impl ToolFormat {
     /// All formats.
     pub const ALL: &'static [Self] = formats::ALL;
 
-    /// Returns how tools are offered to a model with this turn format, or `None` if that is not known. `template` is
-    /// its chat template: it tells families apart that write plain turns in the same way.
+    /// Returns how tools are offered to a model with this turn format, or `None` if this is not known. `template` is
+    /// the model's chat template, which distinguishes families that write turns without tools in the same way.
     pub fn of(format: &TurnFormat, template: Option<&str>) -> Option<&'static Self> {
         let has = |sign: &&str| template.is_some_and(|template| find_last(template, sign).is_some());
         Self::ALL.iter().find(|tools| {
@@ -191,8 +191,8 @@ impl ToolFormat {
         self.calls
     }
 
-    /// Returns the names of the tokens that end a reply with calls, besides those of [`TurnFormat::stops`]. What comes
-    /// after them is for the results.
+    /// Returns the names of the tokens that end a reply with calls, in addition to [`TurnFormat::stops`]. Results
+    /// follow these tokens.
     pub fn stops(&self) -> &'static [&'static str] {
         match self.results.body {
             Body::Gemma(gemma::Marks { result: [open, _], .. }) => core::slice::from_ref(open),
@@ -215,8 +215,8 @@ impl<'t> ToolTurns<'t> {
     }
 
     /// Returns whether the model's template leaves out the thoughts of a turn once the user has said something new. The
-    /// text of such a conversation is no longer appended to: a program that wants what the template writes renders it
-    /// again, without these thoughts, or leaves them in the cache.
+    /// template's text of such a conversation is then not a continuation of the earlier text. A program that wants
+    /// exactly the template's text renders it again without these thoughts. Otherwise they stay in the cache.
     pub fn drops_thoughts(&self) -> bool {
         self.format.calls == CallFormat::Harmony || Thinking::of(self.turns.format()).is_some_and(|how| !how.stays)
     }
@@ -225,7 +225,7 @@ impl<'t> ToolTurns<'t> {
     /// [`Answer`] without calls.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// The errors of `put`.
     pub fn add<E>(&mut self, message: Message<'_>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut next = *self;
         next.message(message, &mut put)?;
@@ -233,10 +233,10 @@ impl<'t> ToolTurns<'t> {
         Ok(())
     }
 
-    /// Writes a turn of the assistant. If a reply of the model is open, it is this one.
+    /// Writes a turn of the assistant. If a reply of the model is open, the turn is this reply.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// The errors of `put`.
     pub fn answer<E>(&mut self, answer: Answer<'_>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut next = *self;
         next.write_answer(answer, &mut put)?;
@@ -248,7 +248,7 @@ impl<'t> ToolTurns<'t> {
     /// they close it first.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// The errors of `put`.
     pub fn result<E>(
         &mut self,
         result: ToolResult<'_>,
@@ -260,11 +260,11 @@ impl<'t> ToolTurns<'t> {
         Ok(())
     }
 
-    /// Opens the model's turn. `think` tells a model to think or not to, where [`Thinking::can`] says that this is
+    /// Opens the model's turn. `think` tells the model to think or not to think, if [`Thinking::can`] says that this is
     /// possible.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// The errors of `put`.
     pub fn reply<E>(&mut self, think: Option<bool>, mut put: impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut turns = self.turns;
         let is_inside = self.in_results && self.format.results.is_inside;

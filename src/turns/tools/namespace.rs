@@ -1,4 +1,4 @@
-//! The writing of harmony: types of TypeScript.
+//! The list of tools of harmony: types of TypeScript.
 
 use super::super::Piece;
 use super::Put;
@@ -6,7 +6,7 @@ use super::spaced::{self, plain};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// A tool as a type of a function.
+/// Writes a tool as the type of a function.
 pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("// "))?;
     plain(json::member(tool.function(), "description").and_then(json::string).unwrap_or_default(), put)?;
@@ -59,7 +59,7 @@ fn default_value<E>(default: &str, is_bare: bool, put: Put<'_, E>) -> Result<(),
     put(Piece::Text("\n"))
 }
 
-/// The type of a value. What is inside of lists of objects is not written.
+/// Writes the type of a value. The members of objects in lists are left out.
 fn kind<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     let is_nullable = json::member(schema, "nullable") == Some("true");
     let types = json::member(schema, "type").unwrap_or("\"\"");

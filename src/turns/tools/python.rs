@@ -7,7 +7,7 @@ use super::Put;
 use crate::tools::Tool;
 use crate::tools::json::{self, Token};
 
-/// Writes a tool, in an object with its type.
+/// Writes a tool as an object with its type.
 pub(super) fn tool<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     if tool.is_wrapped() {
         return repr(tool.json(), put);
@@ -47,7 +47,7 @@ pub(super) fn repr<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
 }
 
 /// Writes the inside of a JSON string as a string of Python: between apostrophes, or between quotes if it has
-/// apostrophes and no quotes. Of characters that cannot be printed only control characters are escaped.
+/// apostrophes and no quotes. Of the characters that cannot be printed, only control characters are escaped.
 fn quoted<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     let has = |wanted: char| json::chars(inside).any(|c| c == wanted);
     let (quote, mark) = if has('\'') && !has('"') { ('"', "\"") } else { ('\'', "'") };
@@ -69,7 +69,7 @@ fn quoted<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text(mark))
 }
 
-/// `\xNN`.
+/// Writes a character as `\xNN`.
 fn escaped(c: char, out: &mut heapless::String<8>) -> core::fmt::Result {
     out.write_str("\\x")?;
     for digit in [u32::from(c) >> 4 & 15, u32::from(c) & 15] {

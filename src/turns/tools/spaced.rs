@@ -19,7 +19,7 @@ pub(super) fn json<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
     Ok(())
 }
 
-/// The same in lines, indented by 4, in a value that is indented `depth` times.
+/// Writes a value in lines that are indented by 4, inside of a value that is indented `depth` times.
 pub(super) fn indented<E>(value: &str, depth: usize, put: Put<'_, E>) -> Result<(), E> {
     let (mut at, mut depth) = (0, depth);
     while let Ok((token, start, end)) = json::token(value, at) {
@@ -28,7 +28,7 @@ pub(super) fn indented<E>(value: &str, depth: usize, put: Put<'_, E>) -> Result<
         match token {
             Token::Open(_) => {
                 put(text)?;
-                // What is empty stays in its line.
+                // Empty lists and objects stay in their line.
                 if let Ok((Token::Close(_), start, end)) = json::token(value, at) {
                     put(Piece::Text(value.get(start..end).unwrap_or_default()))?;
                     at = end;
@@ -59,7 +59,7 @@ pub(super) fn line<E>(depth: usize, put: Put<'_, E>) -> Result<(), E> {
     (0..depth).try_for_each(|_| put(Piece::Text("    ")))
 }
 
-/// Writes the inside of a JSON string as the text that it means.
+/// Writes the text that the inside of a JSON string stands for.
 pub(super) fn plain<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     let mut rest = inside;
     while !rest.is_empty() {
@@ -93,7 +93,7 @@ pub(super) fn quoted<E>(text: &str, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\""))
 }
 
-/// A character as an escape in a string.
+/// A character, escaped for a string.
 struct Escape {
     bytes: [u8; 6],
     len: usize,
@@ -122,7 +122,7 @@ impl core::fmt::Write for Escape {
     }
 }
 
-/// Writes a tool with the signature of a Python function in its description, as Hermes 3 was trained.
+/// Writes a tool with the signature of a Python function in its description, as in the training data of Hermes 3.
 pub(super) fn signature<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     let text = |name| json::member(tool.function(), name).and_then(json::string).unwrap_or_default();
     let schema = tool.parameters().unwrap_or("{}");
@@ -158,7 +158,7 @@ pub(super) fn signature<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("}"))
 }
 
-/// The name that Python has for the type of a schema.
+/// Writes the name of a schema's type in Python.
 fn python_type<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     let name = json::member(schema, "type").and_then(json::string).unwrap_or_default();
     put(Piece::Text(match name {
@@ -172,7 +172,7 @@ fn python_type<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     }))
 }
 
-/// Writes a value as Python does, with quotes of JSON.
+/// Writes a value as Python does, but with the quotes of JSON.
 pub(super) fn python<E>(value: &str, put: Put<'_, E>) -> Result<(), E> {
     let mut at = 0;
     while let Ok((token, start, end)) = json::token(value, at) {

@@ -1,12 +1,12 @@
-//! The writing of Nemotron 3 and Qwen3-Coder: tools in tags.
+//! The lists of tools of Nemotron 3 and Qwen3-Coder: tools in tags.
 
 use super::super::Piece;
 use super::{Put, python, spaced};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// A tool, its arguments, and what else is said of it. Choices come before the rest, and what is required after it,
-/// unless all stays in its order.
+/// Writes a tool, its arguments and their other members. `enum` is written before the other members and `required`
+/// after them, unless all members stay in their order.
 pub(super) fn function<E>(tool: &Tool<'_>, in_order: bool, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\n<function>\n<name>"))?;
     put(Piece::Text(tool.name()))?;
@@ -39,20 +39,20 @@ pub(super) fn function<E>(tool: &Tool<'_>, in_order: bool, put: Put<'_, E>) -> R
     put(Piece::Text("\n</function>"))
 }
 
-/// The description without white space around it.
+/// Writes the description without white space around it.
 fn description<E>(object: &str, put: Put<'_, E>) -> Result<(), E> {
     let Some(inside) = json::member(object, "description").and_then(json::string) else { return Ok(()) };
     tag("description", |put| trimmed(inside, put), put)
 }
 
-/// Writes the text of the inside of a JSON string without white space around it.
+/// Writes the text of the inside of a JSON string, without white space around it.
 pub(super) fn trimmed<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     let mut chars = json::chars(inside);
     let mut rest = inside;
     while chars.next().is_some_and(char::is_whitespace) {
         rest = chars.rest();
     }
-    // What follows the last character that is no white space.
+    // `tail` is the text after the last character that is not white space.
     let (mut chars, mut tail) = (json::chars(rest), "");
     while let Some(c) = chars.next() {
         if !c.is_whitespace() {
@@ -63,7 +63,7 @@ pub(super) fn trimmed<E>(inside: &str, put: Put<'_, E>) -> Result<(), E> {
     spaced::plain(rest.get(..len).unwrap_or(rest), put)
 }
 
-/// The members of an object that have no place of their own.
+/// Writes the members of an object that are not in `known`.
 fn others<E>(object: &str, known: &[&str], put: Put<'_, E>) -> Result<(), E> {
     for (name, value, _) in json::members(object).filter(|(name, ..)| !known.contains(name)) {
         put(Piece::Text("\n<"))?;

@@ -1,4 +1,4 @@
-//! The writing of Apertus: types of TypeScript, also of what is inside of values.
+//! The list of tools of Apertus: types of TypeScript, also for values inside of values.
 
 use super::super::Piece;
 use super::namespace::is_required;
@@ -7,10 +7,10 @@ use super::{Put, python};
 use crate::tools::Tool;
 use crate::tools::json;
 
-/// The longest type of elements that is written.
+/// The most bytes of a type of elements that is written.
 const LONGEST: usize = 50;
 
-/// A tool as a type of a function.
+/// Writes a tool as the type of a function.
 pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     comment(tool.function(), put)?;
     for part in ["type ", tool.name(), " = "] {
@@ -38,25 +38,25 @@ pub(super) fn function<E>(tool: &Tool<'_>, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("\n}) => any;"))
 }
 
-/// A line with a description.
+/// Writes a line with a description.
 fn comment<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("// "))?;
     plain(json::member(schema, "description").and_then(json::string).unwrap_or_default(), put)?;
     put(Piece::Text("\n"))
 }
 
-/// The name of a member of an object, and whether it can be left out.
+/// Writes the name of a member of an object, and whether it is optional.
 fn member<E>(schema: &str, name: &str, put: Put<'_, E>) -> Result<(), E> {
     plain(name, put)?;
     put(Piece::Text(if is_required(schema, name) { ": " } else { "?: " }))
 }
 
-/// Whether a schema has a keyword whose value is not empty.
+/// Returns whether a schema has a keyword whose value is not empty.
 fn is_there(schema: &str, name: &str) -> bool {
     json::member(schema, name).is_some_and(|value| !matches!(value, "null" | "false" | "\"\"" | "[]" | "{}"))
 }
 
-/// The type of a value. It recurses into elements and members, which are not nested more than 64 deep.
+/// Writes the type of a value. It recurses into elements and members, which are not nested more than 64 deep.
 fn kind<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     let types = json::member(schema, "type").unwrap_or("\"\"");
     let name = json::string(types);
@@ -86,7 +86,7 @@ fn kind<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text(if json::member(schema, "nullable") == Some("true") { " | null" } else { "" }))
 }
 
-/// The type of a list: `any[]` where that of its elements is long.
+/// Writes the type of a list: `any[]` if the type of its elements is long.
 fn elements<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     let items = json::member(schema, "items").unwrap_or("{}");
     let mut text = heapless::String::<LONGEST>::new();
@@ -96,7 +96,7 @@ fn elements<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
         Ok(())
     })?;
     let is_known = is_there(schema, "items") && is_short && text.as_str() != "object | object";
-    // Of strings only the name is written.
+    // Elements that are strings get only this name, without their choices.
     let is_string = json::member(items, "type") == Some("\"string\"");
     put(Piece::Text(match text.as_str() {
         _ if is_string => "string",
@@ -106,7 +106,7 @@ fn elements<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     put(Piece::Text("[]"))
 }
 
-/// One of several types, each in a line.
+/// Writes several types to choose from, each in a line.
 fn choices<E>(list: &str, put: Put<'_, E>) -> Result<(), E> {
     for (index, (schema, _)) in json::elements(list).enumerate() {
         put(Piece::Text(if index == 0 { "" } else { " | \n" }))?;
@@ -123,7 +123,7 @@ fn choices<E>(list: &str, put: Put<'_, E>) -> Result<(), E> {
     Ok(())
 }
 
-/// The members of an object. What is around their types is the template's.
+/// Writes the members of an object. The text around their types is the template's.
 fn members<E>(schema: &str, put: Put<'_, E>) -> Result<(), E> {
     if !is_there(schema, "properties") {
         return put(Piece::Text("object"));

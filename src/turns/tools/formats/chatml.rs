@@ -1,4 +1,4 @@
-//! ChatML, and formats whose tools are listed as Qwen's are.
+//! ChatML, and formats that list tools as Qwen does.
 
 use super::PLAIN;
 use crate::tools::CallFormat;
@@ -35,7 +35,7 @@ pub(super) const QWEN3: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// MiniCPM 5. A system message with `<tool_def_sep>` in it has the list at its end here.
+/// MiniCPM 5. The list of tools is at the end of a system message, even if it contains `<tool_def_sep>`.
 pub(super) const MINICPM5: ToolFormat = ToolFormat {
     name: "minicpm5",
     turns: &["minicpm5"],
@@ -78,7 +78,7 @@ pub(super) const QWEN3_5: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
-/// Nemotron 3: the list is in tags, all else is as in Qwen3.5.
+/// Nemotron 3: the list is in tags, and all other texts are as in Qwen3.5.
 pub(super) const NEMOTRON3: ToolFormat = ToolFormat {
     name: "nemotron3",
     turns: &["nemotron3"],
@@ -95,7 +95,7 @@ pub(super) const NEMOTRON3: ToolFormat = ToolFormat {
     ..QWEN3_5
 };
 
-/// Qwen3-Coder: the list in tags, whose members stay in their order.
+/// Qwen3-Coder: the list is in tags, and members stay in their order.
 pub(super) const QWEN3_CODER: ToolFormat = ToolFormat {
     name: "qwen3-coder",
     turns: &["qwen3-coder"],
@@ -146,7 +146,7 @@ pub(super) const BIELIK: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
-/// SmolLM3, thinking: as its template writes what it is given as `xml_tools`, without today's date.
+/// SmolLM3, thinking. Tools are written as its template writes `xml_tools`, without today's date.
 pub(super) const SMOLLM3: ToolFormat = ToolFormat {
     name: "smollm3",
     turns: &["smollm3"],
@@ -203,7 +203,7 @@ pub(super) const EXAONE4: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
-/// Granite 4.1, whose plain turns are those of 3.0.
+/// Granite 4.1, whose turns without tools are those of Granite 3.0.
 pub(super) const GRANITE_4_1: ToolFormat =
     ToolFormat { name: "granite4.1", turns: &["granite"], signs: &["tools_system_message"], ..GRANITE_4 };
 
@@ -230,7 +230,7 @@ pub(super) const GRANITE_4: ToolFormat = ToolFormat {
     ..QWEN3
 };
 
-/// LFM2. The template writes no calls; here they are what the model was trained to write.
+/// LFM2. The template writes no calls. Here they are written as the model was trained to write them.
 pub(super) const LFM2: ToolFormat = ToolFormat {
     name: "lfm2",
     turns: &["lfm2"],
@@ -259,7 +259,7 @@ pub(super) const LFM2_5_A1B: ToolFormat = ToolFormat { name: "lfm2.5-a1b", turns
 /// Hermes 2 Pro and 3.
 pub(super) const HERMES_PRO: ToolFormat = ToolFormat { name: "hermes-pro", turns: &["hermes"], none: &[], ..HERMES };
 
-/// What else is trained on their calls: models whose template says nothing of tools.
+/// Models that are trained on the calls of Hermes, and whose template does not mention tools.
 pub(super) const HERMES: ToolFormat = ToolFormat {
     name: "hermes",
     turns: &["chatml"],

@@ -1,11 +1,11 @@
-//! DeepSeek. The templates of the models list no tools.
+//! DeepSeek. The templates of the models do not list tools.
 
 use super::PLAIN;
 use crate::tools::CallFormat;
 use crate::turns::tools::list::List;
 use crate::turns::tools::{Body, Offer, Results, ToolFormat};
 
-/// V3 and R1: the list as other programs write it for R1, calls and results as the template writes them.
+/// V3 and R1. The list is written as other programs write it for R1, and calls and results as the template writes them.
 pub(super) const DEEPSEEK_R1: ToolFormat = ToolFormat {
     name: "deepseek-r1",
     turns: &["deepseek-r1", "deepseek-v3"],
@@ -30,7 +30,7 @@ pub(super) const DEEPSEEK_R1: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// V3.1: the list as the description of the model has it.
+/// V3.1. The list is written as the description of the model writes it.
 pub(super) const DEEPSEEK_V3_1: ToolFormat = ToolFormat {
     name: "deepseek-v3.1",
     turns: &["deepseek-v3.1"],

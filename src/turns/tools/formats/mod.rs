@@ -1,7 +1,7 @@
-//! The formats.
+//! The formats of tools.
 //!
-//! Texts are those of the templates that the models were published with. The more special formats come first. There is
-//! no clock here: default messages are without today's date.
+//! The texts are those of the templates that were published with the models. The more special formats come first. There
+//! is no clock here: default messages are without today's date.
 
 mod chatml;
 mod deepseek;
@@ -60,7 +60,7 @@ pub(super) const ALL: &[ToolFormat] = &[
     APERTUS,
 ];
 
-/// What most formats have in common.
+/// Fields that most formats have in common.
 const PLAIN: ToolFormat = ToolFormat {
     name: "",
     turns: &[],

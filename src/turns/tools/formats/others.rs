@@ -1,11 +1,11 @@
-//! The other formats.
+//! Formats of other families.
 
 use super::PLAIN;
 use crate::tools::CallFormat;
 use crate::turns::tools::list::List;
 use crate::turns::tools::{Body, Offer, Results, ToolFormat, gemma};
 
-/// Granite 3.3. The template writes no calls; here they are what the model was told to write.
+/// Granite 3.3. The template writes no calls. Here they are written as the model was told to write them.
 pub(super) const GRANITE_3_3: ToolFormat = ToolFormat {
     name: "granite3.3",
     turns: &["granite3.3"],
@@ -18,7 +18,7 @@ pub(super) const GRANITE_3_3: ToolFormat = ToolFormat {
     ..GRANITE_3
 };
 
-/// Granite 3.1, likewise.
+/// Granite 3.1. The template writes no calls. Here they are written as the model was told to write them.
 pub(super) const GRANITE_3: ToolFormat = ToolFormat {
     name: "granite3",
     turns: &["granite3.1"],
@@ -62,8 +62,8 @@ pub(super) const LLAMA3_1: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// The template lists the tools before the last message of the user; here they stay before the first one, so that turns
-/// can be appended.
+/// Mistral v3 with Tekken. The template lists the tools before the last message of the user. Here they stay before the
+/// first one, so that turns can be appended.
 pub(super) const MISTRAL_V3_TEKKEN: ToolFormat = ToolFormat {
     name: "mistral-v3-tekken",
     turns: &["mistral-v3-tekken"],
@@ -74,7 +74,7 @@ pub(super) const MISTRAL_V3_TEKKEN: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// With a blank after each mark, as vocabularies of SentencePiece have it.
+/// Mistral v3 with a SentencePiece vocabulary, which has a blank after each mark.
 pub(super) const MISTRAL_V3: ToolFormat = ToolFormat {
     name: "mistral-v3",
     turns: &["mistral-v3", "mistral-v7"],
@@ -108,7 +108,7 @@ pub(super) const MISTRAL_V13: ToolFormat = ToolFormat {
 pub(super) const GEMMA4: ToolFormat = ToolFormat {
     name: "gemma4",
     turns: &["gemma4", "gemma4-e"],
-    // A template that writes results as turns of their own.
+    // Templates with this part write results as turns of their own.
     none: &["last_user_message"],
     calls: CallFormat::Gemma4,
     offer: Offer::InSystem("", ""),
@@ -197,7 +197,7 @@ pub(super) const GLM4_5: ToolFormat = ToolFormat {
     ..PLAIN
 };
 
-/// The same without line ends.
+/// GLM 4.7: as GLM 4.5, without line ends.
 pub(super) const GLM4_7: ToolFormat = ToolFormat {
     name: "glm4.7",
     turns: &["glm4.7"],
