@@ -1,8 +1,8 @@
-//! What goes wrong inside a computation.
+//! Errors inside a computation.
 //!
 //! # Example
 //!
-//! A program shows an error as text. Where it is a defect of the library, the report names the number of its site.
+//! A program shows an error as text. If the error is a defect of the library, the report names the number of its site.
 //!
 //! ```
 //! use gleed::EngineError;
@@ -63,7 +63,7 @@ impl Site {
     const LINE_BITS: u32 = 12;
     const LINES: u32 = (1 << Self::LINE_BITS) - 1;
 
-    /// Returns the place in this module, a path such as `gleed::ops::store`, and line.
+    /// Returns the place at this line of a module, which is given by its path, such as `gleed::ops::store`.
     pub const fn new(module: &str, line: u32) -> Self {
         let bytes = module.as_bytes();
         let (mut hash, mut rest) = (0x811c_9dc5_u32, bytes);
@@ -72,7 +72,7 @@ impl Site {
             hash = (hash ^ *byte as u32).wrapping_mul(0x0100_0193);
             rest = after;
         }
-        // The highest bit is set, so that no site has the number of anything else.
+        // The highest bit is set, so that a site's number differs from every smaller number.
         Self(1 << 31 | (hash ^ hash >> 13) << Self::LINE_BITS & 0x7fff_ffff | line & Self::LINES)
     }
 
@@ -81,7 +81,7 @@ impl Site {
         self.0
     }
 
-    /// Returns the place of this number, as [`Site::number`] gave it. The highest bit counts as set.
+    /// Returns the place with this number, which [`Site::number`] gave. The highest bit counts as set.
     pub const fn from_number(number: u32) -> Self {
         Self(1 << 31 | number)
     }

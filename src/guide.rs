@@ -187,13 +187,13 @@
 //! ```
 //!
 //! [`Engine::set_parallel`] lends the host's threads, through the trait [`Parallel`]. A [`Deadline`] ends a step by the
-//! host's clock. [`Engine::progress`] says how far a sequence is. [`Engine::make_room`] closes idle sequences where the
+//! host's clock. [`Engine::progress`] says how far a sequence is. [`Engine::make_room`] closes idle sequences when the
 //! pool is full.
 //!
 //! # Save and load
 //!
-//! A snapshot is a sequence as bytes, with checksums. [`Engine::restore`] verifies all of it before the sequence is
-//! there. The host may add state of its own, for example that of a sampler.
+//! A snapshot is a sequence as bytes, with checksums. [`Engine::restore`] verifies the whole snapshot before the
+//! sequence exists. The host may add state of its own, for example that of a sampler.
 //!
 //! ```
 //! use gleed::cache::SnapshotOptions;

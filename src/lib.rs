@@ -39,8 +39,8 @@
 //!
 //! # What to use
 //!
-//! **Begin with the [`guide`]**: five programs, which generate a text, chat, run a crowd of characters, save and load, and do
-//! without a heap.
+//! **Begin with the [`guide`]**: five programs, which generate a text, chat, run a crowd of characters, save and load,
+//! and work without a heap.
 //!
 //! | for | use |
 //! |---|---|
@@ -50,15 +50,16 @@
 //! | conversations: how a model wants them written, and what it has read already | [`turns`], [`conversation`] |
 //! | calls of tools | [`tools`] |
 //! | texts that follow a JSON Schema, a grammar or a regular expression | [`grammar`], [`writing`] |
-//! | what is shared, forked, rewound and saved | [`cache`], [`Engine`] |
+//! | what sequences share; fork, rewind, save | [`cache`], [`Engine`] |
 //! | several tokens at a time | [`guess`] |
 //! | mapped files, threads, memory from the heap | `host` |
 //!
 //! # Features
 //!
 //! `std` (on by default) adds `host`: mapped files, a thread pool, an owned engine. `jinja` adds chat templates in
-//! Jinja. `grammar` (on by default) adds [`grammar`]. `arch-*`, `quant-*`, `kv-*` and `level-*` (all on by default)
-//! leave families out of small programs.
+//! Jinja. `grammar` (on by default) adds [`grammar`]. Without some of `arch-*`, `quant-*`, `kv-*` and `level-*` (all on
+//! by default) programs are smaller: each of these features is a family of architectures, block formats, element types
+//! or instruction sets.
 //!
 //! # Layers
 //!
@@ -70,10 +71,10 @@
 //! | [`quant`] | block formats: layout, dequantize, dot. The specification of the arithmetic |
 //! | [`mem`], [`tensor`] | the caller's memory; views of weights |
 //! | [`kv`] | keys and values: element types, tiles, blocks, what is visible |
-//! | [`kernels`] | which instruction set; the floating-point environment |
-//! | [`par`] | who executes: a trait that the host implements |
+//! | [`kernels`] | instruction sets; the floating-point environment |
+//! | [`par`] | who runs units of work: a trait that the host implements |
 //! | [`nn`] | parts of a network as functions on views: linear layer, rotary embedding, choice of experts |
-//! | [`device`] | what another machine than the CPU needs to know, and the trait that it implements |
+//! | [`device`] | what a device needs to know, and the trait that it implements |
 //! | [`cache`] | the KV cache: pools of blocks, block tables, copy-on-write, prefix cache, snapshots |
 //! | `weights` | the data of a model: configuration, tensors by role, where they are in the file |
 //! | `ops` | the operations of a program, one file each: attention is `src/ops/attend.rs` |
@@ -81,7 +82,7 @@
 //! | [`model`] | architectures: from the keys of a file to a configuration and a program |
 //! | [`token`], [`sample`] | text to tokens and back; from logits to a token |
 //! | [`tools`] | calls of tools in what a model writes |
-//! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which text follows them |
+//! | [`grammar`] | feature `grammar`: JSON Schema, GBNF and regular expressions; which texts follow them |
 //! | [`turns`] | how a conversation is written for a model |
 //! | [`metrics`] | what an engine has done, in numbers |
 //! | [`engine`] | plan, sequences, batches, steps of bounded work |
@@ -120,7 +121,7 @@ pub mod metrics;
 pub mod model;
 pub mod nn;
 pub mod num;
-// Some of it is for recurrent layers alone.
+// Parts of it are used by recurrent layers alone.
 #[cfg_attr(not(feature = "recurrent"), allow(dead_code))]
 mod ops;
 pub mod par;
@@ -138,7 +139,7 @@ mod weights;
 #[cfg(feature = "grammar")]
 pub mod writing;
 
-// In the order in which a program uses them, which is that of the crate's page.
+// These are in the order in which a program uses them. The crate's page lists them in the same order.
 #[cfg(feature = "std")]
 pub use session::Session;
 

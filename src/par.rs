@@ -1,5 +1,5 @@
-//! Who executes, and for how long: a trait that the host implements, the serial default, the budget of a step, and the
-//! loop over tiles.
+//! Who executes, and for how long: a trait with which a host lends threads, the serial default, the budget of a step,
+//! and the loop over tiles.
 //!
 //! # Example
 //!
@@ -98,7 +98,7 @@ impl Parallel for Serial {
 /// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug)]
 pub struct Budget<'b> {
-    /// The most units of work.
+    /// Largest number of units of work.
     pub units: usize,
     /// A deadline by the host's clock. A step computes at least one unit even if the deadline has passed, so the work
     /// always comes to an end.
@@ -155,7 +155,7 @@ pub struct Watch<'b> {
     cancel: Option<&'b AtomicBool>,
     /// Whether a unit has begun.
     begun: AtomicBool,
-    /// Whether a worker has found that it is time.
+    /// Whether a worker has found that the step must end.
     over: AtomicBool,
 }
 
@@ -193,8 +193,8 @@ impl<'b> Watch<'b> {
         !over
     }
 
-    /// Ticks by which it is later than the deadline, if that ended the step. It is not asked for before the workers are
-    /// done.
+    /// Returns by how many ticks the time is later than the deadline, if the deadline ended the step. It is called only
+    /// after the workers are done.
     pub(crate) fn late(&self) -> Option<u64> {
         let Deadline { clock, at } = self.until.filter(|_| self.is_over())?;
         // A clock that answers `u64::MAX` says that a flag was set, and not what time it is.
@@ -202,12 +202,12 @@ impl<'b> Watch<'b> {
     }
 
     fn has_passed(&self) -> bool {
-        // The first unit of all is free.
+        // The first unit of a step may begin in any case.
         self.until.is_some_and(|Deadline { clock, at }| self.begun.swap(true, Ordering::Relaxed) && clock() >= at)
     }
 }
 
-/// Fills a tile, with the scratch of a worker.
+/// A function that fills a tile, with the scratch of a worker.
 ///
 /// [Example](crate::par#example).
 pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
@@ -221,7 +221,7 @@ pub type TileBody<'b, T> = dyn Fn(&mut Tile<'_, T>, &mut [f32]) -> Result<(), Fa
 /// finds data of the last call in its caches if the lanes of the next call are cut in the same way.
 ///
 /// # Errors
-/// What `body` reports; [`Fault::Internal`] if the host ran no worker.
+/// The fault that `body` reports; [`Fault::Internal`] if the host ran no worker.
 pub fn for_each_tile<T: Send>(
     parallel: &dyn Parallel,
     lanes: &[Tiles<'_, T>],
@@ -247,7 +247,7 @@ pub fn for_each_tile<T: Send>(
                     if slot != 0 && parallel.leaves() {
                         return;
                     }
-                    // What has been taken is finished, so the tiles that are left are the last ones.
+                    // A tile that is taken is always finished, so the tiles that are left are the last ones.
                     let Some(mut tile) = tiles.next() else { break };
                     let code = match body(&mut tile, scratch) {
                         Ok(()) => continue,

@@ -1,7 +1,7 @@
-//! What threads meet at: atomics, and with `std` locks, threads and the clock.
+//! The primitives with which threads meet: atomics, and with `std` locks, threads and the clock.
 //!
 //! All code that works on several threads takes them from here. So `tests/loom` can compile the same code with loom's
-//! in their stead, which tries every order of the threads.
+//! primitives, which try every order of the threads.
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -16,6 +16,6 @@ mod host {
     pub(crate) use std::thread::{Builder, JoinHandle, yield_now};
     pub(crate) use std::time::Instant;
 
-    /// How often a thread that spins looks for work before it asks for the time.
+    /// Number of times that a spinning thread looks for work before it asks for the time.
     pub(crate) const LOOKS: usize = 64;
 }

@@ -1,9 +1,9 @@
 //! A sequence that writes a text under a grammar: its handle and its matcher, which stay together.
 //!
 //! A [`Writing`] carries its matcher through everything that can happen to a sequence. The state of a matcher is a
-//! function of the tokens of its text, and the engine's cache has them. So after a fork, a rewind, a restore, or a
-//! batch that was dropped, the matcher goes to where the sequence is: by a state that it has kept, or by taking the
-//! tokens again.
+//! function of the tokens of its text, and the engine's cache has these tokens. So after a fork, a rewind, a restore,
+//! or a batch that was dropped, the matcher goes to the length of the sequence: by a state that it has kept, or by
+//! taking the tokens again.
 //!
 //! # Example
 //!
@@ -78,7 +78,7 @@ use crate::cache::{CacheError, SeqId};
 use crate::engine::{Engine, EngineError};
 use crate::grammar::{MatchError, Matcher, Vocabulary};
 
-/// The bytes of [`Writing::state`].
+/// Number of bytes of [`Writing::state`].
 pub const STATE_LEN: usize = 16;
 
 /// A text that a sequence writes under a grammar.
@@ -90,25 +90,25 @@ pub struct Writing<'g, 'm> {
     matcher: Matcher<'g, 'm>,
     /// The position of the first token of the text.
     begin: usize,
-    /// The position behind the last one that the matcher has taken.
+    /// The position behind the last token that the matcher has taken.
     len: usize,
 }
 
 impl<'g, 'm> Writing<'g, 'm> {
-    /// Returns a text that begins behind the tokens that a sequence has. The matcher is one of an empty text.
+    /// Returns a text that begins behind the present tokens of a sequence. The matcher must be one of an empty text.
     ///
     /// # Errors
-    /// The sequence is unknown.
+    /// [`WritingError::Engine`] if the sequence is unknown.
     pub fn new(engine: &Engine<'_, '_>, seq: SeqId, matcher: Matcher<'g, 'm>) -> Result<Self, WritingError> {
         let begin = engine.seq_len(seq)?;
         Ok(Self { seq, matcher, begin, len: begin })
     }
 
     /// Returns the text of a sequence that was restored, from the [`Writing::state`] that was saved with it: the first
-    /// [`STATE_LEN`] bytes of `state`. The matcher is one of the same grammar, with any limits.
+    /// [`STATE_LEN`] bytes of `state`. The matcher must be one of the same grammar, with any limits.
     ///
     /// # Errors
-    /// [`WritingError::State`] if `state` is none, or of another grammar; as [`Writing::follow`].
+    /// [`WritingError::State`] if `state` is not a state, or is of another grammar; as [`Writing::follow`].
     pub fn resume(
         engine: &Engine<'_, '_>,
         vocabulary: &dyn Vocabulary,
@@ -139,7 +139,8 @@ impl<'g, 'm> Writing<'g, 'm> {
         self.begin
     }
 
-    /// Returns the position behind the last token of the text: the length of the sequence when it has all of them.
+    /// Returns the position behind the last token of the text: the length of the sequence, if this has all of the
+    /// tokens.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -157,30 +158,30 @@ impl<'g, 'm> Writing<'g, 'm> {
     /// Takes a token that is appended to the sequence. Returns whether the grammar allows it; if not, nothing changes.
     ///
     /// # Errors
-    /// A limit of the matcher is exceeded. Nothing has changed then.
+    /// [`WritingError::Match`] if a limit of the matcher is exceeded. Nothing has changed then.
     pub fn accept(&mut self, vocabulary: &dyn Vocabulary, id: u32) -> Result<bool, WritingError> {
         let accepted = self.matcher.accept(vocabulary, id)?;
         self.len = self.len.saturating_add(accepted.into());
         Ok(accepted)
     }
 
-    /// Brings the matcher to where the sequence is. It takes tokens back that the sequence no longer has, because it
-    /// was rewound or a batch was dropped. It takes those that the sequence has more.
+    /// Brings the matcher to the length of the sequence. It takes back tokens that the sequence no longer has, because
+    /// the sequence was rewound or a batch was dropped. It takes tokens of the sequence that it has not taken yet.
     ///
     /// It compares lengths, not tokens. So call it after [`Engine::rewind`] and before the sequence gets other tokens,
     /// or use [`Writing::rewind`].
     ///
     /// # Errors
-    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed, and the sequence has no place for the
-    /// text. Drop the text: when the sequence has other tokens, it would go on behind those that it had.
-    /// [`WritingError::Refused`]: the tokens before it have been taken.
+    /// [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed, but the text has no place in the sequence
+    /// any more. Drop the text: otherwise it would go on behind its old tokens when the sequence has other ones.
+    /// [`WritingError::Refused`]: the tokens before the refused one have been taken.
     pub fn follow(&mut self, engine: &Engine<'_, '_>, vocabulary: &dyn Vocabulary) -> Result<(), WritingError> {
         let len = engine.seq_len(self.seq)?;
         self.go_to(engine, vocabulary, len)
     }
 
-    /// Keeps only the first `keep` tokens of the sequence, as [`Engine::rewind`] does. These are counted from the
-    /// beginning of the sequence, before the text.
+    /// Keeps only the first `keep` tokens of the sequence, as [`Engine::rewind`] does. `keep` counts from the beginning
+    /// of the sequence, not of the text.
     ///
     /// # Errors
     /// As [`Engine::rewind`]; [`WritingError::Before`], [`WritingError::Gone`]: nothing has changed.
@@ -196,7 +197,7 @@ impl<'g, 'm> Writing<'g, 'm> {
         match engine.rewind(self.seq, keep) {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Back to where it was, as far as the sequence has the tokens.
+                // The matcher goes back to where it was, as far as the sequence has the tokens.
                 let _ = self.go_to(engine, vocabulary, len);
                 Err(error.into())
             }
@@ -204,7 +205,7 @@ impl<'g, 'm> Writing<'g, 'm> {
     }
 
     /// Returns a text that continues the first `keep` tokens of this one's sequence in another sequence, as
-    /// [`Engine::fork`] does. `memory` is as large as [`Matcher::plan`] says for the same limits.
+    /// [`Engine::fork`] does. `memory` must be as large as [`Matcher::plan`] says for the same limits.
     ///
     /// # Errors
     /// As [`Engine::fork`] and [`Matcher::fork`]; [`WritingError::Before`], [`WritingError::Gone`],
@@ -218,14 +219,15 @@ impl<'g, 'm> Writing<'g, 'm> {
     ) -> Result<Writing<'g, 'o>, WritingError> {
         self.check(engine, keep)?;
         let matcher = self.matcher.fork(memory)?;
-        // It reads the tokens of this sequence, so that the other one is opened last.
+        // The fork reads the tokens of this sequence first, and the new sequence is opened last, so no error leaves one
+        // behind.
         let mut fork = Writing { seq: self.seq, matcher, begin: self.begin, len: self.len };
         fork.go_to(engine, vocabulary, keep)?;
         fork.seq = engine.fork(self.seq, keep)?;
         Ok(fork)
     }
 
-    /// Returns what has to be saved with the sequence, as [`SnapshotOptions::state`](crate::cache::SnapshotOptions) or
+    /// Returns the bytes to be saved with the sequence, as [`SnapshotOptions::state`](crate::cache::SnapshotOptions) or
     /// at its beginning: where the text begins, and of which grammar it is.
     pub fn state(&self) -> [u8; STATE_LEN] {
         let halves = [self.begin as u64, self.matcher.identity()].map(u64::to_le_bytes);
@@ -234,7 +236,7 @@ impl<'g, 'm> Writing<'g, 'm> {
         state
     }
 
-    /// Whether the matcher can go to a position at or before that of the sequence.
+    /// Checks that the matcher can go to position `len`, which must not be behind the end of the sequence.
     fn check(&self, engine: &Engine<'_, '_>, len: usize) -> Result<(), WritingError> {
         let begin = self.begin;
         if len < begin {
@@ -251,7 +253,7 @@ impl<'g, 'm> Writing<'g, 'm> {
         }
     }
 
-    /// Whether the matcher has the state of a position, or goes on to it.
+    /// Returns whether the matcher has kept the state of position `len`, or can go on to it.
     fn is_kept(&self, len: usize) -> bool {
         self.len.saturating_sub(len) <= self.matcher.rewindable()
     }
@@ -288,27 +290,27 @@ pub enum WritingError {
     Match(MatchError),
     /// The position lies before the text.
     Before {
-        /// Where the text begins.
+        /// Position where the text begins.
         begin: usize,
-        /// The position.
+        /// Position that was given.
         given: usize,
     },
-    /// The token at a position is not known any more, because a window has passed it, and the matcher has kept no
-    /// state.
+    /// The token at a position is not known any more, because a window has passed over it, and the matcher has kept no
+    /// state there.
     Gone {
-        /// The position.
+        /// Position of the token.
         position: usize,
     },
     /// The sequence has a token that the grammar does not allow.
     Refused {
-        /// Its position.
+        /// Position of the token.
         position: usize,
-        /// The token.
+        /// Id of the token.
         token: u32,
     },
-    /// What was saved is no state, or is one of another grammar.
+    /// The saved bytes are not a state, or are the state of another grammar.
     State {
-        /// Bytes that were given.
+        /// Number of bytes that were given.
         given: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! The allocator of blocks, with its lists of free and of reclaimable ones.
+//! The allocator of a pool's blocks, with its lists of free and of reclaimable blocks.
 
 use bytemuck::Zeroable;
 
@@ -11,9 +11,9 @@ use super::stats::PoolStats;
 /// Hands out the blocks of one pool. Every operation is O(1).
 ///
 /// A block is in use, free, or reclaimable. Nobody holds a reclaimable block, but its contents are a cached prefix. It
-/// is evicted when no block is free: first the one that was given back first. A sequence gives its blocks back from the
-/// last to the first, and whoever holds a block holds those before it. So a block is evicted before the one that it
-/// follows, without which nobody could find it.
+/// is evicted when no block is free, and the block that was given back first is evicted first. A sequence gives its
+/// blocks back from the last to the first, and whoever holds a block also holds the blocks before it. So a block is
+/// evicted before its predecessor, without which nobody could find it.
 ///
 /// [Example](crate::cache#example).
 #[derive(Debug)]
@@ -22,11 +22,11 @@ pub struct BlockAllocator<'a> {
     pub(super) free: List,
     pub(super) reclaimable: List,
     prefixes: PrefixTable<'a>,
-    /// Blocks that ever became cached.
+    /// Number of blocks that ever became cached.
     serials: u64,
     pinned: usize,
     high_water: usize,
-    /// Blocks that nobody but sequences that are marked for closing holds.
+    /// Number of blocks that nobody holds but sequences that are marked for closing.
     marked: usize,
     /// Blocks that [`BlockAllocator::allocate`] takes next.
     pub(super) chosen: Chosen,
@@ -38,9 +38,9 @@ impl<'a> BlockAllocator<'a> {
         Self::with_prefixes(blocks, &mut [])
     }
 
-    /// Returns an allocator that caches prefixes: `places` are as many as [`PrefixTable::places`] says.
+    /// Returns an allocator that caches prefixes. The length of `places` must be [`PrefixTable::places`] of the blocks.
     pub(super) fn with_prefixes(blocks: &'a mut [BlockMeta], places: &'a mut [BlockId]) -> Self {
-        // Ids are u32; the last one means "none", and of the blocks that are chosen one has no next.
+        // Ids are below `NO_BLOCK`. `Chosen` stores an id plus 1 and uses `NO_BLOCK` itself, so one id less is left.
         let count = blocks.len().min(NO_BLOCK as usize - 1);
         let blocks = blocks.get_mut(..count).unwrap_or_default();
         blocks.fill(BlockMeta::zeroed());
@@ -58,32 +58,32 @@ impl<'a> BlockAllocator<'a> {
         self.blocks.len()
     }
 
-    /// Whether the pool has no blocks at all.
+    /// Returns whether the pool has no blocks at all.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Returns how many blocks are free. More are available where blocks are reclaimable.
+    /// Returns the number of free blocks. Reclaimable blocks are available, too, but not counted here.
     pub fn free_blocks(&self) -> usize {
         self.free.len
     }
 
-    /// Returns how many blocks can be allocated: free and reclaimable ones.
+    /// Returns the number of blocks that can be allocated: free and reclaimable ones.
     pub fn available_blocks(&self) -> usize {
         self.free.len + self.reclaimable.len
     }
 
-    /// Returns how many blocks somebody holds.
+    /// Returns the number of blocks that somebody holds.
     pub fn used_blocks(&self) -> usize {
         self.blocks.len().saturating_sub(self.available_blocks())
     }
 
-    /// Returns the metadata of a block; `None` past the last one.
+    /// Returns the metadata of a block, or `None` past the last block.
     pub fn meta(&self, block: BlockId) -> Option<&BlockMeta> {
         self.blocks.get(block as usize)
     }
 
-    /// The numbers of the pool, without bytes.
+    /// Returns the statistics of the pool, without bytes.
     pub(super) fn stats(&self) -> PoolStats {
         PoolStats {
             total: self.len(),
@@ -96,17 +96,18 @@ impl<'a> BlockAllocator<'a> {
         }
     }
 
-    /// The most blocks that were in use at a time.
+    /// Returns the largest number of blocks that were in use at a time.
     pub(super) fn high_water(&self) -> usize {
         self.high_water
     }
 
-    /// Forgets blocks that were in use since [`BlockAllocator::high_water`] was `mark`, and are not any more.
+    /// Lowers the high-water mark to `mark`, or to the number of blocks in use if that is larger.
     pub(super) fn lower_high_water(&mut self, mark: usize) {
         self.high_water = mark.max(self.used_blocks());
     }
 
-    /// Takes a free block, or the one that has been reclaimable longest: empty, with one reference.
+    /// Takes the next chosen block, or else a free one, or else the one that has been reclaimable longest. The block is
+    /// then empty and has one reference.
     ///
     /// # Errors
     /// [`AllocError::OutOfBlocks`].
@@ -119,7 +120,7 @@ impl<'a> BlockAllocator<'a> {
     /// Takes the free or reclaimable block with this number.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`] where it is in use or does not exist.
+    /// [`AllocError::InvalidBlock`] if it is in use or does not exist.
     pub fn allocate_at(&mut self, block: BlockId) -> Result<BlockId, AllocError> {
         self.take(block)?;
         self.forget(block);
@@ -131,7 +132,7 @@ impl<'a> BlockAllocator<'a> {
     /// Adds a token to a block. Returns the slot of the token in the block.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] where it is full or shared.
+    /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] if the block is full or shared.
     pub fn append_token_slot(&mut self, block: BlockId, token: u32) -> Result<usize, AllocError> {
         let meta = self.used_mut(block)?;
         if meta.finalized != 0 || meta.ref_count > 1 {
@@ -145,11 +146,11 @@ impl<'a> BlockAllocator<'a> {
         Ok(slot)
     }
 
-    /// Gives back one reference. With the last one the block becomes reclaimable where its tokens are a cached
-    /// prefix, and free where not.
+    /// Gives back one reference. After the last one the block becomes reclaimable if its tokens are a cached prefix,
+    /// and free otherwise.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`] where nobody holds it.
+    /// [`AllocError::InvalidBlock`] if nobody holds the block.
     pub fn free(&mut self, block: BlockId) -> Result<(), AllocError> {
         let meta = self.used_mut(block)?;
         meta.ref_count -= 1;
@@ -176,10 +177,11 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Keeps only the first `tokens` tokens of a block with one owner. If room is left, it is not finalized any more.
+    /// Keeps only the first `tokens` tokens of a block with one owner. If the block then has room, it is not finalized
+    /// any more.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] where the block is shared.
+    /// [`AllocError::InvalidBlock`], [`AllocError::AlreadyFinalized`] if the block is shared.
     pub(super) fn reopen(&mut self, block: BlockId, tokens: usize) -> Result<(), AllocError> {
         let meta = self.used_mut(block)?;
         if meta.ref_count > 1 {
@@ -187,12 +189,13 @@ impl<'a> BlockAllocator<'a> {
         }
         meta.num_tokens = meta.num_tokens.min(tokens as u32);
         meta.finalized = u32::from(meta.num_tokens as usize == BLOCK_TOKENS);
-        // Its tokens are about to become others. Nobody finds the blocks that followed it any more; they age.
+        // The block is about to get other tokens. The cached blocks that followed it are no longer found, and are
+        // evicted in their turn.
         self.forget(block);
         Ok(())
     }
 
-    /// Takes over tokens and fill of another block: the metadata half of a copy.
+    /// Copies the metadata of the first `tokens` tokens of a block. Their keys and values are copied elsewhere.
     pub(super) fn copy_meta(&mut self, from: BlockId, to: BlockId, tokens: usize) -> Result<(), AllocError> {
         let from = *self.meta(from).ok_or(AllocError::InvalidBlock { block: from })?;
         let to = self.used_mut(to)?;
@@ -210,19 +213,20 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Notes that rows of a block were imported: it never becomes a cached prefix.
+    /// Notes that rows of a block were imported. The block then never becomes a cached prefix.
     pub(super) fn set_imported(&mut self, block: BlockId) -> Result<(), AllocError> {
         self.used_mut(block)?.imported = 1;
         Ok(())
     }
 
-    /// Returns the cached block with these tokens after `chain`.
+    /// Returns the cached block that follows `chain` and holds these tokens.
     pub(super) fn find(&self, chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
         self.prefixes.find(self.blocks, chain, tokens)
     }
 
-    /// Caches a full block, whose rows the model computed, as what follows `chain`. Returns the block that is cached
-    /// there now: where the same tokens were cached before, that is another one.
+    /// Caches a full block, whose rows the model computed, as the block that follows `chain`. Returns the block that is
+    /// then cached there: another one if the same tokens were cached before. Returns `None` if the block cannot be
+    /// cached.
     pub(super) fn publish(&mut self, block: BlockId, chain: Chain) -> Option<BlockId> {
         let full = |meta: &&BlockMeta| meta.num_tokens() == BLOCK_TOKENS && meta.imported == 0;
         let meta = self.meta(block).filter(full).filter(|_| self.prefixes.is_enabled())?;
@@ -240,7 +244,7 @@ impl<'a> BlockAllocator<'a> {
         Some(block)
     }
 
-    /// Adds a reference to a cached block, which may have none.
+    /// Adds a reference to a cached block, which may have had none.
     pub(super) fn hold(&mut self, block: BlockId) -> Result<(), AllocError> {
         match self.take(block) {
             Ok(()) => Ok(()),
@@ -266,14 +270,14 @@ impl<'a> BlockAllocator<'a> {
         self.free(block)
     }
 
-    /// Forgets all marks.
+    /// Removes all marks, and forgets all chosen blocks.
     pub(super) fn clear_marks(&mut self) {
         self.choose_none();
         self.blocks.iter_mut().for_each(|meta| meta.marked = 0);
         self.marked = 0;
     }
 
-    /// Considers (or no longer considers) closing one of the sequences that hold the block.
+    /// Counts one of the sequences that hold the block as marked for closing, or no longer counts it.
     pub(super) fn mark(&mut self, block: BlockId, on: bool) -> Result<(), AllocError> {
         let meta = self.used_mut(block)?;
         let before = usize::from(meta.marked == meta.ref_count);
@@ -283,12 +287,12 @@ impl<'a> BlockAllocator<'a> {
         Ok(())
     }
 
-    /// Blocks that are available once the marked sequences are closed.
+    /// Returns the number of blocks that are available once the marked sequences are closed.
     pub(super) fn available_after(&self) -> usize {
         self.available_blocks() + self.marked
     }
 
-    /// Returns the references of a block that are left once the marked sequences are closed.
+    /// Returns the number of references to a block that are left once the marked sequences are closed.
     pub(super) fn references_after(&self, block: BlockId) -> u32 {
         self.meta(block).map_or(0, |meta| meta.ref_count.saturating_sub(meta.marked))
     }
@@ -299,7 +303,7 @@ impl<'a> BlockAllocator<'a> {
         (self.free, self.reclaimable, &self.prefixes)
     }
 
-    /// Gives a block that nobody holds its first reference, with what it contains.
+    /// Gives a block that nobody holds its first reference. The contents of the block stay.
     fn take(&mut self, block: BlockId) -> Result<(), AllocError> {
         let meta = self.blocks.get_mut(block as usize).filter(|meta| meta.ref_count == 0);
         let meta = meta.ok_or(AllocError::InvalidBlock { block })?;

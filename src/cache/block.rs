@@ -13,36 +13,37 @@ pub(super) use crate::kv::BLOCK_TOKENS;
 /// [Example](crate::cache#example).
 pub type BlockId = u32;
 
-/// No block: the end of a list, an empty entry of a table.
+/// No block: the end of a list, or an empty entry of a table.
 pub(super) const NO_BLOCK: BlockId = NOBODY;
 
-/// A block, without its keys and values.
+/// The metadata of a block: everything but its keys and values.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockMeta {
-    /// The number of the block among all that ever became cached; 0 while its tokens are not a cached prefix.
+    /// Serial number of the block among all blocks that ever became cached, or 0 while its tokens are not a cached
+    /// prefix.
     pub(super) serial: u64,
-    /// Of a cached block: what it follows, see [`Chain`](super::prefix::Chain).
+    /// For a cached block, the serial number of the block that it follows: see [`Chain`](super::prefix::Chain).
     pub(super) parent: u64,
-    /// The ids of the tokens in the block, those past `num_tokens` are queued or meaningless.
+    /// Ids of the tokens in the block. Those past `num_tokens` are queued or meaningless.
     pub(super) tokens: [u32; BLOCK_TOKENS],
-    /// Of a cached block: its index in its sequences, and the hash by which it is found.
+    /// For a cached block, its index in its sequences, and the hash by which it is found.
     pub(super) index: u32,
     pub(super) hash: u32,
-    /// Sequences whose tables hold the block, and pins; 0 while nobody does.
+    /// Number of sequences whose tables hold the block, plus the number of pins. 0 while nobody holds it.
     pub(super) ref_count: u32,
-    /// How many of these are pins.
+    /// Number of these references that are pins.
     pub(super) pins: u32,
-    /// How many of these are sequences that [`KvCache::make_room`](super::KvCache::make_room) considers closing. While
-    /// nobody holds the block: what [`Chosen`](super::chosen::Chosen) keeps of it.
+    /// Number of these references that belong to sequences which [`KvCache::make_room`](super::KvCache::make_room)
+    /// considers closing. While nobody holds the block, its mark in the queue [`Chosen`](super::chosen::Chosen).
     pub(super) marked: u32,
-    /// Committed tokens, at most [`BLOCK_TOKENS`].
+    /// Number of committed tokens, at most [`BLOCK_TOKENS`].
     pub(super) num_tokens: u32,
     /// 1 once the block is finalized, because it is full or shared.
     pub(super) finalized: u32,
-    /// 1 where a row of it was imported, so that it may not be what the model computes.
+    /// 1 if a row of the block was imported, so that the block may differ from what the model computes.
     pub(super) imported: u32,
     /// Neighbours in the list of free or of reclaimable blocks.
     pub(super) links: Links,
@@ -60,33 +61,34 @@ impl BlockMeta {
         self.ref_count
     }
 
-    /// Returns how many of these are pins.
+    /// Returns how many pins hold the block.
     pub fn pins(&self) -> u32 {
         self.pins
     }
 
-    /// Whether its tokens are a cached prefix, which other sequences can reuse.
+    /// Returns whether the block's tokens are a cached prefix, which other sequences can reuse.
     pub fn is_cached(&self) -> bool {
         self.serial != 0
     }
 
-    /// Returns which block of its sequences it is, where its tokens are a cached prefix: it begins at position 16 times
-    /// that.
+    /// Returns the index of the block in its sequences, or `None` if its tokens are not a cached prefix. The block
+    /// begins at position 16 times the index.
     pub fn index(&self) -> Option<usize> {
         self.is_cached().then_some(self.index as usize)
     }
 
-    /// Returns the number of committed tokens, at most [`BLOCK_TOKENS`]: their keys and values are complete.
+    /// Returns the number of committed tokens, at most [`BLOCK_TOKENS`]. Their keys and values are complete.
     pub fn num_tokens(&self) -> usize {
         self.num_tokens as usize
     }
 
-    /// Whether the block is finalized, because it is full or shared: it is copied before anything is written to it.
+    /// Returns whether the block is finalized, because it is full or shared. It is copied before anything is written to
+    /// it.
     pub fn finalized(&self) -> bool {
         self.finalized != 0
     }
 
-    /// Returns the ids of its tokens; the first [`BlockMeta::num_tokens`] are committed.
+    /// Returns the ids of the block's tokens. The first [`BlockMeta::num_tokens`] are committed.
     pub fn tokens(&self) -> &[u32; BLOCK_TOKENS] {
         &self.tokens
     }
@@ -99,19 +101,19 @@ impl BlockMeta {
 pub enum AllocError {
     /// The pool has too few blocks that are free or reclaimable.
     OutOfBlocks {
-        /// Blocks that are needed.
+        /// Number of blocks that are needed.
         needed: usize,
-        /// Blocks that are available.
+        /// Number of blocks that are available.
         free: usize,
     },
-    /// No such block, or a free one where one in use is meant, or the other way round.
+    /// The block does not exist, or it is free and must be in use, or it is in use and must be free.
     InvalidBlock {
         /// The number given.
         block: BlockId,
     },
     /// The block is full or shared: it cannot be written to.
     AlreadyFinalized {
-        /// Its number.
+        /// Number of the block.
         block: BlockId,
     },
 }

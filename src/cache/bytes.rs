@@ -1,5 +1,5 @@
-//! Keys and values of a tile as the bytes of a snapshot: little-endian, in the order in which they are in memory,
-//! without those of tokens that are not there.
+//! The keys and values of a tile as the bytes of a snapshot: little-endian, in their order in memory, without the slots
+//! that hold no token.
 
 use core::ops::Range;
 
@@ -7,18 +7,18 @@ use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
 use crate::kv::{BLOCK_TOKENS, KvElement};
 
-/// Bytes of a scale.
+/// Number of bytes of a scale.
 const SCALE: usize = 2;
 
-/// How the keys, or the values, of a tile are kept.
+/// Layout of the keys, or of the values, of a tile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) element: KvElement,
-    /// Whether they are keys: tokens are in columns then, and in rows where they are values.
+    /// True for keys, whose tokens are columns; false for values, whose tokens are rows.
     keys: bool,
-    /// Bytes of codes, or of elements without scales.
+    /// Number of bytes of the codes, or of the elements if they have no scales.
     codes: usize,
-    /// Bytes of scales behind them, one per token in the columns.
+    /// Number of bytes of the scales behind the codes. In each row of scales, the columns are tokens.
     scales: usize,
 }
 
@@ -36,18 +36,18 @@ impl Side {
         Some(Self { element, keys, codes, scales })
     }
 
-    /// Bytes in memory, a multiple of 4.
+    /// Returns the number of bytes in memory, a multiple of 4.
     pub(super) fn len(&self) -> usize {
         self.codes + self.scales
     }
 
-    /// Bytes that `tokens` tokens, at most 16, have in a snapshot.
+    /// Returns the number of bytes that `tokens` tokens, at most 16, have in a snapshot.
     pub(super) fn bytes(&self, tokens: usize) -> usize {
         let (whole, half) = if self.keys { (self.codes / BLOCK_TOKENS * tokens, 0) } else { self.rows(tokens) };
         whole + half + self.scales / BLOCK_TOKENS * tokens
     }
 
-    /// Hands over the first `tokens` tokens.
+    /// Hands the bytes of the first `tokens` tokens of a tile to `put`.
     pub(super) fn put<E>(
         &self,
         tile: &[u32],
@@ -59,7 +59,8 @@ impl Side {
         self.put_piece(scales, self.codes, tokens, put)
     }
 
-    /// The bytes of a tile in pieces of at most `most`: first of the codes, then of the scales.
+    /// Returns the byte ranges of a tile's pieces, of at most `most` bytes each: first pieces of the codes, then of the
+    /// scales.
     pub(super) fn pieces(&self, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let cut = move |part: Range<usize>| {
             let end = part.end;
@@ -68,7 +69,8 @@ impl Side {
         cut(0..self.codes).chain(cut(self.codes..self.len()))
     }
 
-    /// Hands over the part of the first `tokens` tokens that is in a piece of a tile, which begins at byte `at` of it.
+    /// Hands to `put` the bytes of the first `tokens` tokens that lie in a piece of a tile. The piece begins at byte
+    /// `at`.
     pub(super) fn put_piece<E>(
         &self,
         piece: &[u8],
@@ -86,7 +88,7 @@ impl Side {
         let [whole, half] = self.rows_in(piece.len(), at, tokens);
         put_units(piece.get(..whole).unwrap_or_default(), width, put)?;
         for bytes in piece.get(whole..).unwrap_or_default().get(..half).unwrap_or_default().chunks(32) {
-            // The upper halves are of a token that is not there.
+            // The upper half of each byte belongs to a token that does not exist.
             let mut lower = [0; 32];
             lower.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte & 0xf);
             put(lower.get(..bytes.len()).unwrap_or_default())?;
@@ -94,15 +96,15 @@ impl Side {
         Ok(())
     }
 
-    /// Bytes of a piece of values, which begins at byte `at` of a tile, that are of `tokens` tokens: rows, and of the
-    /// row of two tokens that has the last one alone.
+    /// Returns how many bytes of a piece of values belong to the first `tokens` tokens: bytes of whole rows, and bytes
+    /// of a row of two tokens that holds only the last one. The piece begins at byte `at` of a tile.
     fn rows_in(&self, len: usize, at: usize, tokens: usize) -> [usize; 2] {
         let (whole, half) = self.rows(tokens);
         let inside = |end: usize| end.saturating_sub(at).min(len);
         [inside(whole), inside(whole + half) - inside(whole)]
     }
 
-    /// Fills a tile with what [`Side::put`] handed over, and the rest of it with zeros.
+    /// Fills a tile with the bytes that [`Side::put`] handed over, and the rest of it with zeros.
     pub(super) fn get<E>(
         &self,
         tile: &mut [u32],
@@ -116,7 +118,8 @@ impl Side {
         self.get_piece(scales, self.codes, tokens, get)
     }
 
-    /// Fills a piece of a tile, which is all zeros and begins at byte `at`, with what [`Side::put_piece`] handed over.
+    /// Fills a piece of a tile with the bytes that [`Side::put_piece`] handed over. The piece is all zeros before and
+    /// begins at byte `at`.
     pub(super) fn get_piece<E>(
         &self,
         piece: &mut [u8],
@@ -135,14 +138,13 @@ impl Side {
         get_units(piece.get_mut(..whole + half).unwrap_or_default(), width, get)
     }
 
-    /// Whether all elements of a tile are finite: whether none of them, or of their scales, has an exponent of all
-    /// ones.
+    /// Returns whether all elements of a tile are finite: no element and no scale has an exponent of all ones.
     pub(super) fn is_finite(&self, tile: &[u32]) -> bool {
         let from = if self.scales == 0 { 0 } else { self.codes };
         self.is_finite_piece(tile.get(from / 4..).unwrap_or_default(), from)
     }
 
-    /// The same of a piece of a tile, which begins at byte `at` of it.
+    /// [`Side::is_finite`] for a piece of a tile, which begins at byte `at` of the tile.
     pub(super) fn is_finite_piece(&self, piece: &[u32], at: usize) -> bool {
         if at < self.codes && self.scales > 0 {
             return true;
@@ -151,17 +153,18 @@ impl Side {
             KvElement::F32 => (0x7f80_0000, 0x0080_0000),
             _ => (0x7c00_7c00, 0x0400_0400),
         };
-        // Added to by one at its lowest bit, such an exponent would carry.
+        // An exponent of all ones carries into the bit above it when 1 is added at its lowest bit.
         let carries = piece.iter().fold(0, |carries, word| carries | (word & exponent).wrapping_add(lowest));
         carries & exponent.wrapping_add(lowest) == 0
     }
 
-    /// Whether two tokens share bytes.
+    /// Returns whether two tokens share bytes.
     fn is_paired(&self) -> bool {
         !self.keys && self.element == KvElement::Q4_0
     }
 
-    /// Bytes of the rows of `tokens` tokens, and of a row of two that has the last one alone.
+    /// Returns the number of bytes of the whole rows of `tokens` tokens, and of a row of two tokens that holds only the
+    /// last one.
     fn rows(&self, tokens: usize) -> (usize, usize) {
         if self.is_paired() {
             let row = self.codes / (BLOCK_TOKENS / 2);
@@ -200,7 +203,7 @@ fn get_columns<E>(
     Ok(())
 }
 
-/// Hands over numbers of `width` bytes as they are in memory, in the order of little-endian machines.
+/// Hands over numbers of `width` bytes, which are in the machine's byte order, in the little-endian one.
 fn put_units<E>(bytes: &[u8], width: usize, put: &mut impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     if cfg!(target_endian = "little") || width == 1 {
         return put(bytes);

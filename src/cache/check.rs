@@ -10,7 +10,7 @@ impl KvCache<'_> {
     /// Verifies all bookkeeping: reference counts, lists, the table of cached prefixes, and the numbers that
     /// [`KvCache::stats`] returns. Only a defect of this library makes it fail.
     ///
-    /// For tests: it takes time proportional to the number of blocks times that of all sequences' blocks.
+    /// For tests: the time is proportional to the number of blocks times the number of blocks of all sequences.
     ///
     /// # Errors
     /// The rule that is broken.
@@ -61,7 +61,7 @@ fn ensure(holds: bool, rule: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(rule) }
 }
 
-/// The blocks of a list are what the list says, and linked both ways.
+/// Checks that a list holds blocks of its kind, as many as it says, linked both ways.
 fn check_list(group: &Group<'_>, list: List, cached: bool) -> Result<(), &'static str> {
     let (mut block, mut before, mut count) = (list.first, NO_BLOCK, 0);
     while let Some(meta) = group.allocator.meta(block) {
@@ -73,7 +73,7 @@ fn check_list(group: &Group<'_>, list: List, cached: bool) -> Result<(), &'stati
     ensure(count == list.len && before == list.last, "lists are as long as they say")
 }
 
-/// A cached block is full, and is what its own tokens find.
+/// Checks that a cached block is full, and that its own tokens find it.
 fn check_cached(group: &Group<'_>, id: BlockId, meta: &BlockMeta) -> Result<(), &'static str> {
     ensure(meta.finalized() && meta.num_tokens() == BLOCK_TOKENS, "cached blocks are finalized")?;
     let chain = Chain { parent: meta.parent, index: meta.index };
@@ -81,7 +81,7 @@ fn check_cached(group: &Group<'_>, id: BlockId, meta: &BlockMeta) -> Result<(), 
     ensure(group.allocator.find(chain, &meta.tokens) == Some(id), "cached blocks are found")
 }
 
-/// A cached block in a table follows the cached block before it.
+/// Checks that each cached block in a table follows the cached block before it.
 fn check_chain(group: &Group<'_>, slot: usize) -> Result<(), &'static str> {
     let mut chain = Some(Chain::root(SALT));
     for &block in group.table(slot).blocks() {

@@ -1,8 +1,8 @@
-//! States that are kept at positions, so that a sequence goes back to them.
+//! Checkpoints: states that are kept at positions, so that sequences can go back to them.
 
 use bytemuck::{Pod, Zeroable};
 
-/// No slot: a state of zeros, or none that is being written.
+/// No slot. As a current slot it stands for a state of zeros, as a next slot for none.
 pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// The owner of checkpoints whose sequence was closed.
@@ -12,17 +12,17 @@ pub(super) const NOBODY: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Checkpoint {
-    /// [`NO_SLOT`] where the place is free.
+    /// Slot of the state, or [`NO_SLOT`] if this place is free.
     pub(super) slot: u32,
-    /// The slot of the sequence that it belongs to.
+    /// Slot of the sequence that the checkpoint belongs to, or [`NOBODY`].
     pub(super) sequence: u32,
     pub(super) position: u32,
-    /// Counts checkpoints: the smallest was made first.
+    /// Number of this checkpoint in the order in which all were made.
     pub(super) made: u32,
-    /// 1 where the host asked for it: it does not give way to others.
+    /// 1 if the host asked for this checkpoint, which then does not give way to others.
     pub(super) kept: u32,
     pub(super) _pad: u32,
-    /// The serial number of the cached block that ends here; 0 where there is none.
+    /// Serial number of the cached block that ends here, or 0 if there is none.
     pub(super) serial: u64,
 }
 
@@ -34,18 +34,18 @@ impl Checkpoint {
         self.slot != NO_SLOT && self.sequence as usize == sequence
     }
 
-    /// The position of the last one of a sequence that is before another position.
+    /// Returns the position of a sequence's last checkpoint that is before position `below`.
     pub(super) fn last_before(points: &[Self], sequence: usize, below: u32) -> Option<u32> {
         let points = points.iter().filter(|point| point.is_of(sequence) && point.position < below);
         points.map(|point| point.position).max().filter(|&position| position > 0)
     }
 
-    /// Whether its place is free, or it gives way.
+    /// Returns whether this place is free, or the checkpoint in it gives way to others.
     pub(super) fn is_weak(&self) -> bool {
         self.slot == NO_SLOT || self.kept == 0
     }
 
-    /// When it was made; 0 where the place is free.
+    /// Returns the number of this checkpoint in the order in which all were made, or 0 if the place is free.
     pub(super) fn age(&self) -> u32 {
         if self.slot == NO_SLOT { 0 } else { self.made }
     }

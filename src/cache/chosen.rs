@@ -3,19 +3,19 @@
 use super::allocator::BlockAllocator;
 use super::block::{AllocError, BlockId, BlockMeta, NO_BLOCK};
 
-/// A queue of blocks that nobody holds, through their metadata: they stay in their lists, so that nothing has changed
-/// before one is taken.
+/// A queue of blocks that were chosen, linked through their metadata. Nobody holds them, and they stay in their lists,
+/// so nothing has changed before one is taken.
 ///
-/// The mark of a chosen block is never 0: it is one more than the block that was chosen next.
+/// The mark of a chosen block is the id of the block that was chosen next plus 1, or [`LAST`]. It is never 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     first: BlockId,
     last: BlockId,
-    /// How many of them are free; the others are reclaimable.
+    /// Number of these blocks that are free. The others are reclaimable.
     pub(super) free: usize,
 }
 
-/// The mark of the one that was chosen last.
+/// Mark of the block that was chosen last.
 const LAST: u32 = NO_BLOCK;
 
 impl Chosen {
@@ -49,11 +49,11 @@ impl Chosen {
 }
 
 impl BlockAllocator<'_> {
-    /// Chooses a block that [`BlockAllocator::allocate`] takes after those that are chosen already. `ask` gets the
-    /// blocks that can be: the free ones, or, where all of them are chosen, the reclaimable ones.
+    /// Chooses a block that [`BlockAllocator::allocate`] takes after the blocks that are chosen already. `ask` gets the
+    /// candidates: the free blocks, or the reclaimable ones if all free blocks are chosen.
     ///
     /// # Errors
-    /// [`AllocError::InvalidBlock`] where the answer is none of them.
+    /// [`AllocError::InvalidBlock`] if the answer is not a candidate.
     pub(super) fn choose(&mut self, ask: impl FnOnce(&[BlockMeta], u32, bool) -> BlockId) -> Result<(), AllocError> {
         let evict = self.free.len <= self.chosen.free;
         let list = if evict { self.reclaimable } else { self.free };
@@ -64,7 +64,7 @@ impl BlockAllocator<'_> {
         Ok(())
     }
 
-    /// Forgets what was chosen.
+    /// Forgets all chosen blocks.
     pub(super) fn choose_none(&mut self) {
         while self.chosen.pop(self.blocks).is_some() {}
     }

@@ -24,7 +24,7 @@ pub enum CacheError {
     },
     /// All sequences that the limits allow are open.
     NoFreeSequence {
-        /// How many that are.
+        /// Number of sequences that can be open.
         sequences: usize,
     },
     /// The sequence has unfinished work.
@@ -34,26 +34,26 @@ pub enum CacheError {
     },
     /// The tokens do not fit the sequence.
     ContextFull {
-        /// Tokens that the sequence would have.
+        /// Number of tokens that the sequence would have.
         needed: usize,
-        /// Tokens that a sequence can have.
+        /// Number of tokens that a sequence can have.
         context: usize,
     },
     /// The pool has too few blocks that are free or reclaimable.
     OutOfBlocks {
-        /// Blocks that are needed.
+        /// Number of blocks that are needed.
         needed: usize,
-        /// Blocks that are available.
+        /// Number of blocks that are available.
         free: usize,
     },
-    /// The host's policy chose a block that is none of those that it could choose.
+    /// The host's policy chose a block that is not one of the candidates.
     PolicyBlock {
-        /// The number that it gave.
+        /// Number of the block that it chose.
         block: BlockId,
     },
-    /// The host's policy chose a sequence that is none of those that could be closed.
+    /// The host's policy chose a sequence that is not one of the candidates.
     PolicySequence {
-        /// The bits of the handle that it gave.
+        /// Bits of the handle that it chose.
         sequence: u32,
     },
     /// The row is not the sequence's next one.
@@ -70,30 +70,30 @@ pub enum CacheError {
         /// The length of the sequence.
         length: usize,
     },
-    /// The window has passed: what the tokens after the cut would see, or what is to be read, is no longer there.
+    /// A window has passed over positions that are to be read, or that the tokens after the cut would see.
     WindowGone {
-        /// A position that is needed.
+        /// A position that is needed and gone.
         position: usize,
         /// The first position after the sinks that is still there.
         first: usize,
     },
     /// More tokens at a time than the blocks of a sequence with a window hold.
     TooMany {
-        /// Tokens given.
+        /// Number of tokens given.
         given: usize,
-        /// Tokens that can be given now.
+        /// Number of tokens that can be given now.
         limit: usize,
     },
     /// A buffer has another size than its shape demands.
     Shape {
-        /// Elements demanded.
+        /// Number of elements that the shape demands.
         expected: usize,
-        /// Elements given.
+        /// Number of elements given.
         given: usize,
     },
-    /// No such layer, or not the one whose turn it is: layers are set in order, from 0 to the last.
+    /// The layer does not exist, or it is not its turn: layers are set in order, from 0 to the last.
     Layer {
-        /// The layer whose turn it is (the number of layers where a layer is only read).
+        /// The layer whose turn it is, or the number of layers if a layer is only read.
         expected: usize,
         /// The layer given.
         given: usize,

@@ -11,35 +11,35 @@ use crate::kv::{BLOCK_TOKENS, KvShape, KvType, LayerGroups, MAX_GROUPS, Visibili
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvGeometry {
-    /// How keys and values are kept.
+    /// Kind of cache: how keys and values are kept.
     pub kind: KvKind,
-    /// Their element types.
+    /// Element types of keys and values.
     pub element: KvType,
-    /// The instruction set that rounds to it.
+    /// Instruction set that rounds to these types.
     pub level: Level,
-    /// Layers of the model.
+    /// Number of layers of the model.
     pub layers: usize,
-    /// Which of them share a pool.
+    /// Which layers share a pool.
     pub groups: LayerGroups,
-    /// Keys and values of a layer of each group.
+    /// Shape of the keys and values of a layer, for each group.
     pub shapes: [KvShape; MAX_GROUPS],
-    /// Sequences at a time.
+    /// Number of sequences at a time.
     pub sequences: usize,
-    /// Tokens per sequence; more than memory could hold where all layers have a window.
+    /// Number of tokens per sequence. If all layers have a window, it may be more than memory could hold.
     pub context: usize,
-    /// Blocks per pool (one pool per layer group). The pool of a group with a window has at most as many as all
-    /// sequences together can use.
+    /// Number of blocks per pool (one pool per layer group). The pool of a group with a window has at most as many as
+    /// all sequences together can use.
     pub blocks: usize,
-    /// What the layers of each group see.
+    /// Which positions the layers of each group see.
     pub visibility: [Visibility; MAX_GROUPS],
-    /// Tokens that a sequence with a window can always be extended by at a time: the rows of a batch.
+    /// Number of tokens by which a sequence with a window can always be extended at a time: the rows of a batch.
     pub rows: usize,
-    /// Whether finalized blocks can be found by their tokens; the kind `paged` only, and without windows.
+    /// Whether finalized blocks can be found by their tokens: only for the kind `paged`, and without windows.
     pub prefix_cache: bool,
 }
 
 impl KvGeometry {
-    /// Returns the keys and values of a layer.
+    /// Returns the shape of the keys and values of a layer.
     pub fn shape(&self, layer: usize) -> KvShape {
         self.shape_in(self.groups.group(layer))
     }
@@ -49,12 +49,12 @@ impl KvGeometry {
         self.shape(layer).width()
     }
 
-    /// Returns the bytes of the keys and values of a block of 16 tokens, all layers.
+    /// Returns the number of bytes of the keys and values of a block of 16 tokens, in all layers.
     pub fn block_bytes(&self) -> usize {
         self.token_bytes(BLOCK_TOKENS)
     }
 
-    /// Returns how the pool of a layer group lies in memory; `None` where there is no such group.
+    /// Returns the layout of a layer group's pool in memory, or `None` if there is no such group.
     pub fn layout(&self, group: usize) -> Option<KvLayout> {
         let layers = self.groups.layers_in(group, self.layers);
         let KvShape { heads, head_dim } = self.shape_in(group);
@@ -80,7 +80,7 @@ impl KvGeometry {
         })
     }
 
-    /// Bytes that the first `tokens` tokens of a block have in a snapshot.
+    /// Returns the number of bytes that the first `tokens` tokens of a block have in a snapshot.
     pub(super) fn token_bytes(&self, tokens: usize) -> usize {
         (0..self.groups.count()).fold(0, |sum: usize, group| {
             let sides = self.sides(group);
@@ -90,37 +90,37 @@ impl KvGeometry {
         })
     }
 
-    /// How tiles of a group are kept: K, V. `None` where memory could not hold them.
+    /// Returns the layouts of the K and the V part of a group's tiles, or `None` if memory could not hold them.
     pub(super) fn sides(&self, group: usize) -> Option<[Side; 2]> {
         let KvShape { head_dim, .. } = self.shape_in(group);
         Some([Side::keys(self.element.k, head_dim)?, Side::values(self.element.v, head_dim)?])
     }
 
-    /// Keys and values of a layer of a group.
+    /// Returns the shape of the keys and values of a layer of a group.
     pub(super) fn shape_in(&self, group: usize) -> KvShape {
         self.shapes.get(group).copied().unwrap_or_default()
     }
 
-    /// Returns what the layers of a group see.
+    /// Returns which positions the layers of a group see.
     pub fn visible(&self, group: usize) -> Visibility {
         self.visibility.get(group).copied().unwrap_or_default()
     }
 
-    /// Whether blocks of a group are given back once nobody sees them. The kind `off` needs all tokens in every step,
-    /// and so does a text whose tokens see those after them.
+    /// Returns whether blocks of a group are given back once no query sees them. They are not given back for the kind
+    /// `off`, which needs all tokens in every step, and for texts whose tokens see those after them.
     pub fn forgets(&self, group: usize) -> bool {
         let visible = self.visible(group);
         self.kind != KvKind::Off && !visible.is_all() && visible.is_causal()
     }
 
-    /// Returns how many tokens a sequence of `len` tokens can be extended by so that a rewind to `len` still finds all
-    /// that it needs: until a window gives back the next block.
+    /// Returns by how many tokens a sequence of `len` tokens can be extended so that a rewind to `len` still finds all
+    /// blocks that it needs: until a window gives back the next block.
     pub fn kept_behind(&self, len: usize) -> usize {
         let kept = |group: usize| {
             let visible = self.visible(group);
             let back = |count: usize| {
                 let first = len.saturating_add(1).saturating_sub(count);
-                // The last position that can be the first visible one, in the same block.
+                // The last position in the block of the first visible position.
                 let last = first / BLOCK_TOKENS * BLOCK_TOKENS + (BLOCK_TOKENS - 1);
                 let until = last.saturating_add(count).saturating_sub(len.saturating_add(1));
                 if count == 0 { usize::MAX } else { until }
@@ -130,23 +130,23 @@ impl KvGeometry {
         (0..self.groups.count()).filter(|&group| self.forgets(group)).map(kept).min().unwrap_or(usize::MAX)
     }
 
-    /// Whether blocks of any group are.
+    /// Returns whether blocks of any group are given back once no query sees them.
     pub fn any_forgets(&self) -> bool {
         (0..self.groups.count()).any(|group| self.forgets(group))
     }
 
-    /// Returns the most blocks that a sequence has at a time.
+    /// Returns the largest number of blocks that a sequence has at a time.
     pub fn blocks_per_sequence(&self) -> usize {
         (0..self.groups.count()).map(|group| self.table_len(group)).max().unwrap_or(0)
     }
 
-    /// Entries in a sequence's table of a group: a block each.
+    /// Returns the number of entries in a sequence's table of a group: one for each block.
     pub(super) fn table_len(&self, group: usize) -> usize {
         let (sinks, ring) = self.windowed_table(group);
         sinks.saturating_add(ring).min(self.context.div_ceil(BLOCK_TOKENS))
     }
 
-    /// Entries of a group's table for the sinks, and for the blocks that change.
+    /// Returns the number of entries in a group's table for the sinks, and for the blocks that take turns.
     pub(super) fn windowed_table(&self, group: usize) -> (usize, usize) {
         let visible = self.visible(group);
         if !self.forgets(group) {
@@ -156,7 +156,7 @@ impl KvGeometry {
         (visible.sinks().div_ceil(BLOCK_TOKENS), window)
     }
 
-    /// Blocks in the pool of a group.
+    /// Returns the number of blocks in the pool of a group.
     pub(super) fn blocks_in(&self, group: usize) -> Option<usize> {
         let all = self.table_len(group).checked_mul(self.sequences);
         match self.kind {

@@ -15,19 +15,19 @@ use crate::device::KvLayout;
 use crate::kv::{MAX_GROUPS, Visibility};
 use crate::mem::{Arena, MemoryError};
 
-/// What a sequence has of a group besides the table's entries.
+/// State of one sequence in a layer group, apart from the entries of its block table.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Entry {
-    /// Blocks up to the end, those given back included.
+    /// Number of blocks up to the end of the sequence. Blocks that were given back count, too.
     pub(super) blocks: u32,
-    /// The first block past the sinks that is still there.
+    /// Index of the first block behind the sinks that the sequence still has.
     first: u32,
-    /// While a reservation has put a copy in the place of a shared partial block: that one, still referenced.
+    /// Shared partial block that a reservation has replaced by a copy, still referenced; `NO_BLOCK` if there is none.
     copy_from: BlockId,
-    /// Which block the copy is.
+    /// Index of the copy in the sequence.
     copy_index: u32,
-    /// Layers of it that are copied already.
+    /// Number of layers that are copied already.
     copied: u32,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Group<'a> {
     tables: &'a mut [BlockId],
     /// `[sequences]`.
     entries: &'a mut [Entry],
-    /// Blocks per row of `tables`.
+    /// Number of entries per row of `tables`.
     run: usize,
     layout: Layout,
     visibility: Visibility,
-    /// Whether blocks that nobody sees are given back.
+    /// Whether blocks that no query sees any more are given back.
     pub(super) forgets: bool,
 }
 
@@ -93,12 +93,12 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// What the layers see.
+    /// Returns which positions the layers see.
     pub(super) fn visibility(&self) -> Visibility {
         self.visibility
     }
 
-    /// The table of the sequence in `slot`; empty for one that does not exist.
+    /// Returns the table of the sequence in `slot`, which is empty if there is no such slot.
     #[inline]
     pub(super) fn table(&self, slot: usize) -> BlockTable<'_> {
         let (end, first) = self.entries.get(slot).map_or((0, 0), |entry| (entry.blocks as usize, entry.first as usize));
@@ -108,7 +108,7 @@ impl<'a> Group<'a> {
         BlockTable { entries, layout: self.layout, first, end }
     }
 
-    /// Returns the most tokens that a sequence of `len` tokens can be extended by at a time.
+    /// Returns the largest number of tokens by which a sequence of `len` tokens can be extended at a time.
     pub(super) fn room(&self, slot: usize, len: usize) -> usize {
         let end = match self.layout.ring {
             0 => self.run,
@@ -117,24 +117,24 @@ impl<'a> Group<'a> {
         end.saturating_mul(BLOCK_TOKENS).saturating_sub(len)
     }
 
-    /// Whether a sequence has all that the tokens after the first `keep` see of these.
+    /// Checks that a sequence has all blocks of its first `keep` tokens that the tokens behind these see.
     pub(super) fn check_kept(&self, slot: usize, keep: usize) -> Result<(), Gone> {
         let (table, seen) = (self.table(slot), self.visibility.at(keep));
         let first = table.first * BLOCK_TOKENS;
-        // The next token itself counts: it goes into the last block if that is not full.
+        // The next token sees itself, too: it goes into the last block if that is not full.
         let needed = |index: &usize| seen.touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS);
         let sinks = 0..self.layout.sinks.min(keep.div_ceil(BLOCK_TOKENS));
-        // What follows the sinks is given back in order, so the last one that is gone tells of all.
+        // Blocks behind the sinks are given back in order, so it is enough to test the last one that is gone.
         let last = table.first.min(keep.div_ceil(BLOCK_TOKENS)).checked_sub(1);
         let last = last.filter(|&last| last >= self.layout.sinks);
         let gone = sinks.chain(last).find(|index| table.block(*index).is_none() && needed(index));
         gone.map_or(Ok(()), |index| Err(Gone { position: index * BLOCK_TOKENS, first }))
     }
 
-    /// Whether a sequence has all blocks of its first `len` tokens.
+    /// Checks that a sequence has all blocks of its first `len` tokens.
     pub(super) fn check_whole(&self, slot: usize, len: usize) -> Result<(), Gone> {
         let table = self.table(slot);
-        // What follows the sinks is given back in order, so the first of it tells of all.
+        // Blocks behind the sinks are given back in order, so it is enough to test the first of them.
         let blocks = len.div_ceil(BLOCK_TOKENS).min(self.layout.sinks + 1);
         let gone = (0..blocks).find(|&index| table.block(index).is_none());
         let first = table.first * BLOCK_TOKENS;
@@ -146,7 +146,7 @@ impl<'a> Group<'a> {
         self.indices(slot, len.div_ceil(BLOCK_TOKENS)).filter(|&index| self.table(slot).block(index).is_some()).count()
     }
 
-    /// Gives back the blocks that nobody sees after `len` tokens.
+    /// Gives back the blocks that no query behind `len` tokens sees.
     pub(super) fn forget(&mut self, slot: usize, len: usize) -> Result<(), AllocError> {
         if !self.forgets {
             return Ok(());
@@ -169,7 +169,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Whether nobody sees a block after `len` tokens, which it is one of.
+    /// Returns whether no query behind `len` tokens sees block `index`, which is one of these tokens' blocks.
     fn is_hidden(&self, index: usize, len: usize) -> bool {
         self.forgets && !self.visibility.at(len).touch(index * BLOCK_TOKENS, (index + 1) * BLOCK_TOKENS)
     }
@@ -180,12 +180,12 @@ impl<'a> Group<'a> {
         new_len.div_ceil(BLOCK_TOKENS).saturating_sub(have) + usize::from(self.shared_tail(slot, len).is_some())
     }
 
-    /// Returns how many blocks must be available where the tokens come `step` at a time: the most that are taken and
-    /// not given back.
+    /// Returns how many blocks must be available if the tokens come `step` at a time: the largest number of blocks that
+    /// are taken and not given back.
     pub(super) fn needed_in_steps(&self, slot: usize, len: usize, new_len: usize, step: usize) -> usize {
         let table = self.table(slot);
         let tail = usize::from(self.shared_tail(slot, len).is_some());
-        // Blocks of others are not free when they are given back; a shared partial one is copied before.
+        // A block that others hold is not free when it is given back. A shared partial block is copied before.
         let is_own = |index| {
             let meta = table.block(index).and_then(|block| self.allocator.meta(block));
             index >= len / BLOCK_TOKENS || meta.is_some_and(|meta| meta.ref_count() == 1)
@@ -234,7 +234,7 @@ impl<'a> Group<'a> {
     pub(super) fn shrink(&mut self, slot: usize, len: usize) -> Result<(), AllocError> {
         let entry = *self.entry(slot)?;
         if entry.copy_from != NO_BLOCK {
-            // The copy is of the partial block of the committed tokens, so the original goes back in its place.
+            // The copy replaces the partial block of the committed tokens, so the original takes its place again.
             let copy = self.block(slot, entry.copy_index as usize)?;
             self.allocator.free(copy)?;
             self.set(slot, entry.copy_index as usize, entry.copy_from)?;
@@ -283,14 +283,14 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// All blocks that a sequence has a reference to.
+    /// Returns all blocks that a sequence has a reference to.
     pub(super) fn held(&self, slot: usize) -> impl Iterator<Item = BlockId> {
         let copied = self.entries.get(slot).map(|entry| entry.copy_from);
         let blocks = self.table(slot).entries.iter().copied().chain(copied);
         blocks.filter(|&block| block != NO_BLOCK)
     }
 
-    /// Counts the blocks of a sequence: those that nobody else holds, and those that somebody does.
+    /// Counts the blocks of a sequence: those that nobody else holds, and those that somebody else holds, too.
     pub(super) fn count(&self, slot: usize) -> SequenceBlocks {
         let mut count = SequenceBlocks::default();
         for block in self.held(slot) {
@@ -300,7 +300,7 @@ impl<'a> Group<'a> {
         count
     }
 
-    /// Considers (or no longer considers) closing a sequence.
+    /// Marks a sequence for closing, or removes the mark.
     pub(super) fn mark(&mut self, slot: usize, on: bool) -> Result<(), AllocError> {
         for index in self.indices(slot, self.table(slot).end) {
             if let Some(block) = self.table(slot).block(index) {
@@ -310,13 +310,13 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// [`Group::needed`], once the marked sequences are closed.
+    /// Returns [`Group::needed`] for the time when the marked sequences are closed.
     pub(super) fn needed_after(&self, slot: usize, len: usize, new_len: usize) -> usize {
         let own = self.shared_tail(slot, len).is_some_and(|tail| self.allocator.references_after(tail) <= 1);
         self.needed(slot, len, new_len).saturating_sub(usize::from(own))
     }
 
-    /// Copies one layer of the sequence's partial block, if that is being copied. Returns whether it was.
+    /// Copies one layer of the sequence's partial block, if that is being copied. Returns whether it copied one.
     pub(super) fn copy_unit(&mut self, slot: usize) -> Result<bool, AllocError> {
         if self.copy_units(slot) == 0 {
             return Ok(false);
@@ -329,7 +329,7 @@ impl<'a> Group<'a> {
         Ok(true)
     }
 
-    /// The partial block of a sequence that is being copied, and its copy.
+    /// Returns the partial block of a sequence that is being copied, and its copy.
     pub(super) fn copy(&self, slot: usize) -> Option<[BlockId; 2]> {
         let entry = self.entries.get(slot).filter(|entry| entry.copy_from != NO_BLOCK)?;
         Some([entry.copy_from, self.table(slot).block(entry.copy_index as usize)?])
@@ -350,7 +350,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The partial block of a sequence of `len` tokens, if somebody else has it, too.
+    /// Returns the partial block of a sequence of `len` tokens, if somebody else holds it, too.
     fn shared_tail(&self, slot: usize, len: usize) -> Option<BlockId> {
         let (block, filled) = self.table(slot).locate(len)?;
         (filled > 0 && self.allocator.meta(block)?.ref_count() > 1).then_some(block)
@@ -360,7 +360,7 @@ impl<'a> Group<'a> {
         self.table(slot).block(index).ok_or(AllocError::InvalidBlock { block: NO_BLOCK })
     }
 
-    /// The first `blocks` blocks of a sequence, without those past the sinks that are gone.
+    /// Returns the indices of the first `blocks` blocks of a sequence, without those behind the sinks that are gone.
     fn indices(&self, slot: usize, blocks: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let first = self.table(slot).first;
         (0..self.layout.sinks.min(blocks)).chain(first..blocks)
@@ -372,7 +372,7 @@ impl<'a> Group<'a> {
         self.end_at(to, len.div_ceil(BLOCK_TOKENS), first)
     }
 
-    /// Truncates a sequence to `blocks` blocks. Those before `first` are gone, except the sinks.
+    /// Truncates a sequence to `blocks` blocks. Blocks before `first` are gone, except the sinks.
     fn end_at(&mut self, slot: usize, blocks: usize, first: u32) -> Result<(), AllocError> {
         let sinks = self.layout.sinks as u32;
         let entry = self.entry(slot)?;
@@ -381,7 +381,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Takes block `index` of a sequence.
+    /// Takes a block from the pool for index `index` of a sequence.
     fn place(&mut self, slot: usize, index: usize, policy: &dyn CachePolicy) -> Result<BlockId, AllocError> {
         policy.place(&mut self.allocator, slot, self.layout.entry(index), self.run)
     }

@@ -1,4 +1,4 @@
-//! What a host may decide itself: who is closed, what is evicted, which block is handed out.
+//! Choices of a host: which sequence is closed, which block is evicted, and which block is handed out.
 
 use core::fmt;
 
@@ -10,42 +10,43 @@ use super::kv_cache::KvCache;
 use super::sequence::{SeqId, Sequence};
 use super::stats::SequenceStats;
 
-/// A host's own choices where a cache has several. They change no bit of any logits: only what is there when memory
-/// runs short, and where it lies.
+/// A host's own choices where a cache has several candidates. They never change a bit of any logits. They only decide
+/// what stays when memory runs short, and where it lies.
 ///
 /// Every method has the cache's own choice as its default. An answer that is not one of the candidates is an error of
 /// the call that asked, [`CacheError::PolicyBlock`] or [`CacheError::PolicySequence`], and that call changes nothing.
 ///
 /// [Example](crate::cache#policy).
 pub trait HostPolicy: Send + Sync {
-    /// Returns the sequence that [`KvCache::make_room`] considers closing next, of those that are idle; `None` where no
-    /// other one may be closed. The default is the one that was not used for longest.
+    /// Returns the idle sequence that [`KvCache::make_room`] considers closing next, or `None` if no other one may be
+    /// closed. The default is the sequence that was not used for longest.
     fn close(&mut self, idle: &IdleSequences<'_, '_>) -> Option<SeqId> {
         idle.default()
     }
 
-    /// Returns the cached prefix block that is evicted, because no block is free. The default is the one that was given
-    /// back first. A block may be evicted before those that follow it: they are not found any more, and age.
+    /// Returns the block of a cached prefix that is evicted, because no block is free. The default is the block that
+    /// was given back first. A block may be evicted before the blocks that follow it. These are then no longer found,
+    /// and are evicted in their turn.
     fn evict(&mut self, choice: &BlockChoice<'_>) -> BlockId {
         choice.default()
     }
 
-    /// Returns which of the free blocks is handed out. The default is the one that was given back last.
+    /// Returns the free block that is handed out. The default is the block that was given back last.
     fn hand_out(&mut self, choice: &BlockChoice<'_>) -> BlockId {
         choice.default()
     }
 }
 
-/// Sequences without unfinished work that could be closed, and that hold blocks.
+/// Idle sequences that could be closed: they have no unfinished work, and they hold blocks.
 ///
 /// [Example](crate::cache#policy).
 #[derive(Debug)]
 pub struct IdleSequences<'c, 'a> {
     pub(super) sequences: &'c [Sequence],
     pub(super) groups: &'c [Group<'a>],
-    /// The first that may be one, in the order of use.
+    /// Slot of the first sequence that may be a candidate, in the order of use.
     pub(super) first: u32,
-    /// The one that needs room.
+    /// Sequence that needs room.
     pub(super) wanted: SeqId,
 }
 
@@ -67,14 +68,14 @@ impl IdleSequences<'_, '_> {
         slots.filter_map(|slot| self.at(slot))
     }
 
-    /// Returns the numbers of one of them; `None` where it is none.
+    /// Returns the statistics of one of these sequences, or `None` for any other sequence.
     pub fn stats(&self, seq: SeqId) -> Option<SequenceStats> {
         self.at(seq.slot() as u32).filter(|&found| found == seq)?;
         let tokens = self.sequences.get(seq.slot())?.len as usize;
         Some(stats_of(self.groups, seq.slot(), tokens))
     }
 
-    /// The sequence in a slot, if it is a candidate.
+    /// Returns the sequence in a slot, if it is a candidate.
     pub(super) fn at(&self, slot: u32) -> Option<SeqId> {
         let sequence = self.sequences.get(slot as usize)?;
         let seq = SeqId::new(slot as usize, sequence.generation);
@@ -84,7 +85,7 @@ impl IdleSequences<'_, '_> {
     }
 }
 
-/// The numbers of the sequence in a slot, which has so many tokens.
+/// Returns the statistics of the sequence in a slot, which has `tokens` tokens.
 pub(super) fn stats_of(groups: &[Group<'_>], slot: usize, tokens: usize) -> SequenceStats {
     let mut stats = SequenceStats { tokens, ..SequenceStats::default() };
     for (blocks, group) in stats.blocks.iter_mut().zip(groups) {
@@ -96,7 +97,7 @@ pub(super) fn stats_of(groups: &[Group<'_>], slot: usize, tokens: usize) -> Sequ
     stats
 }
 
-/// Blocks of which one is wanted: free ones, or cached prefixes that nobody holds.
+/// Candidates of which one block is wanted: free blocks, or cached prefixes that nobody holds.
 ///
 /// [Example](crate::cache#policy).
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +124,8 @@ impl<'c> BlockChoice<'c> {
         self.iter().next().map_or(BlockId::MAX, |(block, _)| block)
     }
 
-    /// Returns the blocks: cached ones from the one that was given back first to the last, free ones the other way
-    /// round.
+    /// Returns the candidates. Cached blocks come in the order in which they were given back, free blocks in the
+    /// reverse order.
     pub fn iter(&self) -> impl Iterator<Item = (BlockId, &'c BlockMeta)> {
         let blocks = self.blocks;
         let after = move |&block: &BlockId| blocks.get(block as usize).map(|meta| meta.links.next);
@@ -134,7 +135,7 @@ impl<'c> BlockChoice<'c> {
     }
 }
 
-/// The policy of a cache that has one.
+/// The policy of a host, if the cache has one.
 pub(super) struct Hosted<'a>(pub(super) Option<&'a mut dyn HostPolicy>);
 
 impl fmt::Debug for Hosted<'_> {
@@ -145,18 +146,18 @@ impl fmt::Debug for Hosted<'_> {
 
 impl<'a> KvCache<'a> {
     /// Lets a host choose; `None` brings the cache's own choices back. In a cache of the kind `basic` every block has
-    /// its place, and only [`HostPolicy::close`] is asked.
+    /// its place, so only [`HostPolicy::close`] is asked.
     pub fn set_host_policy(&mut self, policy: Option<&'a mut dyn HostPolicy>) {
         self.hosted = Hosted(policy);
     }
 
-    /// Forgets blocks that were chosen for a call that was left by a panic of the host's policy.
+    /// Forgets all chosen blocks, such as those of a call that a panic of the host's policy has ended.
     pub(super) fn begin_choice(&mut self) {
         self.groups.iter_mut().for_each(|group| group.allocator.choose_none());
     }
 
-    /// Lets the host's policy choose blocks for a sequence, so many of each group. They are taken after those that are
-    /// chosen already. Where an answer is wrong, none are.
+    /// Lets the host's policy choose blocks for a sequence, as many of each group as `needed` says. They are taken
+    /// after the blocks that are chosen already. After a wrong answer no blocks are chosen at all.
     pub(super) fn choose_blocks(&mut self, seq: SeqId, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
         let places_are_given = self.kind() == KvKind::Basic;
         let Some(policy) = self.hosted.0.as_deref_mut().filter(|_| !places_are_given) else { return Ok(()) };

@@ -12,14 +12,14 @@ use crate::kernels::{fpenv, is_storable};
 use crate::kv::KvType;
 use crate::mem::row_of;
 
-/// Where the rows of a sequence begin.
+/// Position where the given rows of a sequence begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// In place of all that the sequence has.
+    /// In place of everything that the sequence has.
     Replace,
-    /// After its tokens, however many these are.
+    /// After the sequence's tokens, however many there are.
     End,
-    /// After its tokens, of which the host says that they are so many.
+    /// After the sequence's tokens, of which the host gives the number.
     At(usize),
 }
 
@@ -27,7 +27,7 @@ enum Start {
 #[derive(Clone, Copy, Debug)]
 struct Rows<'r> {
     layer: usize,
-    /// Rows of each sequence.
+    /// Number of rows of each sequence.
     rows: usize,
     width: usize,
     k: &'r [f32],
@@ -35,25 +35,25 @@ struct Rows<'r> {
 }
 
 impl KvCache<'_> {
-    /// Sets all rows of a sequence from outside, layer by layer: `k` and `v` are packed
-    /// `[rows, kv_heads * head_dim]`. Layer 0 says how many rows, the last layer completes them. What the sequence had
-    /// before is replaced: it is gone as soon as layer 0 is taken.
+    /// Sets all rows of a sequence from outside, layer by layer: `k` and `v` are packed `[rows, kv_heads * head_dim]`.
+    /// Layer 0 sets the number of rows, and the last layer completes them. They replace the contents of the sequence,
+    /// which are gone as soon as layer 0 is taken.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`] out of order,
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`] for a layer out of order,
     /// [`CacheError::Shape`], [`CacheError::ContextFull`], [`CacheError::TooMany`], [`CacheError::OutOfBlocks`],
-    /// [`CacheError::NonFinite`], [`CacheError::NotKept`]; [`CacheError::Position`] where the layers before were
-    /// appended. A refused layer can be given again. [`CacheError::PolicyBlock`] comes when the sequence is empty
-    /// already: a policy chooses among the blocks that were given back, too.
+    /// [`CacheError::NonFinite`], [`CacheError::NotKept`]; [`CacheError::Position`] if the layers before were appended.
+    /// A refused layer can be given again. When [`CacheError::PolicyBlock`] comes, the sequence is empty already,
+    /// because a policy also chooses among the blocks that were given back.
     pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {
         self.set_prefill_batch(once(seq), layer, k, v)
     }
 
-    /// [`KvCache::set_prefill`] for several sequences, with as many rows each: `k` and `v` are packed
-    /// `[sequences, rows, kv_heads * head_dim]`. Either all of them take the layer or none.
+    /// [`KvCache::set_prefill`] for several sequences with the same number of rows: `k` and `v` are packed
+    /// `[sequences, rows, kv_heads * head_dim]`. Either all sequences take the layer or none.
     ///
     /// # Errors
-    /// As [`KvCache::set_prefill`]; [`CacheError::Repeated`] where a sequence is given twice.
+    /// As [`KvCache::set_prefill`]; [`CacheError::Repeated`] if a sequence is given twice.
     pub fn set_prefill_batch(
         &mut self,
         seqs: impl IntoIterator<Item = SeqId, IntoIter: ExactSizeIterator + Clone>,
@@ -64,8 +64,8 @@ impl KvCache<'_> {
         self.set_rows(seqs.into_iter().map(|seq| (seq, Start::Replace)), layer, None, [k, v])
     }
 
-    /// Appends one row from outside, layer by layer: `k` and `v` are `[kv_heads * head_dim]`. The last
-    /// layer completes it.
+    /// Appends one row from outside, layer by layer: `k` and `v` are `[kv_heads * head_dim]`. The last layer completes
+    /// the row.
     ///
     /// # Errors
     /// As [`KvCache::set_prefill`].
@@ -74,9 +74,9 @@ impl KvCache<'_> {
     }
 
     /// Appends rows from outside to sequences, layer by layer. Each sequence comes with the position of its first row,
-    /// which must be its length, and all get as many rows: `k` and `v` are packed `[sequences, rows, kv_heads *
-    /// head_dim]`. Layer 0 says how many rows, the last layer completes them. Either all sequences take a layer or
-    /// none.
+    /// which must be its length. All sequences get the same number of rows: `k` and `v` are packed
+    /// `[sequences, rows, kv_heads * head_dim]`. Layer 0 sets the number of rows, and the last layer completes them.
+    /// Either all sequences take a layer or none.
     ///
     /// ```
     /// # use gleed::cache::{CacheError, KvCache, SeqId};
@@ -88,8 +88,8 @@ impl KvCache<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`KvCache::set_prefill`]; [`CacheError::Position`] where a sequence has another length, and
-    /// [`CacheError::Repeated`] where one is given twice.
+    /// As [`KvCache::set_prefill`]; [`CacheError::Position`] if a sequence has another length, and
+    /// [`CacheError::Repeated`] if a sequence is given twice.
     pub fn append_rows(
         &mut self,
         places: impl IntoIterator<Item = (SeqId, usize), IntoIter: ExactSizeIterator + Clone>,
@@ -100,8 +100,8 @@ impl KvCache<'_> {
         self.set_rows(places.into_iter().map(|(seq, position)| (seq, Start::At(position))), layer, None, [k, v])
     }
 
-    /// Takes rows of one layer: layer 0 reserves their positions, the last layer commits them. `rows` says how many of
-    /// each sequence, or the arrays do.
+    /// Takes rows of one layer: layer 0 reserves their positions, the last layer commits them. `rows` is the number of
+    /// rows of each sequence. Without it, the length of the arrays gives that number.
     fn set_rows(
         &mut self,
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,
@@ -112,7 +112,7 @@ impl KvCache<'_> {
         let width = self.geometry.kv_width(layer);
         let all = width.saturating_mul(places.len());
         let given = Rows { layer, rows: rows.or(k.len().checked_div(all)).unwrap_or(0), width, k, v };
-        // Some machines round to f16 with an instruction that obeys the environment.
+        // Some machines round to f16 with an instruction that obeys the floating-point environment.
         fpenv::with_default(|| {
             self.check_taken(places.clone(), given)?;
             if places.len() > 1 {
@@ -128,7 +128,7 @@ impl KvCache<'_> {
         })
     }
 
-    /// It is the next layer's turn; after the last one the rows are part of the sequences.
+    /// Makes it the next layer's turn. After the last layer, makes the rows part of the sequences.
     fn end_layer(&mut self, seqs: impl Iterator<Item = SeqId>, given: Rows<'_>) -> Result<(), CacheError> {
         let next = given.layer + 1;
         for seq in seqs {
@@ -140,8 +140,8 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether it is the layer's turn in all sequences, the arrays have its shape, and the rows begin where they are
-    /// said to.
+    /// Checks that it is the layer's turn in all sequences, that the arrays have its shape, and that the rows begin
+    /// where the host says.
     fn check_taken(
         &self,
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,
@@ -171,7 +171,7 @@ impl KvCache<'_> {
                 Start::At(position) if position != given => {
                     return Err(CacheError::Position { expected: given, given: position });
                 }
-                // The layers before were appended to these.
+                // The layers before were appended to the tokens of this sequence.
                 Start::Replace if layer > 0 && given > 0 => return Err(CacheError::Position { expected: 0, given }),
                 _ => {}
             }
@@ -185,7 +185,7 @@ impl KvCache<'_> {
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,
         Rows { rows, k, v, .. }: Rows<'_>,
     ) -> Result<(), CacheError> {
-        // A number of rows that is too large is not believed.
+        // A number of rows that is too large is refused before anything is computed from it.
         for (seq, start) in places.clone() {
             self.check_extent(seq, rows, start == Start::Replace)?;
         }
@@ -208,7 +208,7 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether the pool has the blocks for rows of all these sequences, those that are replaced given back.
+    /// Checks that the pool has the blocks for the rows of all these sequences, after replaced rows are given back.
     fn check_room_of_all(
         &mut self,
         places: impl ExactSizeIterator<Item = (SeqId, Start)> + Clone,
@@ -217,7 +217,7 @@ impl KvCache<'_> {
         let has_more = |seq: SeqId, start| start == Start::Replace && self.sequence(seq).is_ok_and(|s| s.len > 0);
         let is_replaced = places.clone().any(|(seq, start)| has_more(seq, start));
         if is_replaced {
-            // What they have now counts as free.
+            // The present blocks of these sequences count as free.
             self.clear_marks();
             places.clone().try_for_each(|(seq, _)| self.mark(seq, true))?;
         }
@@ -240,7 +240,7 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether no sequence is given twice.
+    /// Checks that no sequence is given twice.
     fn check_distinct(&mut self, mut seqs: impl Iterator<Item = SeqId>) -> Result<(), CacheError> {
         let unmark = |cache: &mut Self| cache.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);
         unmark(self);
@@ -255,7 +255,7 @@ impl KvCache<'_> {
         checked
     }
 
-    /// Writes the rows of one sequence, of which those from `first` on are.
+    /// Writes the rows of one sequence, which begin at row `first` of the arrays.
     fn write_rows(&mut self, seq: SeqId, first: usize, rows: Rows<'_>) -> Result<(), CacheError> {
         let Rows { layer, rows, width, k, v } = rows;
         let len = self.seq_len(seq)?;

@@ -31,7 +31,7 @@ pub struct KvCache<'a> {
     pub(super) policy: &'static dyn CachePolicy,
     pub(super) sequences: &'a mut [Sequence],
     pub(super) groups: heapless::Vec<Group<'a>, MAX_GROUPS>,
-    /// The open sequences, the least recently used first.
+    /// Open sequences, the least recently used first.
     pub(super) recency: List,
     pub(super) prefix: PrefixStats,
     pub(super) states: States<'a>,
@@ -46,8 +46,8 @@ impl<'a> KvCache<'a> {
     /// `basic` gets a full run of blocks per sequence, whatever the geometry says.
     ///
     /// # Errors
-    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more sequences than [`SeqId::MAX`] or more tokens than 2^32 -
-    /// 1.
+    /// As [`Arena::slice`]; [`MemoryError::TooLarge`] for more than [`SeqId::MAX`] sequences or more than 2^32 - 1
+    /// tokens.
     pub fn carve(arena: &mut Arena<'a>, geometry: KvGeometry) -> Result<Self, MemoryError> {
         Self::carve_with_states(arena, geometry, StateGeometry::default(), false)
     }
@@ -67,7 +67,7 @@ impl<'a> KvCache<'a> {
             let blocks = geometry.blocks_per_sequence().checked_mul(geometry.sequences);
             geometry.blocks = blocks.ok_or(MemoryError::TooLarge)?;
         }
-        // A prefix without its beginning is of no use.
+        // A window gives back the beginning of a prefix, and the rest of it is then of no use.
         geometry.prefix_cache &= !geometry.any_forgets();
         let sequences = arena.slice("sequences", geometry.sequences)?;
         sequences.fill(Sequence::zeroed());
@@ -86,7 +86,7 @@ impl<'a> KvCache<'a> {
         &self.geometry
     }
 
-    /// Returns how keys and values are kept.
+    /// Returns the kind of cache.
     pub fn kind(&self) -> KvKind {
         self.policy.kind()
     }
@@ -104,10 +104,10 @@ impl<'a> KvCache<'a> {
         Ok(self.sequence(seq)?.len as usize)
     }
 
-    /// Returns the blocks of a sequence in a layer group.
+    /// Returns the block table of a sequence in a layer group.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`] where there is no such group.
+    /// [`CacheError::UnknownSequence`], [`CacheError::Layer`] if there is no such group.
     pub fn block_table(&self, seq: SeqId, group: usize) -> Result<BlockTable<'_>, CacheError> {
         self.sequence(seq)?;
         let expected = self.groups.len();
@@ -117,14 +117,14 @@ impl<'a> KvCache<'a> {
     /// Returns the allocator of a layer group: how many blocks are free, and the metadata of each.
     ///
     /// # Errors
-    /// [`CacheError::Layer`] where there is no such group.
+    /// [`CacheError::Layer`] if there is no such group.
     pub fn allocator(&self, group: usize) -> Result<&BlockAllocator<'a>, CacheError> {
         let expected = self.groups.len();
         Ok(&self.groups.get(group).ok_or(CacheError::Layer { expected, given: group })?.allocator)
     }
 
-    /// Returns the id of the token at a position, committed or reserved; `None` past the last one, and where no layer
-    /// group has its block any more.
+    /// Returns the id of the token at a position, committed or reserved. Returns `None` past the last token, and if no
+    /// layer group has the token's block any more.
     pub fn token(&self, seq: SeqId, position: usize) -> Option<u32> {
         let sequence = self.sequence(seq).ok()?;
         if position >= (sequence.len + sequence.reserved) as usize {
@@ -136,7 +136,7 @@ impl<'a> KvCache<'a> {
         })
     }
 
-    /// Returns the numbers of the cache, in time proportional to the number of sequences.
+    /// Returns the statistics of the cache, in time proportional to the number of sequences.
     pub fn stats(&self) -> CacheStats {
         let mut pools = [PoolStats::default(); MAX_GROUPS];
         for (stats, group) in pools.iter_mut().zip(&self.groups) {
@@ -145,13 +145,13 @@ impl<'a> KvCache<'a> {
         CacheStats { sequences: self.recency.len, pools, slots: self.states.stats(), prefix: self.prefix }
     }
 
-    /// Makes what is in use now the high-water marks of blocks and states.
+    /// Sets the high-water marks of blocks and states to the numbers that are in use now.
     pub(crate) fn reset_high_water(&mut self) {
         self.groups.iter_mut().for_each(|group| group.allocator.lower_high_water(0));
         self.states.lower_high_water(0);
     }
 
-    /// Returns the numbers of a sequence, in time proportional to the number of its blocks.
+    /// Returns the statistics of a sequence, in time proportional to the number of its blocks.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -166,7 +166,7 @@ impl<'a> KvCache<'a> {
     pub fn open(&mut self) -> Result<SeqId, CacheError> {
         let slot = self.free_slot()?;
         let sequence = self.sequences.get_mut(slot).ok_or(CacheError::Internal(site!()))?;
-        // Never 0, so that no handle is 0.
+        // The generation is never 0, so that no handle is 0.
         let generation = sequence.generation % 0xffff + 1;
         *sequence = Sequence { open: 1, generation, ..Sequence::zeroed() };
         self.recency.push_back(self.sequences, slot as u32);
@@ -198,9 +198,9 @@ impl<'a> KvCache<'a> {
     /// Keeps only the first `keep` tokens of a sequence.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`]
-    /// where the next token would see positions whose blocks have been given back, or where tokens after the last
-    /// checkpoint have been.
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::TooShort`], [`CacheError::WindowGone`] if
+    /// the next token would see a block that was given back, or if a token behind the last checkpoint is in such a
+    /// block.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         let length = self.idle(seq)?;
         if keep > length {
@@ -256,29 +256,29 @@ impl<'a> KvCache<'a> {
         Ok(fork)
     }
 
-    /// Returns the length of a sequence; an error where it has unfinished work or lacks blocks.
+    /// Returns the length of a sequence, or an error if it has unfinished work or lacks blocks.
     pub(super) fn whole(&self, seq: SeqId) -> Result<usize, CacheError> {
         let len = self.idle(seq)?;
         self.check_whole(seq, len)?;
         Ok(len)
     }
 
-    /// Whether a sequence has all blocks of its first `len` tokens.
+    /// Checks that a sequence has all blocks of its first `len` tokens.
     pub(super) fn check_whole(&self, seq: SeqId, len: usize) -> Result<(), CacheError> {
         Ok(self.groups.iter().try_for_each(|group| group.check_whole(seq.slot(), len))?)
     }
 
-    /// Whether a sequence has what the tokens after the first `keep` need.
+    /// Checks that a sequence has everything that the tokens behind the first `keep` need.
     fn check_kept(&self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), keep))?;
         if !self.states.are_there() || !self.geometry.any_forgets() {
             return Ok(());
         }
-        // These are computed again from the last state on.
+        // The tokens from the last state to `keep` are computed again.
         let found = self.states.found(seq.slot(), keep);
         match (found..keep).rev().find(|&position| self.token(seq, position).is_none()) {
             Some(position) => Err(CacheError::WindowGone { position: found, first: position + 1 }),
-            // They see what the first of them sees.
+            // Of the positions before them, these tokens see at most those that the first of them sees.
             None => Ok(self.groups.iter().try_for_each(|group| group.check_kept(seq.slot(), found))?),
         }
     }
@@ -294,7 +294,7 @@ impl<'a> KvCache<'a> {
         self.recency.push_back(self.sequences, seq.slot() as u32);
     }
 
-    /// Returns the length of a sequence; an error where it has unfinished work.
+    /// Returns the length of a sequence, or an error if it has unfinished work.
     pub(super) fn idle(&self, seq: SeqId) -> Result<usize, CacheError> {
         let sequence = self.sequence(seq)?;
         if !sequence.is_idle() {
@@ -303,7 +303,7 @@ impl<'a> KvCache<'a> {
         Ok(sequence.len as usize)
     }
 
-    /// Returns the number of committed tokens of a sequence, and where the reserved ones end.
+    /// Returns the number of committed tokens of a sequence, and the end of its reserved positions.
     pub(super) fn positions(&self, seq: SeqId) -> Result<(usize, usize), CacheError> {
         let sequence = self.sequence(seq)?;
         Ok((sequence.len as usize, (sequence.len + sequence.reserved) as usize))

@@ -1,4 +1,4 @@
-//! One layer of a sequence: where its keys and values are.
+//! The place of one layer of a sequence: where its keys and values are.
 
 use super::block::BlockId;
 use super::error::CacheError;
@@ -20,7 +20,7 @@ pub struct LayerSource<'c> {
 }
 
 impl LayerSource<'_> {
-    /// Returns what the layer's queries see.
+    /// Returns which positions the layer's queries see.
     pub fn visibility(&self) -> Visibility {
         self.group.visibility()
     }
@@ -39,7 +39,7 @@ impl KvSource for LayerSource<'_> {
 }
 
 impl<'a> KvCache<'a> {
-    /// Returns what attention reads: the tiles of one layer of a sequence; `None` if there is no such sequence or
+    /// Returns the tiles of one layer of a sequence, which attention reads, or `None` if there is no such sequence or
     /// layer.
     pub fn layer_source(&self, seq: SeqId, layer: usize) -> Option<LayerSource<'_>> {
         self.sequence(seq).ok()?;
@@ -48,7 +48,8 @@ impl<'a> KvCache<'a> {
         Some(LayerSource { group, table: group.table(seq.slot()), layer: index })
     }
 
-    /// Where a layer of a sequence's tokens `16 index ..` is: the pool, the block, and the layer's number there.
+    /// Returns where a layer of a sequence's block `index` is: the pool, the block, and the index of the layer in the
+    /// pool.
     pub(super) fn stored(
         &self,
         seq: SeqId,
@@ -61,7 +62,7 @@ impl<'a> KvCache<'a> {
         Ok((&group.pool, block, layer))
     }
 
-    /// [`KvCache::stored`], to be written to: the sequence has the block for itself.
+    /// [`KvCache::stored`] for writing. No other sequence may hold the block.
     pub(super) fn stored_mut(
         &mut self,
         seq: SeqId,

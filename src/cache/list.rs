@@ -1,11 +1,11 @@
-//! Doubly linked lists through the elements of a slice: every operation O(1), no memory of their own.
+//! Doubly linked lists through the elements of a slice. Every operation is O(1), and a list has no memory of its own.
 
 use bytemuck::{Pod, Zeroable};
 
 /// No element: an end of a list.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// The neighbours of an element; meaningless while it is in no list.
+/// The neighbours of an element. They are meaningless while the element is in no list.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Links {
@@ -39,7 +39,7 @@ impl List {
         self.link(elements, index, Links { previous, next: NOBODY });
     }
 
-    /// Takes out an element that is in this list.
+    /// Takes out an element, which must be in this list.
     pub(super) fn remove(&mut self, elements: &mut [impl Linked], index: u32) {
         let Some(element) = elements.get_mut(index as usize) else { return };
         let Links { previous, next } = *element.links();
@@ -56,7 +56,7 @@ impl List {
         self.len += 1;
     }
 
-    /// `next` follows `previous`.
+    /// Makes `next` the element after `previous`.
     fn join(&mut self, elements: &mut [impl Linked], previous: u32, next: u32) {
         match elements.get_mut(previous as usize) {
             Some(element) => element.links().next = next,
@@ -64,7 +64,7 @@ impl List {
         }
     }
 
-    /// `previous` precedes `next`.
+    /// Makes `previous` the element before `next`.
     fn join_back(&mut self, elements: &mut [impl Linked], previous: u32, next: u32) {
         match elements.get_mut(next as usize) {
             Some(element) => element.links().previous = previous,

@@ -52,8 +52,8 @@
 //! # }
 //! ```
 //!
-//! What is behind it: a sequence has a [`BlockTable`], a pool has a [`BlockAllocator`], and the kind of cache decides
-//! where blocks come from. A snapshot goes through callbacks of the host.
+//! Behind this, a sequence has a [`BlockTable`], a pool has a [`BlockAllocator`], and the kind of cache decides where
+//! blocks come from. A snapshot goes through callbacks of the host.
 //!
 //! ```
 //! use gleed::cache::{KvKind, SnapshotError, SnapshotOptions, policy};
@@ -103,7 +103,7 @@
 //!
 //! # Policy
 //!
-//! A host can decide itself who is closed, what is evicted and which block is handed out:
+//! A host can decide itself which sequence is closed, which block is evicted and which block is handed out:
 //!
 //! ```
 //! use gleed::cache::{BlockChoice, BlockId, HostPolicy, IdleSequences, SeqId};

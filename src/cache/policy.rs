@@ -1,4 +1,4 @@
-//! What differs between the kinds of cache: where blocks come from, and whether forks share them.
+//! The differences between the kinds of cache: where blocks come from, and whether forks share them.
 
 use super::allocator::BlockAllocator;
 use super::block::{AllocError, BlockId};
@@ -10,13 +10,14 @@ use super::kind::KvKind;
 ///
 /// [Example](crate::cache#example).
 pub trait CachePolicy: Sync + core::fmt::Debug {
-    /// The kind this policy implements.
+    /// Returns the kind that this policy implements.
     fn kind(&self) -> KvKind;
 
-    /// Whether a fork shares the blocks of its parent; if not, it copies them.
+    /// Returns whether a fork shares the blocks of its parent. If not, it copies them.
     fn shares(&self) -> bool;
 
-    /// Takes block `index` of the sequence in `slot`, where every sequence has at most `run` blocks.
+    /// Takes a block from the pool for index `index` of the sequence in `slot`. Every sequence has at most `run`
+    /// blocks.
     ///
     /// # Errors
     /// As [`BlockAllocator::allocate`] and [`BlockAllocator::allocate_at`].

@@ -21,7 +21,7 @@ pub(super) struct Pool<'a> {
     layers: usize,
     kv_heads: usize,
     head_dim: usize,
-    /// 32-bit words of one K tile and one V tile together.
+    /// Number of 32-bit words of one K tile and one V tile together.
     tile_words: usize,
 }
 
@@ -43,18 +43,18 @@ impl<'a> Pool<'a> {
         Ok(Self { words: arena.slice(name, words)?, k, v, layers, kv_heads, head_dim, tile_words })
     }
 
-    /// Bytes of a block.
+    /// Returns the number of bytes of a block.
     pub(super) fn block_bytes(&self) -> usize {
         self.layers.saturating_mul(self.kv_heads).saturating_mul(self.tile_words.saturating_mul(4))
     }
 
-    /// The element types of keys and values.
+    /// Returns the element types of keys and values.
     #[inline]
     pub(super) fn elements(&self) -> [KvElement; 2] {
         [self.k.element, self.v.element]
     }
 
-    /// The K and V tile of one head of a layer (numbered within the group).
+    /// Returns the K and V tile of one head of a layer (numbered within the group).
     #[inline]
     pub(super) fn tile(&self, block: BlockId, layer: usize, head: usize) -> Option<KvTile<'_>> {
         let start = self.start(block, layer, head)?;
@@ -63,15 +63,15 @@ impl<'a> Pool<'a> {
         Some(KvTile { k: Elements::new(self.k.element, k)?, v: Elements::new(self.v.element, v)? })
     }
 
-    /// The K and V tiles of a layer, so that several workers can write: one unit for each KV head, whose row `block` is
-    /// the tiles of that block.
+    /// Returns the K and V tiles of a layer for several workers that write: one unit for each KV head, whose row
+    /// `block` is the head's tiles in that block.
     pub(super) fn heads(&mut self, layer: usize) -> Option<Tiles<'_, u32>> {
         let words = self.layers.checked_mul(self.kv_heads)?.checked_mul(self.tile_words)?;
         let (blocks, first) = (self.words.len().checked_div(words)?, layer.checked_mul(self.kv_heads)?);
         Matrix::new(self.words, blocks, words)?.tiles(blocks, self.tile_words, first..first.checked_add(self.kv_heads)?)
     }
 
-    /// The K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` where there is no
+    /// Returns the K row of one token, then its V row: `[2, kv_heads * head_dim]`. An item is `None` if there is no
     /// such block, layer or slot.
     pub(super) fn read_row(
         &self,
@@ -92,7 +92,7 @@ impl<'a> Pool<'a> {
         k.chain(v)
     }
 
-    /// Hands over the keys and values of the first `tokens` tokens of a layer of a block, head by head, as
+    /// Hands to `put` the keys and values of the first `tokens` tokens in a layer of a block, head by head, as
     /// `docs/snapshot.md` says.
     pub(super) fn export<E: From<CacheError>>(
         &self,
@@ -114,8 +114,8 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    /// Fills a layer of a block with what [`Pool::export`] hands over, and the rest of it with zeros. Returns whether
-    /// all elements are finite.
+    /// Fills a layer of a block with the bytes that [`Pool::export`] hands over, and the rest of it with zeros. Returns
+    /// whether all elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,
         block: BlockId,
@@ -156,12 +156,12 @@ impl<'a> Pool<'a> {
         Some(())
     }
 
-    /// The first word of a layer of a block, and how many words the tiles of all its heads have.
+    /// Returns the first word of a layer of a block, and the number of words of its tiles, all heads together.
     fn layer_words(&self, block: BlockId, layer: usize) -> Option<(usize, usize)> {
         Some((self.start(block, layer, 0)?, self.tile_words.checked_mul(self.kv_heads)?))
     }
 
-    /// The word at which the tiles of a head of a layer of a block begin.
+    /// Returns the word at which the tiles of one head begin, in a layer of a block.
     fn start(&self, block: BlockId, layer: usize, head: usize) -> Option<usize> {
         if layer >= self.layers || head >= self.kv_heads {
             return None;

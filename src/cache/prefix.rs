@@ -1,32 +1,32 @@
-//! Cached prefixes: finalized blocks, found by what they follow and the tokens that they hold.
+//! Cached prefixes: finalized blocks, found by the block that they follow and by the tokens that they hold.
 
 use super::block::{BLOCK_TOKENS, BlockId, BlockMeta, NO_BLOCK};
 use crate::num::Xxh64;
 
-/// What all sequences of an engine have in common besides tokens: nothing yet that changes keys and values.
+/// Salt of all sequences: see [`Chain::root`]. So far nothing but the tokens changes keys and values that are cached.
 pub(super) const SALT: u64 = 0;
 
-/// What a block follows: nothing, or one particular block before it.
+/// The predecessor of a block: the start of a sequence, or one particular block.
 ///
-/// A block that becomes cached gets a serial number that no other block ever has. The number identifies the parent, not
-/// a hash. So a chain of equal parents is a chain of equal tokens from position 0 on, whatever collides, and a parent
-/// that was evicted is never mistaken for what its memory holds now.
+/// A block that becomes cached gets a serial number that no other block ever has. This number identifies a parent, not
+/// a hash. So a chain of equal parents is a chain of equal tokens from position 0 on, even if hashes collide. A parent
+/// that was evicted is never mistaken for the block that its memory holds now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
-    /// The serial number of the block before; at the start of a sequence, its salt.
+    /// Serial number of the block before, or the salt at the start of a sequence.
     pub(super) parent: u64,
-    /// How many blocks come before.
+    /// Number of blocks before.
     pub(super) index: u32,
 }
 
 impl Chain {
-    /// The start of a sequence. Sequences of different `salt` have no blocks in common: it stands for all that
-    /// changes keys and values besides the tokens and the cache that they are in.
+    /// Returns the start of a sequence. Sequences with different `salt` share no blocks: the salt stands for everything
+    /// that changes keys and values besides the tokens and the cache itself.
     pub(super) fn root(salt: u64) -> Self {
         Self { parent: salt, index: 0 }
     }
 
-    /// After a block; `None` where that one is not cached.
+    /// Returns the chain after a block, or `None` if that block is not cached.
     pub(super) fn after(block: &BlockMeta) -> Option<Self> {
         (block.serial != 0).then_some(Self { parent: block.serial, index: block.index.wrapping_add(1) })
     }
@@ -41,7 +41,7 @@ impl Chain {
     }
 }
 
-/// A hash table with open addressing over block numbers; what is hashed lies in the blocks' metadata.
+/// A hash table of block numbers with open addressing. The keys that are hashed lie in the blocks' metadata.
 ///
 /// It has at least twice as many places as there are blocks, so it never fills and searches stay short.
 #[derive(Debug)]
@@ -50,12 +50,12 @@ pub(super) struct PrefixTable<'a> {
 }
 
 impl<'a> PrefixTable<'a> {
-    /// Returns the places for `blocks` blocks, a power of two; `None` where there is none that large.
+    /// Returns the number of places for `blocks` blocks, a power of two, or `None` if that is too large.
     pub(super) fn places(blocks: usize) -> Option<usize> {
         blocks.checked_mul(2)?.checked_next_power_of_two()
     }
 
-    /// An empty table; `places` are a power of two, or none: then nothing is ever cached.
+    /// Returns an empty table. The number of `places` is a power of two, or 0: then nothing is ever cached.
     pub(super) fn new(places: &'a mut [BlockId]) -> Self {
         places.fill(NO_BLOCK);
         Self { places }
@@ -65,7 +65,7 @@ impl<'a> PrefixTable<'a> {
         !self.places.is_empty()
     }
 
-    /// Returns the block that follows `chain` and holds `tokens`: both are compared, not only hashed.
+    /// Returns the block that follows `chain` and holds `tokens`. Both are compared, not only hashed.
     pub(super) fn find(&self, blocks: &[BlockMeta], chain: Chain, tokens: &[u32; BLOCK_TOKENS]) -> Option<BlockId> {
         let mut place = self.home(chain.hash(tokens));
         for _ in 0..self.places.len() {
@@ -79,7 +79,7 @@ impl<'a> PrefixTable<'a> {
         None
     }
 
-    /// Enters a block by the hash in its metadata. Returns whether there was a place.
+    /// Enters a block with the hash that its metadata has. Returns whether there was a free place.
     pub(super) fn insert(&mut self, block: BlockId, hash: u32) -> bool {
         let mut place = self.home(hash);
         for _ in 0..self.places.len() {
@@ -94,7 +94,8 @@ impl<'a> PrefixTable<'a> {
         false
     }
 
-    /// Takes a block out. Those that were pushed past its place move back, so a search may stop at an empty one.
+    /// Takes a block out. Blocks that were pushed past its place move back, so that a search can stop at an empty
+    /// place.
     pub(super) fn remove(&mut self, blocks: &[BlockMeta], block: BlockId) {
         let Some(meta) = blocks.get(block as usize) else { return };
         let mut hole = self.home(meta.hash);
@@ -110,7 +111,7 @@ impl<'a> PrefixTable<'a> {
             place = self.home(place as u32 + 1);
             let Some(&moving) = self.places.get(place) else { return };
             let Some(meta) = blocks.get(moving as usize) else { break };
-            // Its search comes through the hole if that is not before its home.
+            // A search for this block passes through the hole, unless the hole comes before the block's home.
             let home = self.home(meta.hash);
             if self.distance(home, place) >= self.distance(hole, place) {
                 self.put(hole, moving);
@@ -120,7 +121,7 @@ impl<'a> PrefixTable<'a> {
         self.put(hole, NO_BLOCK);
     }
 
-    /// All blocks in the table.
+    /// Returns all blocks in the table.
     pub(super) fn blocks(&self) -> impl Iterator<Item = BlockId> {
         self.places.iter().copied().filter(|&block| block != NO_BLOCK)
     }
@@ -131,12 +132,12 @@ impl<'a> PrefixTable<'a> {
         }
     }
 
-    /// A number modulo the size of the table.
+    /// Returns a number modulo the size of the table.
     fn home(&self, hash: u32) -> usize {
         hash as usize & self.places.len().wrapping_sub(1)
     }
 
-    /// Places from `from` forward to `to`.
+    /// Returns the number of places from `from` forward to `to`.
     fn distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & self.places.len().wrapping_sub(1)
     }
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use bytemuck::Zeroable;
 
-    /// A full table with three hashes in all: long runs of collisions, some over the end.
+    /// A full table with only three different hashes: long runs of collisions, some over the end.
     #[test]
     fn colliding_blocks_are_told_apart() {
         let mut blocks: std::vec::Vec<BlockMeta> = (0..16_u32)
@@ -161,7 +162,7 @@ mod tests {
         let mut table = PrefixTable::new(&mut places);
         let chain = |id: u32| Chain { parent: u64::from(id), index: 0 };
         for (id, block) in (0..).zip(&mut blocks) {
-            // As if all had one of three hashes.
+            // All blocks get one of three hashes.
             block.hash = [30, 31, 3][id as usize % 3];
         }
         let find = |table: &PrefixTable<'_>, blocks: &[BlockMeta], id: u32| {
@@ -187,8 +188,8 @@ mod tests {
                 assert_eq!(find(&table, &blocks, id), entered[id as usize]);
             }
         }
-        // Same tokens after another parent, or further on, is another block. The table has no empty place, so every
-        // search that fails meets all blocks, as if all hashes were equal.
+        // The same tokens after another parent, or at another index, are another block. The table has no empty place,
+        // so every search that fails meets all blocks, as if all hashes were equal.
         let mut places = [0; 16];
         let mut table = PrefixTable::new(&mut places);
         for (id, block) in (0..).zip(&mut blocks) {

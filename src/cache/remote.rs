@@ -1,4 +1,4 @@
-//! Keys and values, and states, that lie on a device: what a cache does with them.
+//! Access of a cache to keys, values and states that lie on a device.
 
 use bytemuck::{must_cast_slice, must_cast_slice_mut};
 
@@ -13,9 +13,9 @@ use crate::device::{
     BatchView, BlockCopy, BlockPart, Choosing, Device, DeviceFault, Row, StatePart, StateSlots, Tables,
 };
 
-/// 32-bit words that are copied at a time, a multiple of those of a column of 16 elements.
+/// Number of 32-bit words that are copied at a time, a multiple of the words of a column of 16 elements.
 const PIECE: usize = 256;
-/// Elements of a state that are copied at a time.
+/// Number of elements of a state that are copied at a time.
 pub(super) const STATE_PIECE: usize = 64;
 
 impl From<DeviceFault> for CacheError {
@@ -28,26 +28,26 @@ impl From<DeviceFault> for CacheError {
 }
 
 impl<'a> KvCache<'a> {
-    /// Whether keys and values lie on a device.
+    /// Returns whether keys and values lie on a device.
     pub(crate) fn is_on_device(&self) -> bool {
         cfg!(feature = "device") && self.on_device
     }
 
-    /// Gives the keys and values to a device.
+    /// Sets the device that holds the keys and values.
     #[cfg(feature = "device")]
     pub(crate) fn attach(&mut self, device: &'a mut dyn Device) {
         self.device.0 = Some(device);
     }
 
-    /// The device.
+    /// Returns the device.
     ///
     /// # Errors
-    /// [`CacheError::Internal`] where there is none.
+    /// [`CacheError::Internal`] if there is none.
     pub(crate) fn device(&mut self) -> Result<&mut (dyn Device + 'a), CacheError> {
         self.device.0.as_deref_mut().ok_or(CacheError::Internal(site!()))
     }
 
-    /// Begins a batch on the device; `in_batch` says whether the sequence of a slot has rows in it.
+    /// Begins a batch on the device. `in_batch` says whether the sequence in a slot has rows in the batch.
     pub(crate) fn begin_batch(
         &mut self,
         [finished, logits]: [usize; 2],
@@ -60,8 +60,9 @@ impl<'a> KvCache<'a> {
         Ok(device.begin(&BatchView { rows, finished, logits, tables: &tables })?)
     }
 
-    /// Lets the device decode: the rows are reserved ones of a sequence, one after the other, and all tokens but the
-    /// first are still to be chosen, as `ids`. Returns whether it can do that.
+    /// Lets the device decode. The rows are at successive reserved positions of a sequence. Only the first token is
+    /// known: the device chooses the others and the one behind them, and writes these to `ids`. Returns whether the
+    /// device can do that.
     pub(crate) fn decode_on_device<E: From<CacheError> + From<DeviceFault>>(
         &mut self,
         seq: SeqId,
@@ -76,13 +77,13 @@ impl<'a> KvCache<'a> {
         Ok(device.decode(&BatchView { rows, finished: 1, logits: 1, tables: &tables }, choosing, ids)?)
     }
 
-    /// Whether keys and values are in this machine's memory.
+    /// Checks that keys and values are in this machine's memory.
     pub(super) fn check_here(&self) -> Result<(), CacheError> {
         if self.is_on_device() { Err(CacheError::OnDevice) } else { Ok(()) }
     }
 
-    /// Hands over the keys and values of the first `tokens` tokens of a layer of block `index`: as
-    /// [`Pool::export`](super::pool::Pool::export), wherever they are.
+    /// Hands to `put` the keys and values of the first `tokens` tokens in a layer of block `index`, as
+    /// [`Pool::export`](super::pool::Pool::export) does, from memory or from the device.
     pub(super) fn export<E: From<CacheError>>(
         &self,
         (seq, layer, index): (SeqId, usize, usize),
@@ -106,8 +107,8 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    /// Fills a layer of block `index` with what [`KvCache::export`] hands over, and the rest of it with zeros. Returns
-    /// whether all elements are finite.
+    /// Fills a layer of block `index` with the bytes that [`KvCache::export`] hands over, and the rest of it with
+    /// zeros. Returns whether all elements are finite.
     pub(super) fn import<E: From<CacheError>>(
         &mut self,
         (seq, layer, index): (SeqId, usize, usize),
@@ -135,7 +136,7 @@ impl<'a> KvCache<'a> {
         Ok(finite)
     }
 
-    /// Hands over the elements of a state, in pieces of at most [`STATE_PIECE`], wherever they are.
+    /// Hands to `put` the elements of a state, in pieces of at most [`STATE_PIECE`], from memory or from the device.
     pub(super) fn export_state<E: From<CacheError>>(
         &self,
         slot: u32,
@@ -156,7 +157,7 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    /// Fills a state with what [`KvCache::export_state`] hands over.
+    /// Fills a state with the elements that [`KvCache::export_state`] hands over.
     pub(super) fn import_state<E: From<CacheError>>(
         &mut self,
         slot: u32,
@@ -177,7 +178,7 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    /// The tiles of a layer of a block: of each head the keys, then the values.
+    /// Returns the tiles of a layer of a block: for each head the keys, then the values.
     fn sides_of(
         &self,
         layer: usize,

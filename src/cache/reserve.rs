@@ -1,4 +1,4 @@
-//! Rows to come: their blocks are reserved, shared ones copied, and the rows committed.
+//! Reservations: blocks are taken for rows to come, shared blocks are copied, and the rows are committed.
 
 use super::block::BLOCK_TOKENS;
 use super::error::CacheError;
@@ -9,7 +9,7 @@ use super::prefix::SALT;
 use super::sequence::SeqId;
 
 impl KvCache<'_> {
-    /// Whether `rows` more tokens fit the sequence and the pool; the error says what is missing.
+    /// Checks whether `rows` more tokens fit the sequence and the pool. The error says what is missing.
     ///
     /// # Errors
     /// As [`KvCache::reserve`].
@@ -19,8 +19,8 @@ impl KvCache<'_> {
         self.check_room(|group| group.needed(seq.slot(), len, len.saturating_add(rows)))
     }
 
-    /// Whether `rows` more tokens fit the sequence, which has nothing unfinished, or as many instead of those that it
-    /// has.
+    /// Checks whether `rows` more tokens fit the sequence or, with `replace`, whether `rows` tokens fit in place of its
+    /// own. The sequence must have no unfinished work.
     pub(super) fn check_extent(&self, seq: SeqId, rows: usize, replace: bool) -> Result<(), CacheError> {
         let len = if replace { self.idle(seq).map(|_| 0)? } else { self.idle(seq)? };
         let (needed, context) = (len.saturating_add(rows), self.geometry.context);
@@ -37,8 +37,8 @@ impl KvCache<'_> {
         }
     }
 
-    /// Whether `rows` more tokens fit if they are reserved and committed `step` at a time, so that a window passes over
-    /// what came before.
+    /// Checks whether `rows` more tokens fit if they are reserved and committed `step` at a time, so that a window
+    /// passes over the tokens before them.
     ///
     /// # Errors
     /// As [`KvCache::reserve`].
@@ -52,8 +52,8 @@ impl KvCache<'_> {
         self.check_room(|group| group.needed_in_steps(seq.slot(), len, needed, step))
     }
 
-    /// Takes the blocks for tokens that follow the committed ones, a copy of a shared block included, and
-    /// notes the tokens. Nothing that comes after can run out of blocks.
+    /// Takes the blocks for tokens that follow the committed ones, including the copy of a shared block, and notes the
+    /// tokens. After that, nothing can run out of blocks.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::ContextFull`], [`CacheError::TooMany`],
@@ -63,12 +63,12 @@ impl KvCache<'_> {
         self.can_extend(seq, count)?;
         let len = self.seq_len(seq)?;
         self.begin_choice();
-        // A copy that begins where nothing is reserved would belong to no reservation.
+        // Without tokens no block is taken, as a copy of a shared block would belong to no reservation.
         self.choose_blocks(seq, |group| if count > 0 { group.needed(seq.slot(), len, len + count) } else { 0 })?;
         self.take(seq, tokens)
     }
 
-    /// [`KvCache::reserve`] where there is room and the host's policy has chosen.
+    /// [`KvCache::reserve`] after the check for room and after the choices of the host's policy.
     pub(super) fn take(&mut self, seq: SeqId, tokens: impl ExactSizeIterator<Item = u32>) -> Result<(), CacheError> {
         let (slot, len, reserved) = (seq.slot(), self.seq_len(seq)?, tokens.len());
         if reserved == 0 {
@@ -98,7 +98,8 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Gives back what [`KvCache::reserve`] took and [`KvCache::commit`] has not used; committed tokens stay.
+    /// Gives back the blocks that [`KvCache::reserve`] took and [`KvCache::commit`] has not used. Committed tokens
+    /// stay.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -114,7 +115,7 @@ impl KvCache<'_> {
 
     /// Copies one layer of a shared partial block that a reservation has replaced. Returns whether there was one.
     ///
-    /// A unit of work: [`KvCache::write_row`] and [`KvCache::commit`] copy all that is left.
+    /// This is a unit of work. [`KvCache::write_row`] and [`KvCache::commit`] copy all layers that are left.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -129,13 +130,13 @@ impl KvCache<'_> {
         Ok(false)
     }
 
-    /// Copies what [`KvCache::copy_unit`] has not copied yet. On a device that is the device's work.
+    /// Copies the layers that [`KvCache::copy_unit`] has not copied yet. On a device, the device copies them.
     pub(super) fn copy_rest(&mut self, seq: SeqId) -> Result<(), CacheError> {
         while !self.is_on_device() && self.copy_unit(seq)? {}
         Ok(())
     }
 
-    /// Returns how often [`KvCache::copy_unit`] has to be called for a sequence; 0 for one that is not open.
+    /// Returns how many calls of [`KvCache::copy_unit`] a sequence still needs, or 0 if it is not open.
     pub fn copy_units(&self, seq: SeqId) -> usize {
         if self.sequence(seq).is_err() {
             return 0;
@@ -143,18 +144,18 @@ impl KvCache<'_> {
         self.groups.iter().map(|group| group.copy_units(seq.slot())).sum()
     }
 
-    /// Makes the next `rows` reserved rows part of the sequence. They are taken for imported ones: neither they nor
-    /// what comes after them ever becomes a cached prefix.
+    /// Makes the next `rows` reserved rows part of the sequence. They count as imported: neither they nor the rows
+    /// after them ever become a cached prefix.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] where fewer are reserved.
+    /// [`CacheError::UnknownSequence`], [`CacheError::Position`] if fewer rows are reserved.
     pub fn commit(&mut self, seq: SeqId, rows: usize) -> Result<(), CacheError> {
         self.copy_rest(seq)?;
         self.commit_rows(seq, rows, false)
     }
 
-    /// [`KvCache::commit`] for rows that the model computed for the tokens reserved: full blocks of them become
-    /// cached prefixes where the geometry says so.
+    /// [`KvCache::commit`] for rows that the model computed from the reserved tokens. Full blocks of them become cached
+    /// prefixes if the geometry says so.
     ///
     /// # Errors
     /// As [`KvCache::commit`].
@@ -190,7 +191,7 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether every group has as many available blocks as `needed` says.
+    /// Checks that every group has as many available blocks as `needed` says.
     pub(super) fn check_room(&self, needed: impl Fn(&Group<'_>) -> usize) -> Result<(), CacheError> {
         for group in &self.groups {
             let (needed, free) = (needed(group), group.allocator.available_blocks());
@@ -201,7 +202,7 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Whether a sequence's tables take so many tokens at a time.
+    /// Checks whether a sequence's tables take `given` tokens at a time.
     fn check_steps(&self, seq: SeqId, given: usize) -> Result<(), CacheError> {
         let len = self.seq_len(seq)?;
         match self.groups.iter().map(|group| group.room(seq.slot(), len)).min() {

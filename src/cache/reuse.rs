@@ -1,4 +1,4 @@
-//! Cached prefixes, used: a new sequence starts with blocks that another one computed.
+//! Use of cached prefixes: a new sequence starts with blocks that another one computed.
 
 use super::block::{AllocError, BLOCK_TOKENS, BlockId};
 use super::error::CacheError;
@@ -8,13 +8,12 @@ use super::prefix::{Chain, SALT};
 use super::sequence::SeqId;
 
 impl KvCache<'_> {
-    /// Starts an empty sequence with the cached blocks of these tokens. Returns how many tokens it has then: a multiple
-    /// of 16, and less than are given, since the last one has to run to give logits. Returns 0 where nothing is cached,
-    /// or where the geometry caches no prefixes.
+    /// Starts an empty sequence with the cached blocks of these tokens. Returns how many tokens the sequence then has:
+    /// a multiple of 16, and less than the number given, since the last token has to run to give logits. Returns 0 if
+    /// nothing is cached, or if the geometry caches no prefixes.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Position`] where the sequence is
-    /// not empty.
+    /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Position`] if the sequence is not empty.
     pub fn reuse(&mut self, seq: SeqId, tokens: &[u32]) -> Result<usize, CacheError> {
         let given = self.idle(seq)?;
         if given != 0 {
@@ -40,8 +39,9 @@ impl KvCache<'_> {
         Ok(found)
     }
 
-    /// Where the prefix to reuse ends in a model that has states: the last checkpoint in the cached blocks of these
-    /// tokens, with the serial number of its block; 0 where there is none. `None` where the model has no states.
+    /// Returns where the prefix to reuse ends in a model with states: the position of the last checkpoint in the cached
+    /// blocks of these tokens, and the serial number of its block. Both are 0 if there is none. Returns `None` if the
+    /// model has no states.
     fn cached_state(&mut self, tokens: &[u32]) -> Result<Option<(usize, u64)>, CacheError> {
         let (Some(group), true) = (self.groups.first_mut(), self.states.are_there()) else { return Ok(None) };
         let (states, mut point) = (&self.states, (0, 0));
@@ -57,8 +57,8 @@ impl KvCache<'_> {
     }
 
     /// Pins the cached blocks of these tokens: they stay cached until [`KvCache::unpin`], whatever becomes of the
-    /// sequences that hold them. Returns how many tokens that are, a multiple of 16. Pins are counted: unpin once per
-    /// pin.
+    /// sequences that hold them. Returns the number of tokens in these blocks, a multiple of 16. Pins are counted:
+    /// unpin once per pin.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
@@ -66,8 +66,8 @@ impl KvCache<'_> {
         self.for_cached(tokens, |_, _| true, |group, block, _| group.allocator.pin(block))
     }
 
-    /// Takes one pin from each pinned block of these tokens. Returns how many tokens that are. Given the tokens that
-    /// were pinned, as many as [`KvCache::pin`] returned, it undoes that call exactly.
+    /// Takes one pin from each pinned block of these tokens. Returns the number of tokens in these blocks. With as many
+    /// of the pinned tokens as [`KvCache::pin`] returned, it undoes that call exactly.
     ///
     /// # Errors
     /// [`CacheError::Internal`].
@@ -76,8 +76,8 @@ impl KvCache<'_> {
         self.for_cached(tokens, pinned, |group, block, _| group.allocator.unpin(block))
     }
 
-    /// Calls `act` with the cached blocks of these tokens and their indices, up to the first that is not `wanted` in
-    /// some layer group. Returns the number of tokens in them.
+    /// Calls `act` with each cached block of these tokens and its index, up to the first block that is not `wanted` in
+    /// some layer group. Returns the number of tokens in these blocks.
     fn for_cached(
         &mut self,
         tokens: &[u32],
@@ -99,12 +99,12 @@ impl KvCache<'_> {
 }
 
 impl Group<'_> {
-    /// Caches block `index` of a sequence, if it is full and follows a cached one. Where the same prefix is cached
-    /// already, the sequence goes on with that block, which has the same bits, and gives its own back. So whoever holds
-    /// a cached block holds the cached ones before it.
+    /// Caches block `index` of a sequence, if the block is full and follows a cached one. If the same prefix is cached
+    /// already, the sequence goes on with that cached block, which has the same bits, and gives its own back. So
+    /// whoever holds a cached block also holds the cached blocks before it.
     pub(super) fn publish(&mut self, slot: usize, index: usize, salt: u64) -> Result<(), AllocError> {
         if self.forgets {
-            // The block before it may be gone.
+            // The block before this one may be gone.
             return Ok(());
         }
         let block = self.block(slot, index)?;
@@ -123,8 +123,8 @@ impl Group<'_> {
         }
     }
 
-    /// Calls `visit` with the cached blocks that hold the first of these tokens, in order, until it returns false.
-    /// Returns for how many it returned true.
+    /// Calls `visit` with each cached block that holds the first of these tokens, in order, until it returns false.
+    /// Returns the number of blocks for which it returned true.
     pub(super) fn walk(
         &mut self,
         tokens: &[u32],

@@ -12,15 +12,15 @@ const REFUSED: u32 = 2;
 
 impl KvCache<'_> {
     /// Closes idle sequences until `rows` more tokens fit sequence `seq`. Returns how many were closed. It asks
-    /// `consent` for each, from the least recently used on (or in the order of a [`HostPolicy`](super::HostPolicy)),
-    /// and only as long as more are needed. Of those that it may close it keeps the ones that turn out not to be
-    /// needed, the most recently used first. If all together are not enough, it closes none.
+    /// `consent` for each sequence, from the least recently used on (or in the order of a
+    /// [`HostPolicy`](super::HostPolicy)), until it may close enough of them. Of those it keeps the sequences that turn
+    /// out not to be needed, the most recently used first. If all together are not enough, it closes none.
     ///
-    /// A sequence is used when it is opened, forked, or appended to. Takes time proportional to the blocks of the
-    /// sequences considered.
+    /// A sequence is used when it is opened, forked, or appended to. This takes time proportional to the number of
+    /// blocks of the sequences considered.
     ///
     /// # Errors
-    /// As [`KvCache::can_extend`]; [`CacheError::OutOfBlocks`] where too few sequences consent,
+    /// As [`KvCache::can_extend`]; [`CacheError::OutOfBlocks`] if too few sequences consent,
     /// [`CacheError::PolicySequence`].
     pub fn make_room(
         &mut self,
@@ -39,7 +39,7 @@ impl KvCache<'_> {
         made
     }
 
-    /// Closes sequences until the rows fit; `full` is the error where they do not. Leaves marks.
+    /// Closes sequences until the rows fit. `full` is the error if they do not. Marks are left behind.
     fn close_some(
         &mut self,
         seq: SeqId,
@@ -62,8 +62,8 @@ impl KvCache<'_> {
         Err(full)
     }
 
-    /// The sequence to be considered next, of those that are not marked: the host's choice, or the least recently used
-    /// one. None before `first` is a candidate.
+    /// Returns the sequence to be considered next, of those that are not marked: the host's choice, or the least
+    /// recently used one. No sequence before `first`, in the order of use, is a candidate.
     fn next_to_close(&mut self, first: &mut u32, wanted: SeqId) -> Result<Option<SeqId>, CacheError> {
         let (sequences, groups) = (&*self.sequences, &*self.groups);
         let mut idle = IdleSequences { sequences, groups, first: *first, wanted };
@@ -86,7 +86,8 @@ impl KvCache<'_> {
     fn close_needed(&mut self, seq: SeqId, rows: usize) -> Result<usize, CacheError> {
         let mut next = self.recency.last;
         let mut closed = 0;
-        // Marks of the most recently used ones are taken away first, all of them before anything is closed.
+        // Marks that are not needed are removed before anything is closed, first those of the most recently used
+        // sequences.
         while let Some((candidate, before, _)) = self.neighbours(next) {
             if self.is_marked(candidate) {
                 self.mark(candidate, false)?;
@@ -107,7 +108,7 @@ impl KvCache<'_> {
         Ok(closed)
     }
 
-    /// Whether the rows fit once the marked sequences are closed.
+    /// Returns whether the rows fit once the marked sequences are closed.
     fn fits_after(&self, seq: SeqId, rows: usize) -> Result<bool, CacheError> {
         let len = self.idle(seq)?;
         let fits = |group: &Group<'_>| {
@@ -116,7 +117,7 @@ impl KvCache<'_> {
         Ok(self.groups.iter().all(fits))
     }
 
-    /// The open sequence in a slot, and the slots of those used just before and just after it.
+    /// Returns the open sequence in a slot, and the slots of the sequences used just before and just after it.
     fn neighbours(&self, slot: u32) -> Option<(SeqId, u32, u32)> {
         let sequence = self.sequences.get(slot as usize)?;
         let seq = SeqId::new(slot as usize, sequence.generation);
@@ -135,7 +136,7 @@ impl KvCache<'_> {
         Ok(())
     }
 
-    /// Marks of a call that was left by a panic in `consent` must not count.
+    /// Removes all marks. Those of a call that was ended by a panic in `consent` must not count.
     pub(super) fn clear_marks(&mut self) {
         self.groups.iter_mut().for_each(|group| group.allocator.clear_marks());
         self.sequences.iter_mut().for_each(|sequence| sequence.marked = 0);

@@ -7,9 +7,9 @@ use super::writer::KvRow;
 use crate::kernels::fpenv;
 
 impl<'a> KvCache<'a> {
-    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. Rows go from the
-    /// first to the last: the one in the first slot of a block clears the block. (The kind `off` writes committed
-    /// positions again.)
+    /// Writes the K and V row, `[kv_heads * head_dim]` each, of a reserved position in one layer. Rows must be written
+    /// from the first to the last, since the row in the first slot of a block clears the block. (The kind `off` writes
+    /// committed positions again.)
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`] (not reserved), [`CacheError::Layer`],
@@ -22,7 +22,7 @@ impl<'a> KvCache<'a> {
         k: &[f32],
         v: &[f32],
     ) -> Result<(), CacheError> {
-        // Some machines round to f16 with an instruction that obeys the environment.
+        // Some machines round to f16 with an instruction that obeys the floating-point environment.
         fpenv::with_default(|| {
             self.copy_rest(seq)?;
             let row = KvRow { seq, position, k, v };
@@ -62,7 +62,7 @@ impl<'a> KvCache<'a> {
         Ok(())
     }
 
-    /// K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
+    /// Returns K, then V, of one position of a layer: `[2, kv_heads * head_dim]`.
     fn read_row(
         &self,
         seq: SeqId,
@@ -80,7 +80,7 @@ impl<'a> KvCache<'a> {
         if layer < expected { Ok(()) } else { Err(CacheError::Layer { expected, given: layer }) }
     }
 
-    /// Whether a buffer is as long as some rows of a layer.
+    /// Checks that a buffer is as long as `rows` rows of a layer.
     pub(super) fn check_rows(&self, buffer: &[f32], rows: usize, layer: usize) -> Result<(), CacheError> {
         let (expected, given) = (rows.saturating_mul(self.geometry.kv_width(layer)), buffer.len());
         if expected == given { Ok(()) } else { Err(CacheError::Shape { expected, given }) }

@@ -9,7 +9,7 @@ use super::list::{Linked, Links};
 /// The id of imported tokens, whose keys and values were set from outside. It never equals a token.
 pub const IMPORTED_TOKEN: u32 = u32::MAX;
 
-/// A handle of an open sequence, never 0. It is not valid for the sequence that takes its place later.
+/// A handle of an open sequence, never 0. It is not valid for a sequence that takes the same slot later.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ impl SeqId {
         self.0
     }
 
-    /// Returns the handle of these bits; a wrong one is refused where it is used.
+    /// Returns the handle with these bits. A wrong handle is refused where it is used.
     pub fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
@@ -56,20 +56,20 @@ impl fmt::Debug for SeqId {
 pub(super) struct Sequence {
     pub(super) len: u32,
     pub(super) reserved: u32,
-    /// Counts the sequences that this slot has had, from 1 to 2^16 - 1, then from 1 again.
+    /// Number of sequences that this slot has had, counted from 1 to 2^16 - 1, then from 1 again.
     pub(super) generation: u32,
     pub(super) open: u32,
-    /// While rows are set layer by layer from outside: the layer whose turn it is.
+    /// Layer whose turn it is while rows are set from outside, layer by layer; 0 otherwise.
     pub(super) next_layer: u32,
-    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing it, 2 where the host has refused
-    /// that.
+    /// 1 while [`KvCache::make_room`](super::KvCache::make_room) considers closing the sequence, 2 if the host has
+    /// refused that.
     pub(super) marked: u32,
-    /// Neighbours among the open sequences.
+    /// Neighbours in the list of open sequences.
     pub(super) links: Links,
 }
 
 impl Sequence {
-    /// Whether it has no unfinished work.
+    /// Returns whether the sequence has no unfinished work.
     pub(super) fn is_idle(&self) -> bool {
         self.reserved == 0 && self.next_layer == 0
     }

@@ -1,8 +1,9 @@
-//! The states of recurrent layers: a pool of slots, each of which holds the state of a sequence in all its layers.
+//! The states of recurrent layers: a pool of slots. Each slot holds the state of one sequence in all its layers.
 //!
 //! A sequence has a *current* slot. A batch reads that one and writes a *next* one, and the commit of the batch swaps
-//! them: so what fails or is cancelled changes nothing. Where the batch had guesses, the slot that it has read stays
-//! until they are judged, in place of a next one. Slots are counted references, so forks and checkpoints share them.
+//! them. So a batch that fails or is cancelled changes nothing. If the batch had guesses, the slot that it has read
+//! stays until they are judged, in place of a next one. References to slots are counted, so forks and checkpoints share
+//! them.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -13,20 +14,21 @@ use super::state_tiles::{StateTiles, tiles};
 use super::stats::SlotStats;
 use crate::mem::{Arena, MemoryError, row_of};
 
-/// What a sequence has.
+/// The slots of a sequence.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Held {
     pub(super) current: u32,
-    /// Reserved for the batch to come.
+    /// Slot that is reserved for the batch to come.
     pub(super) next: u32,
-    /// The tokens that `current` is the state after.
+    /// Position of the state in `current`: the number of tokens before it.
     position: u32,
-    /// Where a checkpoint is wanted; 0 where none is.
+    /// Position at which a checkpoint is wanted, or 0 for none.
     wanted: u32,
-    /// What a batch with guesses has read. Never there together with `next`: two slots are enough for a sequence.
+    /// Slot that a batch with guesses has read. It never exists together with `next`, so two slots are enough for a
+    /// sequence.
     before: u32,
-    /// The tokens that `before` is the state after.
+    /// Position of the state in `before`.
     before_position: u32,
 }
 
@@ -40,9 +42,9 @@ impl Held {
 pub(crate) enum Then {
     /// Nothing for now.
     Nothing,
-    /// Another batch of what is queued.
+    /// Another batch of the queued tokens.
     Batch,
-    /// The host judges guesses that were in it: the state may go back to where the batch began.
+    /// The host judges guesses that were in the batch. The state may go back to where the batch began.
     Judgement,
 }
 
@@ -54,19 +56,19 @@ pub(super) struct States<'a> {
     tails: &'a mut [f32],
     /// `[slots, layers, heads, matrix]`.
     matrices: &'a mut [f32],
-    /// References to each slot.
+    /// Number of references to each slot.
     references: &'a mut [u32],
-    /// By the slot of the sequence.
+    /// Slots of each sequence, by the sequence's own slot.
     held: &'a mut [Held],
     checkpoints: &'a mut [Checkpoint],
     made: u32,
-    /// Slots that anything refers to.
+    /// Number of slots that have references.
     used: usize,
     high_water: usize,
 }
 
 impl<'a> States<'a> {
-    /// `on_device` says that the elements are elsewhere.
+    /// Takes the states' memory from the arena. `on_device` says that the elements lie on a device.
     pub(super) fn carve(
         arena: &mut Arena<'a>,
         geometry: StateGeometry,
@@ -95,22 +97,22 @@ impl<'a> States<'a> {
         Ok(states)
     }
 
-    /// Whether the model has any. A build without recurrent layers has no code for them.
+    /// Returns whether the model has states. A build without recurrent layers has no code for them.
     pub(super) fn are_there(&self) -> bool {
         cfg!(feature = "recurrent") && !self.held.is_empty()
     }
 
-    /// The tokens that the state of a sequence is the state after; `None` where the model has none.
+    /// Returns the position of a sequence's state, or `None` if the model has no states.
     pub(super) fn position(&self, sequence: usize) -> Option<usize> {
         self.held.get(sequence).map(|held| held.position as usize)
     }
 
-    /// The numbers of the slots.
+    /// Returns the statistics of the slots.
     pub(super) fn stats(&self) -> SlotStats {
         SlotStats { total: self.references.len(), used: self.used, high_water: self.high_water }
     }
 
-    /// Forgets slots that were in use since the high-water mark was `mark`, and are not any more.
+    /// Lowers the high-water mark to `mark`, or to the number of slots in use if that is larger.
     pub(super) fn lower_high_water(&mut self, mark: usize) {
         self.high_water = mark.max(self.used);
     }
@@ -125,7 +127,7 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Gives back what [`States::reserve`] took.
+    /// Gives back the slot that [`States::reserve`] took.
     pub(super) fn release(&mut self, sequence: usize) -> Result<(), CacheError> {
         if self.are_there() {
             let held = self.held_mut(sequence)?;
@@ -135,7 +137,7 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes what a batch has written the current state, after `position` tokens.
+    /// Makes the state that a batch has written the current one, at `position`.
     pub(super) fn commit(&mut self, sequence: usize, position: usize, then: Then) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
@@ -147,7 +149,7 @@ impl<'a> States<'a> {
         match then {
             Then::Judgement => Ok(()),
             Then::Nothing => self.forget_before(sequence),
-            // Forgets it, too.
+            // This forgets the slot before, too.
             Then::Batch => self.reserve(sequence),
         }
     }
@@ -163,8 +165,9 @@ impl<'a> States<'a> {
         self.drop_reference(before)
     }
 
-    /// Keeps the current state as a checkpoint. One that the host did not ask for, the first made, gives way. Returns
-    /// whether there was room. `serial` is that of the cached block that ends here, or 0.
+    /// Keeps the current state as a checkpoint, in a free place or in that of the oldest checkpoint that the host did
+    /// not ask for. Returns whether there was such a place. `serial` is the serial number of the cached block that ends
+    /// here, or 0.
     pub(super) fn keep(&mut self, sequence: usize, kept: bool, serial: u64) -> Result<bool, CacheError> {
         let Some(&Held { current, position, .. }) = self.held.get(sequence) else { return Ok(false) };
         let known = |point: &&mut Checkpoint| point.is_of(sequence) && point.position == position;
@@ -173,7 +176,7 @@ impl<'a> States<'a> {
             return Ok(true);
         }
         if current == NO_SLOT {
-            // The beginning needs none.
+            // The beginning of a sequence needs no checkpoint.
             return Ok(true);
         }
         let weak = self.checkpoints.iter_mut().filter(|point| point.is_weak());
@@ -187,8 +190,8 @@ impl<'a> States<'a> {
         Ok(true)
     }
 
-    /// Keeps the state that was written for a sequence, after `position` tokens, in a free place. Where there is none
-    /// it is given up: no checkpoint of anybody gives way.
+    /// Keeps the state that was written for a sequence, at `position`, as a checkpoint in a free place. If there is
+    /// none, the state is given up: no other checkpoint gives way.
     pub(super) fn keep_next(&mut self, sequence: usize, position: usize) -> Result<(), CacheError> {
         let made = self.made.saturating_add(1);
         let Some(place) = self.checkpoints.iter_mut().find(|point| point.slot == NO_SLOT) else { return Ok(()) };
@@ -200,34 +203,35 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// The position of a sequence's checkpoint: the last one before `position`, or so many before that.
+    /// Returns the position of a sequence's last checkpoint before `position`, or of the one `back` checkpoints
+    /// earlier.
     pub(super) fn point_before(&self, sequence: usize, position: usize, back: usize) -> Option<usize> {
         let last = |below, _| Checkpoint::last_before(self.checkpoints, sequence, below);
         (0..=back).try_fold(position as u32, last).map(|position| position as usize)
     }
 
-    /// The slot of a sequence's checkpoint.
+    /// Returns the slot of a sequence's checkpoint at `position`.
     pub(super) fn kept(&self, sequence: usize, position: usize) -> Option<u32> {
         let is_it = |point: &&Checkpoint| point.is_of(sequence) && point.position as usize == position;
         self.checkpoints.iter().find(is_it).map(|point| point.slot)
     }
 
-    /// Notes where a checkpoint is wanted.
+    /// Notes the position at which a checkpoint is wanted, or 0 for none.
     pub(super) fn want(&mut self, sequence: usize, position: usize) {
         self.held.get_mut(sequence).into_iter().for_each(|held| held.wanted = position as u32);
     }
 
-    /// Where a checkpoint is wanted; 0 where none is.
+    /// Returns the position at which a checkpoint is wanted, or 0 for none.
     pub(super) fn wanted(&self, sequence: usize) -> u32 {
         self.held.get(sequence).map_or(0, |held| held.wanted)
     }
 
-    /// The position at which [`States::rewind`] to `keep` tokens finds a state.
+    /// Returns the position of the state that [`States::rewind`] to `keep` tokens finds.
     pub(super) fn found(&self, sequence: usize, keep: usize) -> usize {
         self.before(sequence, keep).1
     }
 
-    /// Goes back to the last state at or before `keep` tokens.
+    /// Goes back to the last state at or before `keep` tokens, and drops the checkpoints behind `keep`.
     pub(super) fn rewind(&mut self, sequence: usize, keep: usize) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
@@ -245,9 +249,9 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens, and have its last two
-    /// checkpoints before that: as many as a conversation needs. They take free places, or those of older ones that
-    /// give way.
+    /// Makes `fork` begin with the last state of a sequence at or before `keep` tokens, and share the sequence's last
+    /// two checkpoints up to there: as many as a conversation needs. They take free places, or those of older
+    /// checkpoints that give way.
     pub(super) fn fork(&mut self, sequence: usize, fork: usize, keep: usize) -> Result<(), CacheError> {
         if !self.are_there() {
             return Ok(());
@@ -267,7 +271,7 @@ impl<'a> States<'a> {
             let gives_way = |place: &&mut Checkpoint| place.is_weak() && place.age() < oldest;
             let place = self.checkpoints.iter_mut().filter(gives_way).min_by_key(|place| place.age());
             let Some(place) = place else { break };
-            // A cached prefix finds that of the other sequence.
+            // The copy has no serial number: a cached prefix finds the checkpoint of the other sequence.
             let copy = Checkpoint { sequence: fork as u32, kept: 0, serial: 0, ..point };
             let gone = core::mem::replace(place, copy).slot;
             self.add_reference(copy.slot)?;
@@ -276,53 +280,54 @@ impl<'a> States<'a> {
         Ok(())
     }
 
-    /// Makes the checkpoints of a sequence that is closed nobody's. They stay as long as there is room, where a cached
-    /// prefix finds them.
+    /// Makes nobody the owner of those checkpoints of a closed sequence that a cached prefix finds. They stay as long
+    /// as there is room.
     pub(super) fn abandon(&mut self, sequence: usize) {
         for point in self.checkpoints.iter_mut().filter(|point| point.is_of(sequence) && point.serial != 0) {
             (point.sequence, point.kept) = (NOBODY, 0);
         }
     }
 
-    /// Whether there is a checkpoint where the cached block of this serial number ends.
+    /// Returns whether there is a checkpoint at the end of the cached block with this serial number.
     pub(super) fn is_cached(&self, position: usize, serial: u64) -> bool {
         let found = |point: &Checkpoint| point.serial == serial && point.position as usize == position;
         serial != 0 && self.checkpoints.iter().any(found)
     }
 
-    /// Makes a sequence begin with such a checkpoint.
+    /// Makes a sequence begin with the checkpoint at the end of the cached block with this serial number.
     pub(super) fn begin_cached(&mut self, sequence: usize, position: usize, serial: u64) -> Result<(), CacheError> {
         let found = |point: &&Checkpoint| point.serial == serial && point.position as usize == position;
         let slot = self.checkpoints.iter().find(found).ok_or(CacheError::Internal(site!()))?.slot;
         self.point_to(sequence, slot, position)
     }
 
-    /// Makes a sequence begin with zeros, but keeps its checkpoints.
+    /// Makes a sequence begin with a state of zeros, but keeps its checkpoints.
     pub(super) fn restart(&mut self, sequence: usize) -> Result<(), CacheError> {
         if self.are_there() { self.point_to(sequence, NO_SLOT, 0) } else { Ok(()) }
     }
 
-    /// The states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts the layers that have a
-    /// state.)
+    /// Returns the states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts only layers
+    /// that have a state.)
     pub(super) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         let [stride, _] = self.geometry.elements()?;
         let tail = self.geometry.tail;
         tiles(self.tails, [layer, stride, tail, width.checked_mul(kernel.checked_sub(1)?)?], self.held)
     }
 
-    /// The matrices of a layer, a tile for each head.
+    /// Returns the matrices of a layer, one tile for each head.
     pub(super) fn matrices(&mut self, layer: usize) -> Option<StateTiles<'_>> {
         let [_, stride] = self.geometry.elements()?;
         let StateGeometry { heads, matrix, .. } = self.geometry;
         tiles(self.matrices, [layer, stride, heads.checked_mul(matrix)?, matrix], self.held)
     }
 
-    /// The current slot of a sequence, and the one that its next batch writes; `None` where the model has no states.
+    /// Returns the current slot of a sequence, and the one that its next batch writes, or `None` if the model has no
+    /// states.
     pub(super) fn slots_of(&self, sequence: usize) -> Option<[u32; 2]> {
         self.held.get(sequence).map(|held| [held.current, held.next])
     }
 
-    /// The slot that is being written for a sequence.
+    /// Returns the slot that is being written for a sequence. Reserves one if there is none.
     pub(super) fn next(&mut self, sequence: usize) -> Result<u32, CacheError> {
         if self.held_mut(sequence)?.next == NO_SLOT {
             self.reserve(sequence)?;
@@ -330,13 +335,13 @@ impl<'a> States<'a> {
         Ok(self.held_mut(sequence)?.next)
     }
 
-    /// What lies in a slot, tails and matrices.
+    /// Returns the elements in a slot: tails and matrices.
     pub(super) fn parts(&self, slot: u32) -> Option<[&[f32]; 2]> {
         let [tail, matrices] = self.geometry.elements()?;
         Some([row_of(self.tails, slot as usize, tail)?, row_of(self.matrices, slot as usize, matrices)?])
     }
 
-    /// The same, to be written.
+    /// [`States::parts`] for writing.
     pub(super) fn parts_mut(&mut self, slot: u32) -> Option<[&mut [f32]; 2]> {
         let [tail, matrices] = self.geometry.elements()?;
         let tails = self.tails.chunks_exact_mut(tail.max(1)).nth(slot as usize);
@@ -345,12 +350,12 @@ impl<'a> States<'a> {
         Some([tails.unwrap_or_default(), matrices.unwrap_or_default()])
     }
 
-    /// f32 elements of a state; 0 where the model has none.
+    /// Returns the number of f32 elements of a state, or 0 if the model has none.
     pub(super) fn elements(&self) -> usize {
         self.geometry.elements().map_or(0, |[tails, matrices]| tails.saturating_add(matrices))
     }
 
-    /// Whether the references are what refers to the slots.
+    /// Returns whether each slot has as many references as its count says.
     pub(super) fn check(&self) -> bool {
         self.references.iter().enumerate().all(|(slot, &count)| {
             let held = self.held.iter().flat_map(|held| [held.current, held.next, held.before]);
@@ -359,7 +364,7 @@ impl<'a> States<'a> {
         })
     }
 
-    /// The last slot of a sequence at or before `keep` tokens, and its position.
+    /// Returns the last state of a sequence at or before `keep` tokens: its slot and its position.
     fn before(&self, sequence: usize, keep: usize) -> (u32, usize) {
         let held = self.held.get(sequence).into_iter();
         let held = held.flat_map(|held| [(held.current, held.position), (held.before, held.before_position)]);
@@ -383,7 +388,7 @@ impl<'a> States<'a> {
         self.held.get_mut(sequence).ok_or(CacheError::Internal(site!()))
     }
 
-    /// A slot that nothing refers to; there always is one ([`StateGeometry::slots`]).
+    /// Takes a slot without references. There always is one ([`StateGeometry::slots`]).
     fn take(&mut self) -> Result<u32, CacheError> {
         let slot = self.references.iter().position(|&count| count == 0).ok_or(CacheError::Internal(site!()))?;
         self.add_reference(slot as u32)?;

@@ -5,8 +5,8 @@ use super::sequence::SeqId;
 use super::state::Held;
 use crate::mem::{Claims, Matrix, Tile};
 
-/// The tiles of a layer: `[slots, layers * per_layer]`, of which those of `layer` are cut into tiles of `width`
-/// columns.
+/// Returns the tiles of a layer. `data` is `[slots, layers * per_layer]`, and the part of `layer` is cut into tiles of
+/// `width` columns.
 pub(super) fn tiles<'s>(
     data: &'s mut [f32],
     [layer, stride, per_layer, width]: [usize; 4],
@@ -18,7 +18,7 @@ pub(super) fn tiles<'s>(
     Some(StateTiles { claims, held })
 }
 
-/// The states of one layer, to be written by several workers: each takes tiles, which hold some columns of all slots.
+/// The states of one layer, which several workers write. Each worker takes tiles, which hold some columns of all slots.
 #[derive(Debug)]
 pub(crate) struct StateTiles<'s> {
     claims: Claims<'s, f32>,
@@ -26,13 +26,13 @@ pub(crate) struct StateTiles<'s> {
 }
 
 impl<'s> StateTiles<'s> {
-    /// Tile `index`, once.
+    /// Returns tile `index`, once.
     pub(crate) fn take(&self, index: usize) -> Option<StateTile<'_>> {
         Some(StateTile { tile: self.claims.take(index)?, held: self.held })
     }
 }
 
-/// A part of the state of all sequences.
+/// Some columns of the states of all sequences.
 #[derive(Debug)]
 pub(crate) struct StateTile<'s> {
     tile: Tile<'s, f32>,
@@ -40,8 +40,8 @@ pub(crate) struct StateTile<'s> {
 }
 
 impl StateTile<'_> {
-    /// The part of the state that a sequence's batch writes. `begins` says that no row of the batch has been computed
-    /// yet: then it becomes a copy of the current state, or zeros.
+    /// Returns the part of the state that a sequence's batch writes. `begins` says that no row of the batch has been
+    /// computed yet. Then this part first becomes a copy of the current state, or zeros.
     pub(crate) fn of(&mut self, seq: SeqId, begins: bool) -> Option<&mut [f32]> {
         let held = self.held.get(seq.slot())?;
         let next = held.next as usize;

@@ -10,13 +10,13 @@ use super::state::Then;
 use super::state_tiles::StateTiles;
 
 impl KvCache<'_> {
-    /// Whether the model has recurrent layers.
+    /// Returns whether the model has recurrent layers.
     pub fn has_states(&self) -> bool {
         self.states.are_there()
     }
 
-    /// Returns how many tokens of a sequence need not be computed again: all, unless it was rewound to a position
-    /// between two checkpoints; none for the kind `off`.
+    /// Returns how many tokens of a sequence need not be computed again: all of them, unless the sequence was rewound
+    /// to a position between two checkpoints, and none for the kind `off`.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`].
@@ -37,30 +37,30 @@ impl KvCache<'_> {
         Ok(if self.has_states() { self.states.found(seq.slot(), keep) } else { keep })
     }
 
-    /// Whether the keys and values of a position are there already, so that they are not stored again.
+    /// Returns whether the keys and values of a position are stored already, so that they are not stored again.
     pub(crate) fn is_stored(&self, seq: SeqId, position: usize) -> bool {
         self.kind() != KvKind::Off && self.seq_len(seq).is_ok_and(|len| position < len)
     }
 
-    /// Makes what a batch has written the state of a sequence, after its first `position` tokens.
+    /// Makes the state that a batch has written the state of a sequence, after its first `position` tokens.
     pub(crate) fn commit_state(&mut self, seq: SeqId, position: usize, then: Then) -> Result<(), CacheError> {
         self.sequence(seq)?;
         self.states.commit(seq.slot(), position, then)
     }
 
-    /// Guesses of a sequence are judged: the first `keep` tokens stay.
+    /// Ends the judgement of guesses: the sequence keeps its first `keep` tokens.
     pub(crate) fn keep_guesses(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
         let wanted = self.states.wanted(seq.slot());
         if keep < self.idle(seq)? {
             self.rewind(seq, keep)?;
-            // What the host has asked for is not the guesses' to drop.
+            // A rewind forgets the wanted checkpoint, but wrong guesses must not drop what the host has asked for.
             self.states.want(seq.slot(), wanted as usize);
         }
         self.states.forget_before(seq.slot())
     }
 
-    /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. (`asked` says that
-    /// the host asked for it: then it stays until the sequence is closed or rewound past it.)
+    /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. `asked` says that
+    /// the host asked for it: then it stays until the sequence is closed or rewound past it.
     pub(crate) fn keep_state(&mut self, seq: SeqId, asked: bool) -> Result<bool, CacheError> {
         self.sequence(seq)?;
         let position = self.states.position(seq.slot()).unwrap_or(0);
@@ -68,30 +68,30 @@ impl KvCache<'_> {
         self.states.keep(seq.slot(), asked, serial)
     }
 
-    /// Keeps the state of a sequence as a checkpoint that gives way, now or when the sequence has `position` tokens.
+    /// Keeps the state of a sequence as a checkpoint that gives way to others: now, or when it has `position` tokens.
     pub(crate) fn want_state(&mut self, seq: SeqId, position: usize) -> Result<(), CacheError> {
         let is_here = self.computed(seq)? == position;
         self.states.want(seq.slot(), if is_here { 0 } else { position });
         if is_here { self.keep_state(seq, false).map(drop) } else { Ok(()) }
     }
 
-    /// The position at which a checkpoint is wanted; 0 where none is.
+    /// Returns the position at which a checkpoint is wanted, or 0 for none.
     pub(crate) fn wanted_state(&self, seq: SeqId) -> u32 {
         self.states.wanted(seq.slot())
     }
 
-    /// The convolution's states of a layer, cut into tiles of `width` channels. (`layer` counts those that have a
-    /// state.)
+    /// Returns the states of a layer's convolution, cut into tiles of `width` channels. (`layer` counts only layers
+    /// that have a state.)
     pub(crate) fn tails(&mut self, layer: usize, width: usize, kernel: usize) -> Option<StateTiles<'_>> {
         self.states.tails(layer, width, kernel)
     }
 
-    /// The matrices of a layer, a tile for each head.
+    /// Returns the matrices of a layer, one tile for each head.
     pub(crate) fn matrices(&mut self, layer: usize) -> Option<StateTiles<'_>> {
         self.states.matrices(layer)
     }
 
-    /// The serial number of the cached block of a sequence that ends at a position.
+    /// Returns the serial number of the cached block of a sequence that ends at a position.
     fn serial_at(&self, seq: SeqId, position: usize) -> Option<u64> {
         let group = self.groups.first()?;
         let index = (position / BLOCK_TOKENS).checked_sub(1).filter(|_| position.is_multiple_of(BLOCK_TOKENS))?;

@@ -1,4 +1,4 @@
-//! Exact numbers about a cache: what each pool and each sequence holds.
+//! The statistics of a cache: exact numbers about each pool and each sequence.
 
 use crate::kv::MAX_GROUPS;
 
@@ -12,7 +12,7 @@ pub struct PoolStats {
     pub total: usize,
     /// Blocks that a sequence or a pin holds.
     pub used: usize,
-    /// Blocks that nobody holds but whose contents are a cached prefix: they are evicted when no other is free.
+    /// Blocks that nobody holds but whose contents are a cached prefix. They are evicted when no block is free.
     pub reclaimable: usize,
     /// Blocks that hold nothing.
     pub free: usize,
@@ -25,17 +25,17 @@ pub struct PoolStats {
     pub block_bytes: usize,
 }
 
-/// The places for states of recurrent layers; all 0 where the model has none.
+/// The slots for states of recurrent layers. All numbers are 0 if the model has no such layers.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SlotStats {
-    /// Places that there are.
+    /// Slots in all.
     pub total: usize,
-    /// Places whose state is a sequence's, a checkpoint's, or that of a batch to come.
+    /// Slots whose state belongs to a sequence, a checkpoint, or a batch to come.
     pub used: usize,
-    /// The largest number of used places since the cache was made, or since
+    /// The largest number of used slots since the cache was made, or since
     /// [`Engine::reset_metrics`](crate::Engine::reset_metrics).
     pub high_water: usize,
 }
@@ -48,15 +48,15 @@ pub struct SlotStats {
 pub struct PrefixStats {
     /// Calls of [`KvCache::reuse`](super::KvCache::reuse).
     pub lookups: u64,
-    /// Calls that found anything.
+    /// Calls that found any tokens.
     pub hits: u64,
-    /// Tokens that they found: their keys and values were not computed again.
+    /// Tokens that these calls found: their keys and values were not computed again.
     pub hit_tokens: u64,
     /// Tokens that were asked for and not found.
     pub missed_tokens: u64,
 }
 
-/// A cache in numbers.
+/// The statistics of a cache.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub struct PrefixStats {
 pub struct CacheStats {
     /// Open sequences.
     pub sequences: usize,
-    /// The pool of each layer group; those that the model does not have are all 0.
+    /// The pool of each layer group. All numbers are 0 for a group that the model does not have.
     pub pools: [PoolStats; MAX_GROUPS],
-    /// The places for states.
+    /// The slots for states.
     pub slots: SlotStats,
     /// The cached prefixes.
     pub prefix: PrefixStats,
@@ -84,7 +84,7 @@ pub struct SequenceBlocks {
     pub shared: usize,
 }
 
-/// A sequence in numbers.
+/// The statistics of a sequence.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,11 +92,11 @@ pub struct SequenceBlocks {
 pub struct SequenceStats {
     /// Committed tokens.
     pub tokens: usize,
-    /// Its blocks in each layer group, reserved ones included.
+    /// Blocks of the sequence in each layer group, reserved ones included.
     pub blocks: [SequenceBlocks; MAX_GROUPS],
-    /// Bytes of the own blocks' keys and values.
+    /// Bytes of the keys and values of own blocks.
     pub own_bytes: usize,
-    /// Bytes of the shared ones'.
+    /// Bytes of the keys and values of shared blocks.
     pub shared_bytes: usize,
 }
 

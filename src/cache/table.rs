@@ -5,28 +5,28 @@ use crate::kv::table_entry;
 
 /// The blocks of a sequence in a layer group: block `i` holds positions `16 i ..`.
 ///
-/// Where the group has a window, blocks that nobody sees any more are given back, and those that follow the sinks take
-/// turns in a ring of entries, so that the table does not grow with the position.
+/// If the group has a window, blocks that no query sees any more are given back. The blocks behind the sinks take turns
+/// in a ring of entries, so that the table does not grow with the position.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTable<'t> {
     pub(super) entries: &'t [BlockId],
     pub(super) layout: Layout,
-    /// The first block past the sinks that is still there.
+    /// Index of the first block behind the sinks that is still there.
     pub(super) first: usize,
-    /// Blocks up to the end, those given back included.
+    /// Number of blocks up to the end of the sequence. Blocks that were given back count, too.
     pub(super) end: usize,
 }
 
 impl<'t> BlockTable<'t> {
-    /// Returns the entries. Without a window these are the blocks in order; otherwise those of the sinks and then the
-    /// ring, and [`BlockId::MAX`] where there is none.
+    /// Returns the entries. Without a window these are the blocks in order. With a window these are the blocks of the
+    /// sinks and then the ring, where an entry without a block is [`BlockId::MAX`].
     pub fn blocks(&self) -> &'t [BlockId] {
         self.entries
     }
 
-    /// Block `index`; `None` past the last one, and where it was given back.
+    /// Returns block `index`, or `None` past the last block and if the block was given back.
     #[inline]
     pub fn block(&self, index: usize) -> Option<BlockId> {
         if index >= self.end || (self.layout.sinks..self.first).contains(&index) {
@@ -35,18 +35,18 @@ impl<'t> BlockTable<'t> {
         self.entries.get(self.layout.entry(index)).copied().filter(|&block| block != NO_BLOCK)
     }
 
-    /// Returns the block of a position and the slot in it; `None` where there is none.
+    /// Returns the block of a position and the slot in it, or `None` if the sequence has no such block.
     pub fn locate(&self, position: usize) -> Option<(BlockId, usize)> {
         Some((self.block(position / BLOCK_TOKENS)?, position % BLOCK_TOKENS))
     }
 }
 
-/// Where the entries of a table are.
+/// Which entry of a table each block has.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// Blocks with positions that may be visible from anywhere: the first entries.
+    /// Number of blocks with positions that may be visible from anywhere. They have the first entries.
     pub(super) sinks: usize,
-    /// Entries that the other blocks take turns in; 0 where there is one for each.
+    /// Number of entries in which the other blocks take turns, or 0 if each block has its own entry.
     pub(super) ring: usize,
 }
 
@@ -57,12 +57,12 @@ impl Layout {
     }
 }
 
-/// Blocks that a sequence would need are gone.
+/// Error: blocks that a sequence needs are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone {
-    /// A position that would be seen.
+    /// A position that would be seen and is gone.
     pub(super) position: usize,
-    /// The first position past the sinks that is still there.
+    /// First position behind the sinks that is still there.
     pub(super) first: usize,
 }
 

@@ -20,14 +20,13 @@ pub(crate) struct KvRow<'r> {
     pub(crate) v: &'r [f32],
 }
 
-/// The most rows of a [`RowWriter`], which lies on the stack.
+/// Largest number of rows of a [`RowWriter`], which lies on the stack.
 pub(crate) const WRITTEN_ROWS: usize = 32;
 
-/// Writes rows of one layer, which were checked, into their blocks. Whoever takes a tile writes one KV head of all
-/// rows.
+/// Writes checked rows of one layer into their blocks. A worker that takes a tile writes one KV head of all rows.
 #[derive(Debug)]
 pub(crate) struct RowWriter<'w, 'r> {
-    /// One for each KV head: the tiles of the head in all blocks, so that several workers can write.
+    /// One tile for each KV head: the head's K and V tiles in all blocks, so that several workers can write.
     pub(crate) tiles: Tiles<'w, u32>,
     rows: heapless::Vec<PlacedRow<'r>, WRITTEN_ROWS>,
     level: Level,
@@ -44,18 +43,18 @@ struct PlacedRow<'r> {
     v: &'r [f32],
     block: BlockId,
     slot: usize,
-    /// Whether to zero the layer's tiles before: the first row that comes into a block does, so that no later read
-    /// meets what the memory held.
+    /// Whether to zero the layer's tiles in the block first. The first row that is written to a block does this, so
+    /// that no later read meets old contents of the memory.
     clear: bool,
 }
 
 impl KvCache<'_> {
     /// Checks rows of a layer, at most [`WRITTEN_ROWS`], and finds their places. Nothing is written yet. An item of
-    /// `rows` is `None` where the caller has no such row.
+    /// `rows` is `None` if the caller has no such row.
     ///
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Position`], [`CacheError::Layer`], [`CacheError::Shape`];
-    /// [`CacheError::Internal`] for too many rows, and for one that is not there.
+    /// [`CacheError::Internal`] for too many rows, and for an item that is `None`.
     pub(crate) fn writer<'r>(
         &mut self,
         layer: usize,
@@ -76,7 +75,8 @@ impl KvCache<'_> {
         Ok(RowWriter { tiles, rows: placed, level, k, v, kv_heads, head_dim })
     }
 
-    /// Finds the place of a row, which must be of a reserved position. (The kind `off` writes committed ones again.)
+    /// Finds the place of a row, which must be at a reserved position. (The kind `off` writes committed positions
+    /// again.)
     fn place<'r>(&self, layer: usize, row: KvRow<'r>) -> Result<PlacedRow<'r>, CacheError> {
         let KvRow { seq, position, k, v } = row;
         let (committed, end) = self.positions(seq)?;
@@ -90,7 +90,8 @@ impl KvCache<'_> {
         let group = self.geometry().groups.group(layer);
         let table = self.groups.get(group).ok_or(CacheError::Internal(site!()))?.table(seq.slot());
         let (block, slot) = table.locate(position).ok_or(CacheError::Internal(site!()))?;
-        // A committed row that is written again shares its block with other committed ones.
+        // A committed row that is written again shares its block with other committed rows, so it does not clear the
+        // block.
         Ok(PlacedRow { k, v, block, slot, clear: slot == 0 && position >= committed })
     }
 }
@@ -99,7 +100,7 @@ impl RowWriter<'_, '_> {
     /// Writes one KV head of all rows into the tile of that head.
     ///
     /// # Errors
-    /// [`Fault::NonFinite`] for a key or value that the element type does not hold; [`Fault::Internal`] for a tile of
+    /// [`Fault::NonFinite`] for a key or value that the element type cannot hold; [`Fault::Internal`] for a tile of
     /// another matrix.
     #[inline]
     pub(crate) fn write(&self, tile: &mut Tile<'_, u32>) -> Result<(), Fault> {
@@ -125,7 +126,7 @@ impl RowWriter<'_, '_> {
         Ok(())
     }
 
-    /// Writes a head of rows that follow each other in one block, from `first` on, into the words of its K and V tile.
+    /// Writes one head of rows in successive slots of one block, from `first` on, into the words of its K and V tile.
     #[inline]
     fn write_run(
         &self,
@@ -150,7 +151,7 @@ impl RowWriter<'_, '_> {
     }
 }
 
-/// Returns how many rows, from the first on, follow each other in one block.
+/// Returns how many rows, from the first on, are in successive slots of one block.
 fn run_length(rows: &[PlacedRow<'_>]) -> usize {
     let follows = |pair: &[PlacedRow<'_>]| matches!(pair, [a, b] if a.block == b.block && a.slot + 1 == b.slot);
     1 + rows.windows(2).take_while(|pair| follows(pair)).count()

@@ -1,4 +1,4 @@
-//! The memory that writing a conversation takes. Several conversations can share one.
+//! The memory in which conversations are written. Several conversations can share it.
 
 use core::ops::Range;
 
@@ -15,14 +15,14 @@ use crate::turns::{Piece, TurnText};
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeskLimits {
-    /// Tokens of the longest conversation: the engine's context.
+    /// Number of tokens of the longest conversation: the engine's context.
     pub context: usize,
-    /// Bytes of the longest text between two replies that are kept, with what the format writes around messages. A
-    /// conversation that was loaded without its tokens is one such text.
+    /// Number of bytes of the longest text between two replies that are kept, including what the format writes around
+    /// messages. A conversation that was loaded without its tokens is one such text.
     pub text: usize,
-    /// Bytes of the longest word in it; at most `text`. Encoding a word takes about 51 bytes per byte.
+    /// Number of bytes of the longest word in that text; at most `text`. Encoding a word takes about 51 bytes per byte.
     pub word: usize,
-    /// The most replies of a conversation whose tokens are kept.
+    /// Largest number of replies of a conversation whose tokens are kept.
     pub replies: usize,
 }
 
@@ -37,8 +37,8 @@ pub struct Desk<'a> {
     pub(super) kept: &'a mut [Kept],
 }
 
-/// A reply that stays, of the message at an index. `placed` is where it begins in the conversation that is written, or
-/// [`LEFT_OUT`].
+/// A reply that stays, and the index of its message. `placed` is the index where it begins in the tokens that are
+/// written, or [`LEFT_OUT`].
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Kept {
@@ -47,7 +47,7 @@ pub(super) struct Kept {
     pub(super) placed: u32,
 }
 
-/// The place of a reply that is left out.
+/// Value of `placed` for a reply that is left out.
 pub(super) const LEFT_OUT: u32 = u32::MAX;
 
 impl<'a> Desk<'a> {
@@ -64,7 +64,7 @@ impl<'a> Desk<'a> {
     /// Returns a desk in `memory`.
     ///
     /// # Errors
-    /// [`MemoryError`]: too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
+    /// [`MemoryError`] if the memory is too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
     pub fn new(tokenizer: &Tokenizer<'_, '_>, limits: &DeskLimits, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
         Self::carve(&mut Arena::new(memory)?, tokenizer, limits)
     }
@@ -76,15 +76,15 @@ impl<'a> Desk<'a> {
             text: arena.slice("text", text)?,
             scratch: arena.slice("scratch", tokenizer.scratch_len(limits.word.min(limits.text)))?,
             ids: arena.slice("ids", limits.context)?,
-            // One more: the reply that is being written.
+            // One more for the reply that is being written.
             kept: arena.slice("replies", limits.replies.saturating_add(1))?,
         })
     }
 }
 
-/// The most texts that are encoded at once. A longer conversation is cut between two messages.
+/// Largest number of texts that are encoded at once. A longer conversation is cut between two messages.
 pub(super) const MOST_TEXTS: usize = 64;
-/// The most texts that an entry writes: those of tools are written in pieces.
+/// Largest number of texts that an entry writes. The texts of tools are written in pieces.
 const TEXTS_OF_AN_ENTRY: usize = 32;
 
 /// Tokens of a conversation that is being written.
@@ -97,7 +97,7 @@ pub(super) struct Tokens<'d> {
 }
 
 impl<'d> Tokens<'d> {
-    /// No tokens yet. `plain` has [`MOST_TEXTS`] ranges.
+    /// Returns an empty list of tokens. `plain` must have [`MOST_TEXTS`] ranges.
     pub(super) fn new(
         tokenizer: &'d Tokenizer<'d, 'd>,
         (text, plain): (&'d mut [u8], &'d mut [Range<usize>]),
@@ -116,7 +116,7 @@ impl<'d> Tokens<'d> {
         Ok(self.text.push(self.tokenizer, piece)?)
     }
 
-    /// The same where the number of texts is not known.
+    /// [`Tokens::put`] for any number of texts: it encodes the earlier ones when there is no room for another.
     pub(super) fn put_whole(&mut self, piece: Piece<'_>) -> Result<(), ConversationError> {
         if self.text.plain().len() == MOST_TEXTS {
             self.encode()?;
@@ -124,13 +124,13 @@ impl<'d> Tokens<'d> {
         self.put(piece)
     }
 
-    /// Begins an entry. Where there could be no room for its text among the texts, those before are encoded without it.
+    /// Begins an entry. If there may be no room for its texts beside the earlier ones, these are encoded first.
     pub(super) fn begin_entry(&mut self) -> Result<(), ConversationError> {
         // An entry may write the system's own message, tools and its text.
         if self.text.plain().len().saturating_add(TEXTS_OF_AN_ENTRY) > MOST_TEXTS { self.encode() } else { Ok(()) }
     }
 
-    /// Encodes what was put.
+    /// Encodes the pieces that were put.
     pub(super) fn encode(&mut self) -> Result<(), ConversationError> {
         if self.text.as_str().is_empty() {
             return Ok(());
@@ -153,7 +153,7 @@ impl<'d> Tokens<'d> {
         Ok(())
     }
 
-    /// No room for ids means that the context is full.
+    /// Returns the error for the host: too little room for ids means that the context is full.
     fn full(&self, error: TokenError) -> ConversationError {
         match error {
             TokenError::OutputTooSmall { needed, .. } => {

@@ -14,51 +14,51 @@ use crate::turns::TurnTextError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConversationError {
-    /// The engine refuses it.
+    /// The engine refused.
     Engine(EngineError),
-    /// The tokenizer refuses it.
+    /// The tokenizer refused.
     Token(TokenError),
     /// The memory for text is too small.
     Text(TurnTextError),
     /// The memory for a conversation or a desk is too small or misaligned.
     Memory(MemoryError),
-    /// The conversation and the reply do not fit the context, and no turn may be left out, or not enough of them.
+    /// The conversation and the reply do not fit the context, and no turns, or not enough of them, may be left out.
     ContextFull {
-        /// Tokens of the conversation and of the reply, at least.
+        /// Smallest number of tokens of the conversation and the reply.
         needed: usize,
-        /// Tokens that a sequence can have.
+        /// Number of tokens that a sequence can have.
         context: usize,
     },
     /// The bytes are no saved conversation.
     NoConversation,
-    /// A saved conversation in a version of the format that is not known here.
+    /// A saved conversation has a version of the format that is not known here.
     Version {
-        /// The version.
+        /// Version of the saved conversation.
         given: u32,
-        /// The one that is known.
+        /// Version that is known.
         known: u32,
     },
     /// A saved conversation is damaged.
     Damaged {
-        /// The first byte that is wrong, or behind a part whose checksum is.
+        /// Index of the first wrong byte, or of the byte behind a part whose checksum is wrong.
         at: usize,
     },
     /// A buffer is too small for a saved conversation.
     Buffer {
-        /// Bytes that are needed.
+        /// Number of bytes that are needed.
         needed: usize,
-        /// Bytes that there are.
+        /// Number of bytes that there are.
         given: usize,
     },
-    /// There is no entry, and the format has nothing to write either.
+    /// There is no entry, and the format writes nothing by itself.
     Empty,
     /// The host's template cannot write the conversation.
     Template,
     /// The host's summary cannot be written.
     Summary,
-    /// A result of a tool, in a script without tools.
+    /// An entry is a result of a tool, and the script has no tools.
     NoTools {
-        /// The index of the entry.
+        /// Index of the entry.
         entry: usize,
     },
 }

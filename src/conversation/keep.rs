@@ -6,28 +6,30 @@ use core::ops::Range;
 use super::{ConversationError, Entry};
 use crate::turns::Message;
 
-/// Writes a message that stands for entries, or none. An error is that of the call: nothing changes.
+/// Callback that writes a message in place of entries, or returns `None`. Its error is that of the call, and nothing
+/// changes.
 ///
 /// [Example](crate::conversation#example).
 pub type Summary<'p> = dyn Fn(&[Entry<'_>]) -> Result<Option<Message<'p>>, ConversationError> + 'p;
 
 /// What becomes of a conversation that does not fit the context. Turns are left out whole: a turn is a message of the
-/// user and all that follows it up to the next one. Entries before the first message of the user always stay.
+/// user and all that follows it up to the user's next message. Entries before the user's first message always stay.
 ///
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy)]
 pub struct Keep<'p> {
-    /// Tokens that stay free for the reply; at least 1.
+    /// Number of tokens that stay free for the reply; at least 1.
     pub room: usize,
-    /// Turns at the beginning that stay.
+    /// Number of turns at the beginning that stay.
     pub first: usize,
-    /// Turns at the end that stay; at least 1.
+    /// Number of turns at the end that stay; at least 1.
     pub last: usize,
-    /// Turns are left out until the conversation has at most so many tokens, or no more may be left out; 0 stands for
-    /// half of the context. So it happens seldom: what comes after them is read again each time.
+    /// Number of tokens to which a conversation is shortened, if enough turns may be left out. 0 stands for half of the
+    /// context. So shortening happens seldom: each time, everything behind the turns that are left out is read again.
     pub target: usize,
-    /// Is told the entries that are left out, whenever the conversation is written, and may return a message to be
-    /// written in their place. For the same entries it should return the same message, or else that is read again.
+    /// Callback that gets the entries that are left out, whenever the conversation is written. It may return a message
+    /// to be written in their place. For the same entries it should return the same message, as another one is read
+    /// again.
     pub summary: Option<&'p Summary<'p>>,
 }
 
@@ -49,7 +51,7 @@ impl fmt::Debug for Keep<'_> {
 pub(super) struct Turns<'e, 't> {
     entries: &'e [Entry<'t>],
     first: usize,
-    /// How many may be left out.
+    /// Number of turns that may be left out.
     most: usize,
 }
 
@@ -64,7 +66,7 @@ impl<'e, 't> Turns<'e, 't> {
         self.most
     }
 
-    /// The entries of the first `count` turns that may be left out.
+    /// Returns the entries of the first `count` turns that may be left out.
     pub(super) fn left_out(&self, count: usize) -> Range<usize> {
         if count == 0 {
             return 0..0;
@@ -77,9 +79,9 @@ impl<'e, 't> Turns<'e, 't> {
     }
 }
 
-/// Finds how many turns are left out: as many as before, or none where all of it fits again; or else the fewest that
-/// leave `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most`
-/// tokens.
+/// Returns how many turns are left out, and the result of `written` without these: none if the whole conversation fits
+/// `target` tokens again, or else as many as before if that fits the context, or else the fewest that leave at most
+/// `target` tokens. `written(count, most)` writes the conversation without `count` turns, in at most `most` tokens.
 pub(super) fn shorten<T>(
     written: &mut dyn FnMut(usize, usize) -> Result<T, ConversationError>,
     before: usize,
@@ -98,7 +100,7 @@ pub(super) fn shorten<T>(
         Err(refused) if before < most && is_too_long(&refused) => refused,
         Err(refused) => return Err(refused),
     };
-    // The fewest that suffice lie in `low..=high`.
+    // The smallest number that suffices lies in `low..=high`.
     let (mut low, mut high) = (before + 1, most);
     while low < high {
         let middle = low.midpoint(high);
@@ -111,7 +113,7 @@ pub(super) fn shorten<T>(
     written(high, context).map(|some| (high, some)).map_err(|error| if is_too_long(&error) { refused } else { error })
 }
 
-/// Whether a shorter conversation would not be refused.
+/// Returns whether a shorter conversation might not be refused.
 fn is_too_long(error: &ConversationError) -> bool {
     matches!(error, ConversationError::ContextFull { .. } | ConversationError::Text(_))
 }

@@ -1,10 +1,11 @@
-//! Conversations that never read a token twice: messages in, the tokens out that the model has not read yet.
+//! Conversations that never read a token twice: messages go in, and the tokens that the model has not read yet come
+//! out.
 //!
-//! The host keeps the messages. A [`Conversation`] keeps what they cannot say: which tokens the model wrote, for a text
-//! can be spelled in several ways. [`Conversation::update`] writes the messages in the model's [`Script`] and compares
-//! the tokens with those in the sequence. It rewinds to the first one that differs and returns the rest, which the host
-//! gives to the engine. So there is one call for everything that a host does with its list: append, edit, remove,
-//! regenerate.
+//! The host keeps the messages. A [`Conversation`] keeps what these cannot say: which tokens the model wrote, because a
+//! text can be spelled in several ways. [`Conversation::update`] writes the messages in the model's [`Script`] and
+//! compares the tokens with those in the sequence. It rewinds the sequence to the first one that differs and returns
+//! the rest, which the host gives to the engine. So there is one call for everything that a host does with its list:
+//! append, edit, remove, regenerate.
 //!
 //! # Example
 //!
@@ -101,16 +102,17 @@ use write::{Open, Text};
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConversationLimits {
-    /// The most replies whose tokens are kept; 12 bytes each. Those of earlier ones are read again if the text is
-    /// spelled in other tokens.
+    /// Largest number of replies whose tokens are kept, 12 bytes each. Earlier replies are read again if the tokenizer
+    /// spells their text in other tokens.
     pub replies: usize,
-    /// The most tokens that are kept beside the sequence, 4 bytes each: as many as the longest conversation has, where
-    /// no layer of the model keeps all of them, and 0 elsewhere. With fewer, what was forgotten is read again.
+    /// Largest number of tokens that are kept beside the sequence, 4 bytes each. It should be the length of the longest
+    /// conversation if no layer of the model keeps all tokens, and 0 otherwise. With fewer, tokens that were forgotten
+    /// are read again.
     pub tokens: usize,
 }
 
 impl ConversationLimits {
-    /// Returns the limits of a conversation in a cache, in the sizes of a desk.
+    /// Returns the limits of a conversation in a cache, with the sizes of a desk.
     pub fn of(cache: &KvGeometry, desk: &DeskLimits) -> Self {
         let forgets = (0..cache.groups.count()).all(|group| cache.forgets(group));
         Self { replies: desk.replies, tokens: if forgets { desk.context } else { 0 } }
@@ -123,28 +125,29 @@ impl ConversationLimits {
 #[derive(Debug)]
 pub struct Conversation<'a> {
     seq: SeqId,
-    /// The replies that the sequence has, in order: the first `len`.
+    /// Replies that the sequence has, in order. The first `len` are in use.
     replies: &'a mut [Reply],
     len: usize,
-    /// Where the last reply begins, which the model may still be writing. It has no end yet.
+    /// The last reply, which the model may still be writing. Only its beginning is known.
     open: Option<Reply>,
-    /// What the sequence was last asked to begin with: the first `known` tokens. Empty where the sequence forgets none.
+    /// Tokens that the sequence was last asked to begin with: the first `known`. Empty if the sequence forgets no
+    /// token.
     ids: &'a mut [u32],
     known: usize,
-    /// How many turns are left out.
+    /// Number of turns that are left out.
     left_out: usize,
 }
 
-/// What the model has not read yet.
+/// Tokens that the model has not read yet.
 ///
 /// [Example](crate::conversation#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct New<'d> {
-    /// The position of the first token: the length of the sequence.
+    /// Position of the first token: the length of the sequence.
     pub position: usize,
-    /// The tokens, at least one. The logits of the last one are those of the reply's first token.
+    /// The tokens, at least one. The logits of the last one are for the reply's first token.
     pub tokens: &'d [u32],
-    /// The entries that are left out, because the context is full.
+    /// Indices of the entries that are left out, because the context is full.
     pub left_out: Range<usize>,
 }
 
@@ -159,10 +162,10 @@ impl<'a> Conversation<'a> {
         Ok(arena.used())
     }
 
-    /// Returns a conversation that continues an empty sequence.
+    /// Returns a conversation in an empty sequence.
     ///
     /// # Errors
-    /// [`MemoryError`]: too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
+    /// [`MemoryError`] if the memory is too small, or not aligned to [`ALIGN`](crate::mem::ALIGN).
     pub fn new(seq: SeqId, limits: &ConversationLimits, memory: &'a mut [u8]) -> Result<Self, MemoryError> {
         Self::carve(seq, &mut Arena::new(memory)?, limits)
     }
@@ -173,38 +176,39 @@ impl<'a> Conversation<'a> {
         Ok(Self { seq, replies, len: 0, open: None, ids, known: 0, left_out: 0 })
     }
 
-    /// Returns the limits that it was made with.
+    /// Returns the limits that the conversation was made with.
     pub fn limits(&self) -> ConversationLimits {
         ConversationLimits { replies: self.replies.len(), tokens: self.ids.len() }
     }
 
-    /// Returns the sequence. The host appends tokens to it and closes it; nobody but the conversation rewinds it.
+    /// Returns the sequence. The host appends tokens to it and closes it. Only the conversation rewinds it.
     pub fn seq(&self) -> SeqId {
         self.seq
     }
 
-    /// Makes the sequence a beginning of this conversation, the longest that it can be, and returns the tokens that are
-    /// missing, up to where the model goes on. They are given to [`Engine::prefill`] or [`Engine::queue`] (where layers
-    /// have a window, in pieces of at most `Limits::rows`); what is then appended to the sequence is the reply. It
-    /// becomes an entry of the next call. A reply has its text in the entry as it was written. A host may cut it at the
-    /// end, and white space at both ends.
+    /// Rewinds the sequence to the longest beginning of this conversation that it has, and returns the tokens that are
+    /// missing, up to the point where the model goes on. The host gives them to [`Engine::prefill`] or
+    /// [`Engine::queue`] (if layers have a window, in pieces of at most `Limits::rows`). The tokens that are then
+    /// appended to the sequence are the reply, which becomes an entry of the next call. The entry has the text of the
+    /// reply as it was written. A host may cut the text at the end, and white space at both ends.
     ///
     /// If the last entry is a message of the assistant, the model continues it. Otherwise it begins a reply.
     ///
-    /// Replies that follow what differs are read again, with their tokens. Until that is done the sequence does not
-    /// have them: if it is given up in between, they are spelled as the tokenizer does.
+    /// Replies behind the first difference are read again, with the tokens that the model wrote. Until that is done,
+    /// the sequence does not have these tokens. If it is given up in between, the replies are spelled as the tokenizer
+    /// does.
     ///
-    /// The last token is always among those that are missing, because its logits are not kept. In a sequence whose
-    /// windows have given back the blocks of a position that differs, everything is read again.
+    /// The last token is always among the missing ones, because its logits are not kept. If windows have given back the
+    /// blocks of a position that differs, everything is read again.
     ///
     /// In a model with recurrent layers this asks for checkpoints ([`Engine::checkpoint_at`]) where the last turn ends
-    /// and before the last token. With two of them (`Limits::checkpoints`) for each conversation, writing the last turn
-    /// or reply again computes nothing of earlier turns. A fork has those of the conversation that it begins like, one
-    /// that was loaded has none yet.
+    /// and before the last token. With two checkpoints (`Limits::checkpoints`) for each conversation, writing the last
+    /// turn or reply again computes nothing of earlier turns. A fork shares the checkpoints of the conversation that it
+    /// begins like. A conversation that was loaded has those that were saved with it, as far as there are free places.
     ///
     /// # Errors
-    /// [`ConversationError`]. The sequence and the conversation are as before, except where an [`EngineError::Cache`]
-    /// says that blocks are missing: then the sequence may be shorter.
+    /// [`ConversationError`]. The sequence and the conversation are as before. Only if an [`EngineError::Cache`] says
+    /// that blocks are missing, the sequence may be shorter.
     pub fn update<'d>(
         &mut self,
         engine: &mut Engine<'_, '_>,
@@ -250,8 +254,9 @@ impl<'a> Conversation<'a> {
         Ok(New { position, tokens, left_out: turns.left_out(left_out) })
     }
 
-    /// Opens a second conversation that begins like this one, in `memory` for as much as this one has. Nothing is
-    /// copied but that. The host cuts its copy of the messages as it likes.
+    /// Opens a second conversation that begins like this one. `memory` must be as large as the memory of this one,
+    /// whose contents are copied. A cache of kind `paged` copies nothing else. The host cuts its own copy of the
+    /// messages as it likes.
     ///
     /// # Errors
     /// [`ConversationError::Engine`], [`ConversationError::Memory`].
@@ -268,12 +273,12 @@ impl<'a> Conversation<'a> {
         Ok(fork)
     }
 
-    /// The tokens of the sequence.
+    /// Returns the tokens of the sequence.
     fn source<'c, 'e>(&'c self, engine: &'c Engine<'_, 'e>) -> Source<'c, 'e> {
         Source { cache: engine.cache(), seq: self.seq, known: self.ids.get(..self.known).unwrap_or_default() }
     }
 
-    /// Finds the replies that are entries, in order. Returns how many there are; the desk has them.
+    /// Finds the replies that are entries, in order. Returns how many it finds. The desk holds them.
     fn find_replies(
         &self,
         source: Source<'_, '_>,
@@ -283,7 +288,7 @@ impl<'a> Conversation<'a> {
         desk: &mut Desk<'_>,
     ) -> usize {
         let last_user = entries.iter().rposition(Entry::begins_turn).unwrap_or(0);
-        // All that was written is known where the sequence does not have it.
+        // A conversation that keeps the ids of its tokens knows them even if the sequence does not have them.
         let len = len.max(self.known);
         let open = self.open.filter(|open| (open.start as usize) < len).map(|open| Reply { end: len as u32, ..open });
         let mut replies = self.replies.iter().take(self.len).copied().chain(open);
@@ -304,10 +309,10 @@ impl<'a> Conversation<'a> {
         found
     }
 
-    /// Rewinds the sequence of `old` tokens to `keep`, so that it can grow to `len`. Returns what it keeps.
+    /// Rewinds the sequence from `old` tokens to `keep`, if it can grow to `len`. Returns how many tokens it keeps.
     fn rewind(&self, engine: &mut Engine<'_, '_>, keep: usize, old: usize, len: usize) -> Result<usize, EngineError> {
         match engine.can_extend(self.seq, len.saturating_sub(old)) {
-            // They are queued in pieces.
+            // The tokens are queued in pieces, so their number is no error.
             Ok(()) | Err(EngineError::Cache(CacheError::TooMany { .. })) => {}
             Err(error) => return Err(error),
         }
@@ -317,7 +322,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The replies are where they were placed in `ids`. There may be more than there is room for: the last ones stay.
+    /// Notes the replies at their places in `ids`. If there are more replies than there is room for, the last ones
+    /// stay.
     fn take(&mut self, kept: &[Kept], open: &Open, ids: &[u32]) {
         self.ids.iter_mut().zip(ids).for_each(|(to, from)| *to = *from);
         self.known = ids.len().min(self.ids.len());

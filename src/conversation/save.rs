@@ -11,11 +11,11 @@ use crate::turns::{Message, Role, ToolResult};
 const MAGIC: [u8; 8] = *b"GLEEDTK\0";
 /// The version of the format.
 const VERSION: u32 = 1;
-/// A conversation goes back to two checkpoints: where its last turn ended, and before the last token of the new one.
+/// A conversation goes back to two checkpoints: at the end of its last turn, and before the last token of the new one.
 const SNAPSHOT: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
-/// Bytes of a checksum.
+/// Number of bytes of a checksum.
 const CHECKSUM: usize = 8;
-/// No reply is open.
+/// Value of `start` if no reply is open.
 const NOTHING: u32 = u32::MAX;
 
 /// The messages of a conversation that was saved.
@@ -28,7 +28,7 @@ pub struct Saved<'b> {
 }
 
 impl<'b> Saved<'b> {
-    /// Returns the messages of a saved conversation of any model. All that is before the snapshot is verified.
+    /// Returns the messages of a saved conversation of any model. All bytes before the snapshot are verified.
     ///
     /// # Errors
     /// [`ConversationError::NoConversation`], [`ConversationError::Version`], [`ConversationError::Damaged`].
@@ -39,28 +39,28 @@ impl<'b> Saved<'b> {
     /// Returns the entries, in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'b>> + use<'b> {
         let mut reader = self.reader;
-        // All of them were read once.
+        // All entries were read once before, so this cannot fail.
         (0..self.count).map_while(move |_| reader.entry().ok())
     }
 }
 
 impl<'a> Conversation<'a> {
-    /// Returns the bytes that [`Conversation::save`] writes.
+    /// Returns the number of bytes that [`Conversation::save`] writes.
     ///
     /// # Errors
-    /// [`ConversationError::Engine`]: unknown, or with unfinished work.
+    /// [`ConversationError::Engine`] if the sequence is unknown or has unfinished work.
     pub fn saved_len(&self, engine: &Engine<'_, '_>, entries: &[Entry<'_>]) -> Result<usize, ConversationError> {
         let snapshot = self.snapshot_len(engine)?;
         Ok(self.head_len(engine, entries, snapshot)?.saturating_add(snapshot))
     }
 
-    /// Writes the conversation to the beginning of `out`: the host's entries, which tokens the model wrote, and the
-    /// sequence with its keys and values. Returns the number of bytes. A sequence whose windows have given back blocks
-    /// is written without keys and values: it is read again where it is loaded.
+    /// Writes the conversation to the beginning of `out`: the host's entries, the places of the tokens that the model
+    /// wrote, and the sequence with its keys and values. Returns the number of bytes. A sequence whose windows have
+    /// given back blocks is written without keys and values, and is read again after it was loaded.
     ///
     /// # Errors
-    /// [`ConversationError::Engine`]: unknown, or with unfinished work. [`ConversationError::Buffer`]. `out` is not
-    /// touched then.
+    /// [`ConversationError::Engine`] if the sequence is unknown or has unfinished work; [`ConversationError::Buffer`].
+    /// `out` is not touched then.
     pub fn save(
         &self,
         engine: &Engine<'_, '_>,
@@ -86,13 +86,13 @@ impl<'a> Conversation<'a> {
         Ok(needed)
     }
 
-    /// Returns a conversation that goes on where a saved one was, in a new sequence and in `memory`, and its entries.
-    /// All of it is verified first.
+    /// Returns a conversation that goes on where a saved one was, and the saved entries. It takes a new sequence and
+    /// `memory`. All bytes are verified first.
     ///
     /// # Errors
     /// [`ConversationError::NoConversation`], [`ConversationError::Version`], [`ConversationError::Damaged`],
-    /// [`ConversationError::Memory`]; [`ConversationError::Engine`]: of another model, a damaged snapshot, or no room.
-    /// Nothing has changed then.
+    /// [`ConversationError::Memory`]; [`ConversationError::Engine`] for another model, for a damaged snapshot, or if
+    /// there is no room. Nothing has changed then.
     pub fn load<'b>(
         engine: &mut Engine<'_, '_>,
         bytes: &'b [u8],
@@ -105,7 +105,7 @@ impl<'a> Conversation<'a> {
             return Err(SnapshotError::Model { expected, found: head.fingerprint }.into());
         }
         let mut talk = Self::new(SeqId::from_bits(0), limits, memory)?;
-        // There may be more than there is room for: the last ones stay.
+        // There may be more replies than there is room for: the last ones stay.
         let skipped = head.replies.clone().count().saturating_sub(talk.replies.len());
         talk.len = fill(talk.replies, head.replies.skip(skipped));
         talk.known = fill(talk.ids, head.ids);
@@ -114,7 +114,8 @@ impl<'a> Conversation<'a> {
         Ok((talk, head.saved))
     }
 
-    /// Bytes of the sequence's snapshot; 0 where it is empty or has forgotten some of its blocks.
+    /// Returns the number of bytes of the sequence's snapshot, or 0 if the sequence is empty or has forgotten some of
+    /// its blocks.
     fn snapshot_len(&self, engine: &Engine<'_, '_>) -> Result<usize, EngineError> {
         match engine.snapshot_len_with(self.seq, &SNAPSHOT) {
             Ok(_) if engine.seq_len(self.seq)? == 0 => Ok(0),
@@ -123,7 +124,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Bytes before the snapshot.
+    /// Returns the number of bytes before the snapshot.
     fn head_len(
         &self,
         engine: &Engine<'_, '_>,
@@ -135,7 +136,7 @@ impl<'a> Conversation<'a> {
         Ok(len)
     }
 
-    /// Hands over all before the checksum of the head.
+    /// Hands over all bytes before the checksum of the head.
     fn write_head(
         &self,
         engine: &Engine<'_, '_>,
@@ -145,7 +146,7 @@ impl<'a> Conversation<'a> {
     ) -> Result<(), ConversationError> {
         let tokens = engine.seq_len(self.seq)?;
         let source = self.source(engine);
-        // A snapshot has those of the sequence.
+        // A snapshot has the ids of the sequence's tokens.
         let ids = if lens[1] > 0 && tokens >= self.known { 0 } else { tokens.max(self.known) };
         let ids = || (0..ids).map_while(|at| source.token(at));
         put(&MAGIC);
@@ -166,19 +167,19 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Copies bytes to the beginning of a buffer. Returns what is behind.
+/// Copies bytes to the beginning of a buffer. Returns the rest of the buffer.
 fn copied<'o>(out: &'o mut [u8], bytes: &[u8]) -> &'o mut [u8] {
     let (place, rest) = out.split_at_mut_checked(bytes.len()).unwrap_or_default();
     place.iter_mut().zip(bytes).for_each(|(to, &from)| *to = from);
     rest
 }
 
-/// Fills places from the first on. Returns how many.
+/// Fills places from the first on. Returns how many it filled.
 fn fill<T>(places: &mut [T], values: impl Iterator<Item = T>) -> usize {
     places.iter_mut().zip(values).map(|(to, from)| *to = from).count()
 }
 
-/// The numbers of the entries' kinds.
+/// Numbers of the kinds of entries.
 const SYSTEM: u32 = 0;
 const USER: u32 = 1;
 const ASSISTANT: u32 = 2;
@@ -201,7 +202,7 @@ fn write_entry(entry: &Entry<'_>, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// What is before the snapshot, and the snapshot.
+/// A saved conversation: the contents before the snapshot, and the bytes of the snapshot.
 struct Head<'b, R, I> {
     fingerprint: u64,
     left_out: usize,
@@ -213,7 +214,7 @@ struct Head<'b, R, I> {
 }
 
 impl<'b> Head<'b, (), ()> {
-    /// Reads all of it, but for the snapshot, of which only the header is looked at.
+    /// Reads and checks everything before the snapshot. Of the snapshot only the length is checked.
     fn read(
         bytes: &'b [u8],
     ) -> Result<
@@ -265,7 +266,7 @@ impl<'b> Head<'b, (), ()> {
     }
 }
 
-/// Reads bytes of a saved conversation.
+/// Reader of the bytes of a saved conversation.
 #[derive(Clone, Copy, Debug)]
 struct Reader<'b> {
     bytes: &'b [u8],
@@ -273,7 +274,7 @@ struct Reader<'b> {
 }
 
 impl<'b> Reader<'b> {
-    /// How many bytes were read.
+    /// Returns the number of bytes that were read.
     fn read_len(&self) -> usize {
         self.bytes.len().saturating_sub(self.rest.len())
     }
@@ -302,7 +303,7 @@ impl<'b> Reader<'b> {
         usize::try_from(self.u64()?).map_err(|_| damaged)
     }
 
-    /// So many records of `words` numbers each.
+    /// Reads `count` records of `words` numbers each.
     fn numbers(&mut self, count: u32, words: usize) -> Result<&'b [[u8; 4]], ConversationError> {
         let len = (count as usize).checked_mul(words).and_then(|count| count.checked_mul(4)).ok_or(self.damaged())?;
         Ok(self.take(len)?.as_chunks().0)

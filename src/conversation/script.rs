@@ -14,14 +14,14 @@ use crate::turns::{Message, Piece, Role, Thinking, ToolFormat, ToolResult, ToolT
 /// [Example](crate::conversation#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<'t> {
-    /// A message. Those of the assistant have the text that the model wrote, with its thoughts and calls in it.
+    /// A message. One of the assistant has the text that the model wrote, with its thoughts and calls in it.
     Message(Message<'t>),
-    /// The result of a call.
+    /// The result of a tool's call.
     Result(ToolResult<'t>),
 }
 
 impl Entry<'_> {
-    /// Returns whether a turn begins here: with a message of the user.
+    /// Returns whether a turn begins with this entry: whether it is a message of the user.
     pub(super) fn begins_turn(&self) -> bool {
         self.role() == Some(Role::User)
     }
@@ -41,18 +41,18 @@ impl Entry<'_> {
 pub struct Script<'t> {
     /// The tokenizer of the model.
     pub tokenizer: &'t Tokenizer<'t, 't>,
-    /// What writes the conversation in place of a format; then nothing below matters.
+    /// Template that writes the conversation in place of a format. The fields below then have no effect.
     pub template: Option<&'t dyn Template>,
-    /// The turn format; `None`: all texts follow each other, and the model continues them.
+    /// Turn format of the model. Without one, all texts follow each other, and the model continues them.
     pub format: Option<&'static TurnFormat>,
     /// How tools are offered, and which ones.
     pub tools: Option<(&'static ToolFormat, Tools<'t>)>,
-    /// Whether the model is told to think or not to; `None`: as the format does by itself.
+    /// Whether the model is told to think or not to. With `None` the format decides.
     pub think: Option<bool>,
     /// Whether the conversation begins with BOS, which the format does not write.
     pub bos: bool,
-    /// Whether thoughts of earlier turns stay in the context. Otherwise they are left out where the model's template
-    /// does so: as soon as the user says something new. What follows them is read again then.
+    /// Whether thoughts of earlier turns stay in the context. Otherwise they are left out as soon as the user says
+    /// something new, if the model's template does so. The tokens behind them are then read again.
     pub keeps_thoughts: bool,
 }
 
@@ -72,7 +72,7 @@ impl<'t> Script<'t> {
 
     /// Returns whether the template leaves something out of the text of an earlier turn.
     pub(super) fn shortens(&self, text: &str) -> bool {
-        // A template that does so does not hand over the text.
+        // A host's template that leaves out thoughts does not hand over the text.
         !self.keeps_thoughts && self.template.is_none() && self.format.is_some_and(|format| format.drops_thought(text))
     }
 
@@ -86,25 +86,25 @@ impl<'t> Script<'t> {
     }
 }
 
-/// A template of the host's, which writes a whole conversation at once.
+/// A template of the host, which writes a whole conversation at once.
 ///
 /// [Example](crate::conversation#example).
 pub trait Template: Debug {
-    /// Writes entries, up to where the model begins a reply. `put` takes pieces and, with a [`Piece::Text`] that is all
-    /// of the text of an entry but for white space at both ends, the number of this entry, from 0: a reply keeps its
-    /// tokens there.
+    /// Writes entries, up to the point where the model begins a reply. `put` takes pieces. With a [`Piece::Text`] that
+    /// is the whole text of an entry, except for white space at both ends, it also takes the number of this entry, from
+    /// 0. There a reply keeps its tokens.
     ///
     /// # Errors
-    /// [`ConversationError::Template`], and those of `put`.
+    /// [`ConversationError::Template`], and the errors of `put`.
     fn write(&self, entries: &mut dyn Iterator<Item = Entry<'_>>, put: &mut Put<'_>) -> Result<(), ConversationError>;
 }
 
-/// Takes a piece, and the number of the entry whose text it is.
+/// Callback that takes a piece, and the number of the entry whose text it is.
 ///
 /// [Example](crate::conversation#example).
 pub type Put<'p> = dyn FnMut(Piece<'_>, Option<usize>) -> Result<(), ConversationError> + 'p;
 
-/// Writes entries, each after those before.
+/// Writer of entries, one after the other.
 pub(super) enum Writer<'t> {
     Plain,
     Turns(Turns),
@@ -112,7 +112,7 @@ pub(super) enum Writer<'t> {
 }
 
 impl Writer<'_> {
-    /// Writes an entry of this index. An assistant's message after [`Writer::reply`] is the reply.
+    /// Writes the entry with this index. A message of the assistant after [`Writer::reply`] is the reply.
     pub(super) fn add(
         &mut self,
         index: usize,

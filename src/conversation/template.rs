@@ -1,4 +1,4 @@
-//! Conversations in a template of the host's.
+//! Conversations in a template of the host.
 
 use super::desk::{Kept, LEFT_OUT, Tokens};
 use super::reply::Source;
@@ -7,7 +7,7 @@ use super::write::{Open, Text};
 use super::{ConversationError, Keep};
 use crate::turns::{Piece, Role};
 
-/// Writes a conversation by a template. A message of the assistant at the end is what the model continues.
+/// Writes a conversation with a template. The model continues a message of the assistant that is the last entry.
 pub(super) fn write(
     template: &dyn Template,
     keep: &Keep<'_>,
@@ -20,7 +20,7 @@ pub(super) fn write(
     let goes_on = text.entries.last().filter(|entry| entry.role() == Some(Role::Assistant));
     let count = text.entries.len().saturating_sub(goes_on.iter().count());
     let summary = text.summary(keep)?;
-    // What is left out moves the numbers of those behind.
+    // Entries that are left out change the numbers of the entries behind them.
     let moved = text.left_out.len().saturating_sub(summary.iter().count());
     template.write(&mut text.shown(count, summary), &mut |piece, number| {
         let index =

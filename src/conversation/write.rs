@@ -1,4 +1,4 @@
-//! A conversation as tokens: what its format writes, and replies as they were sampled.
+//! A conversation as tokens: the texts of its format, and replies as they were sampled.
 
 use core::ops::Range;
 
@@ -8,14 +8,14 @@ use super::script::{Entry, Script, Writer};
 use super::{ConversationError, Keep, template};
 use crate::turns::{Message, Piece, Role};
 
-/// The entries of a conversation, and those of them that are left out.
+/// The entries of a conversation, and the range of those that are left out.
 pub(super) struct Text<'e, 't> {
     pub(super) entries: &'e [Entry<'t>],
     pub(super) left_out: Range<usize>,
 }
 
 impl<'t> Text<'_, 't> {
-    /// The first `count` entries but for those that are left out, in whose place there may be a summary.
+    /// Returns the first `count` entries without those that are left out. A summary may stand in their place.
     pub(super) fn shown<'s>(&'s self, count: usize, summary: Option<Message<'s>>) -> impl Iterator<Item = Entry<'s>>
     where
         't: 's,
@@ -28,24 +28,24 @@ impl<'t> Text<'_, 't> {
         })
     }
 
-    /// What stands in the place of entries that are left out.
+    /// Returns the message that stands in the place of entries that are left out, if there is one.
     pub(super) fn summary<'k>(&self, keep: &Keep<'k>) -> Result<Option<Message<'k>>, ConversationError> {
         let left_out = self.entries.get(self.left_out.clone()).unwrap_or_default();
         keep.summary.filter(|_| !left_out.is_empty()).map_or(Ok(None), |summary| summary(left_out))
     }
 }
 
-/// Where the reply begins that is to be written next, and what the model was told of thinking.
+/// The index of the token with which the next reply begins, and whether the model was told to think.
 pub(super) struct Open {
     pub(super) start: usize,
     pub(super) think: Option<bool>,
 }
 
-/// As the message of a reply that is open, it closes it and adds nothing.
+/// An empty message of the assistant: it closes a reply that is open, and adds nothing.
 const END_OF_REPLY: Entry<'static> = Entry::Message(Message { role: Role::Assistant, text: "" });
 
-/// Writes a conversation up to where the model goes on. A conversation that ends with a message of the assistant goes
-/// on in it.
+/// Writes a conversation up to the point where the model goes on. If the conversation ends with a message of the
+/// assistant, the model goes on in that message.
 pub(super) fn write(
     script: &Script<'_>,
     keep: &Keep<'_>,
@@ -110,7 +110,7 @@ fn open(writer: &mut Writer<'_>, think: Option<bool>, tokens: &mut Tokens<'_>) -
     Ok(Open { start: tokens.len(), think })
 }
 
-/// Without a format each text is encoded by itself.
+/// Begins an entry. Without a format each text is encoded by itself.
 fn begin(script: &Script<'_>, tokens: &mut Tokens<'_>) -> Result<(), ConversationError> {
     if script.format.is_none() { tokens.encode() } else { tokens.begin_entry() }
 }

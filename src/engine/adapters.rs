@@ -5,9 +5,9 @@ use crate::cache::SeqId;
 use crate::model::Adapter;
 
 impl<'m> Engine<'m, '_> {
-    /// Loads an adapter: its number. Nothing of it counts before [`Engine::set_adapter`]; the weights of the model stay
-    /// as they are. It must have been opened for this model, or one of the same shapes and parameters. Adapters stay as
-    /// long as the engine.
+    /// Loads an adapter and returns its number. The adapter has no effect before [`Engine::set_adapter`], and the
+    /// weights of the model stay as they are. The adapter must have been opened for this model, or for one of the same
+    /// shapes and parameters. Adapters stay as long as the engine.
     ///
     /// # Errors
     /// [`EngineError::AdapterModel`]: opened for another model, see [`Adapter::fits`].
@@ -23,15 +23,17 @@ impl<'m> Engine<'m, '_> {
         adapters.load(adapter).ok_or(EngineError::AdapterRoom { adapters: room, rank, given: adapter.rank() })
     }
 
-    /// How much of an adapter a sequence wants from its next token on: what it adds is multiplied by `scale`; 0 gives
-    /// the bits that the model alone gives. A new sequence has 0 of all, a fork what its parent has, and a sequence
-    /// restored from a delta what its base has. Several count at once.
+    /// Sets the scale of an adapter for a sequence, from its next token on. Everything that the adapter adds is
+    /// multiplied by `scale`; 0 gives the bits of the model alone. A new sequence has scale 0 for every adapter, a fork
+    /// has the scales of its parent, and a sequence restored from a delta has those of its base. Several adapters can
+    /// be in effect at once.
     ///
-    /// Keys and values that are there already stay as they were computed. Those of a sequence with adapters are never
-    /// reused as cached prefixes, and snapshots do not hold scales: set them again after a restore.
+    /// Existing keys and values stay as they were computed. Keys and values of a sequence with adapters are never
+    /// reused as cached prefixes. Snapshots do not hold scales: set them again after a restore.
     ///
     /// # Errors
-    /// [`EngineError::Adapter`]; [`EngineError::AdapterScale`]; [`EngineError::Cache`]: unknown, or busy.
+    /// [`EngineError::Adapter`]; [`EngineError::AdapterScale`]; [`EngineError::Cache`] if the sequence is unknown or
+    /// busy.
     pub fn set_adapter(&mut self, seq: SeqId, adapter: usize, scale: f32) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         self.seq_len(seq)?;
@@ -43,7 +45,7 @@ impl<'m> Engine<'m, '_> {
         adapters.set_scale(seq, adapter, scale).ok_or(EngineError::Adapter { given: adapter, loaded })
     }
 
-    /// Returns how much of an adapter a sequence has.
+    /// Returns the scale of an adapter for a sequence.
     ///
     /// # Errors
     /// [`EngineError::Adapter`]; [`EngineError::Cache`] for an unknown sequence.

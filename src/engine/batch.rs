@@ -12,14 +12,14 @@ use crate::par::Watch;
 use crate::program::Cursor;
 
 impl<'m, 'a> Engine<'m, 'a> {
-    /// Takes the next rows from the queues and begins a batch of them.
+    /// Takes the next rows from the queues and begins a batch with them.
     ///
     /// # Errors
-    /// [`EngineError::Internal`] where the cache has lost a queued token, or where no row can be taken: defects.
+    /// [`EngineError::Internal`] if the cache has lost a queued token, or if no row can be taken. Both are defects.
     pub(super) fn begin_batch(&mut self) -> Result<(), EngineError> {
         let count = self.share_rows();
         if count == 0 {
-            // What can never run was refused when it was queued. A step without rows would go on for ever.
+            // Tokens that can never run are refused when they are queued. A step without rows would never end.
             return Err(EngineError::Internal(site!()));
         }
         self.check_tokens_taken()?;
@@ -30,7 +30,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Divides the rows of the next batch among the queues, from the next slot on. Returns how many are taken.
+    /// Divides the rows of the next batch among the queues, from the next slot on. Returns the number of rows taken.
     fn share_rows(&mut self) -> usize {
         let Parts { cache, queues, rows, logit_rows, checkpoint_every, .. } = &mut self.parts;
         let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
@@ -42,7 +42,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let with = queue.end.saturating_sub(queue.next) - without;
             let most = if queue.logits == 1 { with.min(free_logits) } else { with };
             let chosen = if cache.has_states() { queue.chosen() } else { queue.end - queue.next };
-            // A checkpoint is where a batch ends.
+            // A checkpoint is made only where a batch ends, so the batch ends at the next position that needs one.
             let wanted = cache.wanted_state(queue.seq()).checked_sub(queue.next).filter(|&rows| rows > 0);
             let until = queue.next.checked_next_multiple_of(every).map_or(u32::MAX, |at| match at - queue.next {
                 0 => every,
@@ -50,12 +50,12 @@ impl<'m, 'a> Engine<'m, 'a> {
             });
             let until = Some(until.min(wanted.unwrap_or(u32::MAX))).filter(|&until| until <= chosen);
             queue.taken = free.min(without.saturating_add(most)).min(until.unwrap_or(u32::MAX));
-            // A state goes back to where a batch began, so all guesses are in one. They fit where this slot comes
-            // first.
+            // After a wrong guess the state goes back to the beginning of its batch, so all guesses of a sequence are
+            // in one batch. They fit into the batch in which their slot comes first.
             if queue.taken > chosen && queue.taken < queue.end - queue.next {
                 queue.taken = chosen;
             }
-            // All of it, or nothing: its tokens see each other.
+            // The tokens of this text see each other, so the batch takes all of them or none.
             if whole && queue.taken < queue.end.saturating_sub(queue.next) {
                 queue.taken = 0;
             }
@@ -67,7 +67,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         rows.len() - free as usize
     }
 
-    /// Whether the cache has the tokens of all rows that are taken.
+    /// Checks that the cache has the tokens of all rows that are taken.
     fn check_tokens_taken(&self) -> Result<(), EngineError> {
         let Parts { cache, queues, .. } = &self.parts;
         let has_tokens = |queue: &Queue| {
@@ -77,8 +77,9 @@ impl<'m, 'a> Engine<'m, 'a> {
         if queues.iter().all(has_tokens) { Ok(()) } else { Err(EngineError::Internal(site!())) }
     }
 
-    /// Writes down the rows that are taken: those with logits first, then those whose hidden state is wanted; the last
-    /// layer goes on with these alone. Returns how many have logits, and how many come first in all.
+    /// Writes the rows that are taken: first the rows with logits, then those whose hidden state is wanted, then the
+    /// others. The last layer goes on with the first two kinds alone. Returns the number of rows with logits, and the
+    /// number of rows of the first two kinds together.
     fn fill_rows(&mut self) -> Result<(usize, usize), EngineError> {
         let Parts { cache, queues, rows, runs, .. } = &mut self.parts;
         runs.fill(Run::EMPTY);
@@ -111,7 +112,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok((logits, logits + hidden))
     }
 
-    /// Copies one layer of a shared block. Returns the units that took.
+    /// Copies one layer of a shared block of this row's sequence. If none is left, goes on to the next row or to the
+    /// forward pass. Returns the number of units that it used.
     pub(super) fn copy(&mut self, row: usize, watch: &Watch<'_>) -> Result<usize, EngineError> {
         let cache = &mut self.parts.cache;
         let row_of_batch = self.parts.rows.get(..self.batch).and_then(|rows| rows.get(row));
@@ -155,7 +157,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(end.saturating_sub(unit))
     }
 
-    /// Whether the hidden states that are wanted are finite, as logits are: while the batch can still be dropped.
+    /// Checks that the wanted hidden states are finite, as logits are. At this point the batch can still be dropped.
     fn check_hidden(&mut self) -> Result<(), EngineError> {
         let layer = self.model.config().layers;
         for place in self.batch_logits..self.batch_finished {
@@ -167,14 +169,14 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// The rows become part of their sequences.
+    /// Makes the rows of the batch part of their sequences.
     pub(super) fn finish_batch(&mut self) -> Result<(), EngineError> {
         let (mut pass, now) = (Pass::default(), self.parts.recorder.now());
         for queue in self.parts.queues.iter_mut().filter(|queue| queue.is_in_batch()) {
             let (seq, end) = (queue.seq(), queue.next + queue.taken);
-            // Rows that were computed again, without a cache, are part of it already.
+            // Rows that are computed again (without a cache, or after a rewind to a checkpoint) are part of it already.
             let new = (end as usize).saturating_sub(self.parts.cache.seq_len(seq)?);
-            // What adapters changed is nobody else's.
+            // Keys and values that an adapter has changed must not be found by other sequences.
             match self.parts.forward.context.adapters.change(seq) {
                 true => self.parts.cache.commit(seq, new)?,
                 false => self.parts.cache.commit_computed(seq, new)?,
@@ -190,7 +192,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let due = every > 0 && (end as usize).is_multiple_of(every);
             let cache = &mut self.parts.cache;
             let is_wanted = cache.wanted_state(seq) == end;
-            // One that is a token away is as good.
+            // A checkpoint one token before the end of a prompt is as good, so there is none at the end then.
             let is_prompt = !goes_on && queue.prompt == 1 && cache.computed_at(seq, end as usize - 1)? as u32 + 1 < end;
             if cache.has_states() && !has_guesses && (due || is_prompt || is_wanted) {
                 cache.keep_state(seq, false)?;
@@ -206,7 +208,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// The sequences of the batch lose what they have queued.
+    /// Drops the batch, and the queued tokens of its sequences.
     pub(super) fn fail_batch(&mut self) -> Result<(), EngineError> {
         for row in self.parts.rows.get(..self.batch).unwrap_or_default() {
             self.parts.cache.release(row.seq())?;
@@ -244,7 +246,7 @@ mod tests {
 
     const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
 
-    /// A token that the cache has lost was computed as token 0.
+    /// Regression: a token that the cache had lost was computed as token 0.
     #[test]
     fn a_lost_token_is_an_error_and_changes_nothing() {
         let bytes = std::fs::read(DEMO).unwrap();
@@ -258,7 +260,7 @@ mod tests {
         let logits = engine.prefill(kept, &[1, 414, 435]).unwrap().to_vec();
         engine.queue(kept, 3, &[261], Logits::Last).unwrap();
         engine.queue(lost, 0, &[1, 414], Logits::Last).unwrap();
-        // Only a defect can do this: the tokens go, and the queue stays.
+        // Only a defect can do this: the tokens are gone, and the queue is still there.
         engine.parts.cache.release(lost).unwrap();
         for _ in 0..2 {
             assert!(matches!(engine.step(usize::MAX), Err(EngineError::Internal(_))));

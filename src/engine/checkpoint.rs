@@ -1,17 +1,17 @@
-//! Checkpoints of the states of recurrent layers, and what guesses cost there.
+//! Checkpoints of the states of recurrent layers, and how many guesses they allow.
 
 use super::{Engine, EngineError};
 use crate::cache::{KvKind, SeqId};
 
 impl Engine<'_, '_> {
-    /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to its length of today
-    /// computes nothing again. Checkpoints that the host asks for stay until the sequence is closed or rewound past
-    /// them. Returns whether it was kept: false where there is no room, see `Limits::checkpoints`, and after a rewind
-    /// whose rows are to be computed again ([`Engine::computed_at`]), since their state is not there. True where the
-    /// model has no such layers.
+    /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to the present length
+    /// computes nothing again. A checkpoint that the host asks for stays until the sequence is closed or rewound past
+    /// it. Returns whether the state was kept. It is not kept if there is no room (`Limits::checkpoints`), or after a
+    /// rewind whose rows are still to be computed again ([`Engine::computed_at`]), since their state does not exist.
+    /// Returns true if the model has no recurrent layers.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown, or busy.
+    /// [`EngineError::Cache`] if the sequence is unknown or busy.
     pub fn checkpoint(&mut self, seq: SeqId) -> Result<bool, EngineError> {
         self.check_quiet(seq)?;
         if !self.parts.cache.has_states() {
@@ -24,54 +24,56 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.keep_state(seq, true)?)
     }
 
-    /// Asks for a checkpoint where a sequence has `position` tokens: now, or when its tokens get there, for which a
-    /// batch ends there. One position is asked for at a time, until the sequence is rewound or the work on it dropped.
-    /// The checkpoint gives way to others as those of prompts do (`Limits::checkpoints`). Nothing happens where the
-    /// model has no recurrent layers.
+    /// Asks for a checkpoint at `position` tokens: now if the sequence has that length, or else when it gets there, by
+    /// ending a batch at that position. A sequence has one such request at a time. A rewind drops it. The checkpoint
+    /// gives way to others as the checkpoints of prompts do (`Limits::checkpoints`). Does nothing if the model has no
+    /// recurrent layers.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown, or busy.
+    /// [`EngineError::Cache`] if the sequence is unknown or busy.
     pub fn checkpoint_at(&mut self, seq: SeqId, position: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         Ok(self.parts.cache.want_state(seq, position)?)
     }
 
-    /// Returns how many tokens can be guessed behind the one that is to be at `position`, for all that the states say.
+    /// Returns how many guesses the states allow behind a token that is to be at `position`.
     pub(crate) fn room_for_guesses(&self, seq: SeqId, position: usize) -> Result<usize, EngineError> {
         let (cache, every) = (&self.parts.cache, self.parts.checkpoint_every);
         if !cache.has_states() {
             return Ok(usize::MAX);
         }
         if self.rows_again(seq)? > 0 {
-            // After a wrong guess the tokens before it are computed again, once: a batch without guesses puts an end to
-            // that.
+            // The tokens before a wrong guess are computed again with the next batch. Without guesses, that batch
+            // commits them, so they are computed again only once.
             return Ok(0);
         }
-        // A state of which nobody knows whether it stays is not kept.
+        // A state after guesses may be dropped, so it cannot be a checkpoint: guesses end before the next one that is
+        // due.
         let len = position.saturating_add(1);
         let due = len.checked_next_multiple_of(every).unwrap_or(usize::MAX);
         let wanted = Some(cache.wanted_state(seq) as usize).filter(|&wanted| wanted >= len).unwrap_or(usize::MAX);
-        // After a wrong guess this token is computed again, and sees what it sees now.
+        // After a wrong guess the token at `position` is computed again. A window must not have given back anything
+        // that it sees.
         let kept = cache.geometry().kept_behind(position).min(cache.geometry().rows);
         Ok(due.min(wanted).saturating_sub(len).min(kept).saturating_sub(1))
     }
 
-    /// Returns how many tokens of a sequence are computed again with those that are queued next, because its state has
-    /// gone back; without a cache that is always all, and not counted here.
+    /// Returns how many tokens of a sequence are computed again with the tokens that are queued next, because its state
+    /// has gone back. Without a cache all tokens are always computed again: this is not counted, and the result is 0.
     pub(crate) fn rows_again(&self, seq: SeqId) -> Result<usize, EngineError> {
         let (len, computed) = (self.seq_len(seq)?, self.parts.cache.computed(seq)?);
         Ok(if self.parts.cache.kind() == KvKind::Off { 0 } else { len.saturating_sub(computed) })
     }
 
-    /// Ends the judgement of guesses: the first `keep` tokens stay.
+    /// Ends the judgement of guesses: the sequence keeps its first `keep` tokens.
     pub(crate) fn keep_guesses(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         self.check_part(seq, keep)?;
         Ok(self.parts.cache.keep_guesses(seq, keep)?)
     }
 
-    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or the
-    /// last checkpoint before it in a model with recurrent layers.
+    /// Returns how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or in a
+    /// model with recurrent layers the position of the last checkpoint at or before `keep`.
     ///
     /// # Errors
     /// [`EngineError::Cache`].

@@ -1,5 +1,5 @@
-//! Tokens that follow each other, each chosen after the one before: a device that can choose computes many of them
-//! without the host.
+//! Several tokens in one call, each chosen from the logits of the one before. A device that can choose tokens computes
+//! many of them without the host.
 
 use core::fmt;
 
@@ -10,15 +10,15 @@ use crate::kernels::fpenv;
 use crate::ops::Row;
 use crate::sample::{SampleError, Sampler, SamplerParams, argmax};
 
-/// Why tokens were not chosen one after the other.
+/// Why a call did not choose its tokens.
 ///
 /// [Example](crate::engine#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The engine did not compute a token.
+    /// The engine failed to compute a token.
     Engine(EngineError),
-    /// The sampler did not choose one.
+    /// The sampler failed to choose a token.
     Sample(SampleError),
 }
 
@@ -40,15 +40,16 @@ impl fmt::Display for DecodeError {
 impl core::error::Error for DecodeError {}
 
 impl Engine<'_, '_> {
-    /// Appends `token` and then tokens that are chosen, all but the last of them: `ids` are the tokens chosen, each
-    /// with the largest logit after those before it ([`argmax`]). So the next call begins with the last of `ids`.
+    /// Appends `token` and then chosen tokens, all but the last of them, and writes the chosen tokens to `ids`. Each of
+    /// these has the largest logit after the tokens before it ([`argmax`]). So the next call begins with the last of
+    /// `ids`.
     ///
-    /// It is [`Engine::decode_step`] again and again, with the same results. But a device that can choose computes up
-    /// to `Limits::rows` tokens at a time, and only their ids come back; nothing stops it meanwhile.
-    /// [`Engine::results`] has nothing afterwards.
+    /// The results are those of [`Engine::decode_step`], called once per token. But a device that can choose computes
+    /// up to `Limits::rows` tokens at a time, and only their ids come back. Nothing stops it meanwhile.
+    /// [`Engine::results`] is empty afterwards.
     ///
-    /// After an error the sequence is as long as before, and `ids` are worth nothing, unless a window has already given
-    /// back old blocks: then it keeps what was committed.
+    /// After an error the contents of `ids` mean nothing, and the sequence is as long as before. If a window has
+    /// already given back old blocks, the sequence keeps the tokens that were committed.
     ///
     /// # Errors
     /// As [`Engine::prefill`]; [`EngineError::NoLogits`].
@@ -59,12 +60,12 @@ impl Engine<'_, '_> {
         })
     }
 
-    /// [`Engine::decode_greedy`] with tokens that `sampler` chooses and accepts, one after the other. `scratch` is that
-    /// of [`Sampler::sample`]. A device that can choose draws them itself where there are no penalties and no biases;
-    /// otherwise the logits of each token come to the sampler. The tokens are the same, and so is the sampler
-    /// afterwards.
+    /// [`Engine::decode_greedy`] with tokens that `sampler` chooses and accepts, one after the other. `scratch` is as
+    /// for [`Sampler::sample`]. A device that can choose draws the tokens itself if there are no penalties and no
+    /// biases. Otherwise the sampler gets the logits of each token. The tokens are the same either way, and so is the
+    /// sampler afterwards.
     ///
-    /// After an error the sampler is as before.
+    /// After an error the sampler is unchanged.
     ///
     /// # Errors
     /// [`DecodeError::Engine`] as [`Engine::decode_greedy`]; [`DecodeError::Sample`] as [`Sampler::sample`], with
@@ -113,7 +114,7 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// As many tokens as a batch has rows.
+    /// Decodes at most as many tokens as a batch has rows.
     fn decode_part(
         &mut self,
         seq: SeqId,
@@ -136,7 +137,7 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// The same on the device. Returns whether it can do that.
+    /// [`Engine::decode_part`] on the device. Returns whether the device can do that.
     fn decode_there(
         &mut self,
         seq: SeqId,
@@ -145,7 +146,7 @@ impl Engine<'_, '_> {
         ids: &mut [u32],
     ) -> Result<bool, EngineError> {
         self.drop_batch();
-        // The others are not known yet.
+        // The tokens after the first one are not known yet: 0 stands for them.
         let tokens = (0..ids.len()).map(|index| if index == 0 { token } else { 0 });
         self.parts.recorder.resume();
         self.parts.cache.reserve(seq, tokens)?;
@@ -176,7 +177,7 @@ impl Engine<'_, '_> {
         if ids.iter().any(|&id| id as usize >= vocab) {
             return Err(EngineError::Internal(site!()));
         }
-        // The last one is not part of the sequence.
+        // The last id is not part of the sequence.
         for (position, &id) in (first + 1..first + count).zip(ids.iter()) {
             self.parts.cache.queue_token(seq, position, id)?;
         }
@@ -186,15 +187,15 @@ impl Engine<'_, '_> {
     }
 }
 
-/// Who chooses.
+/// The chooser of tokens: the largest logit, or a sampler.
 enum Chooser<'s> {
     Largest,
-    /// With its scratch.
+    /// A sampler and its scratch.
     Sampler(&'s mut Sampler, &'s mut [u64]),
 }
 
 impl Chooser<'_> {
-    /// How a device can do it.
+    /// Returns how a device can choose in the same way, or `None` if it cannot.
     fn choosing(&self) -> Option<Choosing> {
         match self {
             Self::Largest => Some(Choosing::Largest),
@@ -209,7 +210,7 @@ impl Chooser<'_> {
 
     fn choose(&mut self, logits: &[f32]) -> Result<u32, DecodeError> {
         match self {
-            // Logits are finite, or there was an error.
+            // Logits are finite here: others were an error before.
             Self::Largest => argmax(logits).map_err(|_| EngineError::Internal(site!()).into()),
             Self::Sampler(sampler, scratch) => {
                 let token = sampler.sample(logits, scratch).map_err(DecodeError::Sample)?.token;
@@ -219,7 +220,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// A device has chosen these.
+    /// Notes that a device has chosen these tokens.
     fn took(&mut self, ids: &[u32]) {
         if let Self::Sampler(sampler, _) = self {
             sampler.took(ids);

@@ -1,6 +1,6 @@
-//! An engine whose keys and values, and whose work, are on a device.
+//! An engine that runs on a device and has its keys and values there.
 
-// Without the feature no engine has one.
+// Without the feature no engine has a device, and much of this is unused.
 #![cfg_attr(not(feature = "device"), allow(dead_code, unused_imports))]
 
 use core::task::Poll;
@@ -15,14 +15,14 @@ use crate::par::{Budget, Watch};
 use crate::program::Cursor;
 
 impl<'m, 'a> Engine<'m, 'a> {
-    /// Returns an engine with no sequences whose keys and values, and whose work, are on a device. `plan` is one of
-    /// [`Plan::for_device`], and the device was made for it; `memory` is as for [`Engine::new`].
+    /// Returns an engine with no sequences that runs on a device and has its keys and values there. `plan` must come
+    /// from [`Plan::for_device`], and the device must have been made for it. `memory` is as for [`Engine::new`].
     ///
     /// All results have the bits that the CPU gives them, if the device is right. A step submits work to the device at
-    /// most once, and does not wait for it, unless its budget has no limit: [`Step::Yielded`] says that the device is
-    /// at work, or that there is more to submit. A budget of units allows whole steps of the program; what is too
-    /// little for one is saved for the next call. Copies of shared blocks are part of the first submit, and not
-    /// counted.
+    /// most once. It does not wait for the device, unless its budget has no limit: [`Step::Yielded`] says that the
+    /// device is at work, or that there is more to submit. A budget of units allows whole steps of the program. Units
+    /// that are too few for a step are saved for the next call. Copies of shared blocks are part of the first submit
+    /// and are not counted.
     ///
     /// # Errors
     /// [`EngineError::Memory`], [`EngineError::DevicePlan`].
@@ -42,11 +42,12 @@ impl<'m, 'a> Engine<'m, 'a> {
     }
 
     /// Opens a sequence with the committed tokens of a sequence of another engine of the same model, and queues them:
-    /// steps compute their keys and values again, with the same bits. So a host goes on where a device was lost.
+    /// steps compute their keys and values again, with the same bits. So a host can go on after a device was lost.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown there; [`CacheError::WindowGone`] where a window has passed over a token, so
-    /// that only the host can know it; and as [`Engine::open`] and [`Engine::queue`] here. Nothing has changed then.
+    /// [`EngineError::Cache`] if the sequence is unknown in the other engine; [`CacheError::WindowGone`] if a window
+    /// has passed over a token, so that only the host can know it; the errors of [`Engine::open`] and [`Engine::queue`]
+    /// in this engine. Nothing has changed then.
     #[cfg(feature = "device")]
     pub fn replay(&mut self, lost: &Engine<'_, '_>, seq: SeqId) -> Result<SeqId, EngineError> {
         let (theirs, vocab) = (&lost.parts.cache, self.model.config().vocab);
@@ -59,7 +60,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let first = (position..length).find(|&position| token(position).is_some()).unwrap_or(length);
             return Err(CacheError::WindowGone { position, first }.into());
         }
-        // Keys and values that were imported have no tokens.
+        // Imported keys and values have no token that the model knows.
         if let Some((index, token)) = (0..length).filter_map(token).enumerate().find(|&(_, id)| id as usize >= vocab) {
             return Err(EngineError::Token { index, token, vocab });
         }
@@ -109,7 +110,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         }
     }
 
-    /// Tells the device what the batch is.
+    /// Hands the rows and the block tables of the batch to the device.
     fn begin_on_device(&mut self) -> Result<(), EngineError> {
         self.phase = Phase::Torn;
         let Parts { cache, rows, runs, .. } = &mut self.parts;
@@ -120,7 +121,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Submits the steps from `cursor` on that `units` units allow; if these are too few for one step, they are saved.
+    /// Submits the steps from `cursor` on that `units` units allow. If the units are too few for one step, they are
+    /// saved.
     fn submit(&mut self, cursor: Cursor, units: usize, watch: &Watch<'_>) -> Result<(), EngineError> {
         let fitting = self.parts.forward.fitting(cursor, self.batch_in_progress(), usize::MAX, units);
         if fitting.steps == 0 {
@@ -141,7 +143,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// What became of the last submit. With `wait` the device can take its time.
+    /// Returns the result of the last submit, if there is one yet. With `wait` the device can take its time.
     fn finish_submit(&mut self, next: Option<Cursor>, wait: bool) -> Poll<Result<(), EngineError>> {
         let device = match self.parts.cache.device() {
             Ok(device) => device,

@@ -22,79 +22,80 @@ pub enum EngineError {
     Snapshot(SnapshotError),
     /// A token id that the model does not have.
     Token {
-        /// Its index among the tokens given.
+        /// Index of the token among the tokens given.
         index: usize,
-        /// The id.
+        /// Id of the token.
         token: u32,
-        /// Ids are below this.
+        /// Size of the vocabulary. Ids are below this number.
         vocab: usize,
     },
     /// No tokens were given.
     Empty,
-    /// The place for a result has another length.
+    /// The slice for a result has the wrong length.
     OutputLength {
-        /// Elements needed.
+        /// Number of elements needed.
         needed: usize,
-        /// Elements given.
+        /// Number of elements given.
         given: usize,
     },
     /// The model has no output matrix: it makes vectors of texts and predicts no tokens.
     NoLogits,
     /// The model has no classifier for `Pooling::Rank`.
     NoClasses,
-    /// Each token of the model sees those after it, so a sequence takes all its tokens at once, and cannot keep a part.
+    /// Each token of the model sees those after it, so a sequence takes all its tokens at once and cannot keep a part
+    /// of them.
     Whole {
-        /// Tokens that the sequence has.
+        /// Number of tokens in the sequence.
         length: usize,
     },
-    /// Each token of the model sees those after it, and a text does not fit one batch: see `Limits::rows`.
+    /// Each token of the model sees those after it, and the text does not fit one batch: see `Limits::rows`.
     TextRows {
-        /// Tokens of the text.
+        /// Number of tokens in the text.
         tokens: usize,
-        /// Rows of a batch.
+        /// Number of rows of a batch.
         rows: usize,
     },
     /// An adapter that is not loaded.
     Adapter {
-        /// The number given.
+        /// Number of the adapter, as given.
         given: usize,
-        /// How many are loaded.
+        /// Number of adapters that are loaded.
         loaded: usize,
     },
     /// More adapters than planned, or one of a larger rank: see `Limits`.
     AdapterRoom {
-        /// Adapters that were planned.
+        /// Number of adapters that were planned.
         adapters: usize,
-        /// The largest rank that was planned.
+        /// Largest rank that was planned.
         rank: usize,
-        /// The rank given.
+        /// Rank of the adapter that was given.
         given: usize,
     },
     /// The adapter was opened for a model of other shapes or parameters.
     AdapterModel,
     /// A scale that is infinite or not a number.
     AdapterScale,
-    /// The model is the layer of another one that predicts further ahead
-    /// ([`Model::predictor`](crate::Model::predictor)): it takes tokens from [`NextN`](crate::guess::NextN) alone, in
-    /// an engine of the same model.
+    /// The model is a layer of another model that predicts further ahead
+    /// ([`Model::predictor`](crate::Model::predictor)). It takes tokens only from [`NextN`](crate::guess::NextN),
+    /// beside an engine of that other model.
     Predictor,
     /// Other sequences have unfinished work, and the call needs the engine for itself.
     Busy,
     /// The model computed an infinity or a NaN. The sequences of the batch keep their committed tokens and
     /// lose those that were queued.
     NonFinite {
-        /// The layer in which it was found; the number of layers for the logits.
+        /// Layer in which it was found, or the number of layers if it was found in the logits.
         layer: usize,
     },
-    /// The plan is for an engine with a device, and there is none, or the other way round.
+    /// The plan is for an engine with a device and there is none, or the plan is not for a device and there is one.
     DevicePlan,
     /// The device is gone, and the keys and values of all sequences with it. The sequences of the batch keep their
-    /// committed tokens, of which another engine can compute keys and values again:
+    /// committed tokens. Another engine can compute the keys and values of these again:
     /// [`Engine::replay`](crate::Engine::replay).
     DeviceLost,
-    /// No device can do it yet.
+    /// The engine has a device, and no device can do this yet.
     OnDevice {
-        /// What.
+        /// Name of the thing that a device cannot give.
         what: &'static str,
     },
     /// The engine contradicts itself: a defect of this library.
@@ -196,7 +197,7 @@ impl core::error::Error for EngineError {}
 /// [Example](crate::engine#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamError<E> {
-    /// The callback failed, with this.
+    /// The callback failed with this error.
     Host(E),
     /// The engine refused.
     Engine(EngineError),

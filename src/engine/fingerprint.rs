@@ -2,20 +2,20 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// A number that is computed when it is first asked for. It takes a read of the file's metadata and of pages of every
-/// tensor, which is half a millisecond: too much for each of many small snapshots.
+/// A fingerprint that is computed when it is first asked for. Computing it reads the file's metadata and pages of every
+/// tensor. That takes half a millisecond, which is too much for each of many small snapshots.
 ///
-/// Callers that ask at the same time may all compute it: they get the same number.
+/// Callers that ask at the same time may all compute it. They get the same number.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprint {
     known: AtomicBool,
-    /// Two halves: not every processor has atomic numbers of 64 bits.
+    /// The two halves of the number: not every processor has atomic numbers of 64 bits.
     low: AtomicU32,
     high: AtomicU32,
 }
 
 impl Fingerprint {
-    /// Returns the number, which is what `compute` returns each time.
+    /// Returns the number. `compute` must return the same number each time.
     pub(super) fn get_or(&self, compute: impl FnOnce() -> u64) -> u64 {
         if self.known.load(Ordering::Acquire) {
             let [low, high] = [&self.low, &self.high].map(|half| u64::from(half.load(Ordering::Relaxed)));

@@ -1,4 +1,4 @@
-//! What a model makes of a text besides the next token: how probable it is, and its vector.
+//! Results of a text besides the next token: how probable its tokens are, and its vector.
 
 use super::{Engine, EngineError, Logits};
 use crate::cache::{CacheError, SeqId};
@@ -7,18 +7,18 @@ use crate::ops::{Pooled, Row};
 use crate::sample::log_prob;
 use crate::weights::{ClassifierForm, Pooling};
 
-/// Texts that are embedded at a time.
+/// Largest number of texts that are embedded together.
 const TOGETHER: usize = 64;
 
 impl Engine<'_, '_> {
-    /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm, to
-    /// `out`. The result is an embedding of the text, not scaled to length 1. [`Model::pooling`](crate::Model::pooling)
-    /// says which pooling the model wants. `Config::embedding_len` says how long the result is: `[hidden]`, unless the
-    /// model has matrices behind the pooling. With [`Pooling::Rank`] it is the numbers of the model's classes, usually
-    /// one.
+    /// Appends tokens to a sequence, usually an empty one, and pools their final hidden states, after the last norm,
+    /// into `out`. The result is an embedding of the text, not scaled to length 1.
+    /// [`Model::pooling`](crate::Model::pooling) says which pooling the model wants. `Config::embedding_len` says how
+    /// long the result is: `[hidden]`, unless the model has matrices behind the pooling. With [`Pooling::Rank`] the
+    /// result is one number for each class of the model, usually one class.
     ///
-    /// The sums of a mean are in the order of the tokens, so the bits do not depend on the size of batches. A mean
-    /// never overflows: where a sum is beyond f32, all sums are kept in units of 2^32 from there on.
+    /// A mean is summed in the order of the tokens, so the bits do not depend on the size of batches. A mean never
+    /// overflows: once a sum is beyond f32, all sums are kept in units of 2^32.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///
@@ -32,7 +32,7 @@ impl Engine<'_, '_> {
         let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
         let Err(fault) = finished else { return Ok(()) };
         match self.parts.cache.rewind(seq, first) {
-            // A window may have given back what came before.
+            // If a window has given back earlier blocks, the sequence keeps the new tokens.
             Ok(()) | Err(CacheError::WindowGone { .. }) => {
                 Err(EngineError::from_fault(fault, self.model.config().layers))
             }
@@ -40,15 +40,15 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Makes embeddings of several texts, as many at a time as fit a batch: `out` is `[texts, embedding_len]`, in their
-    /// order, with the bits that [`Engine::embed`] gives. Each text has a sequence of its own for as long as that
-    /// takes: `Limits::sequences` bounds how many run together. Adapters do not count.
+    /// Embeds several texts, as many at a time as fit a batch. `out` is `[texts, embedding_len]`, in the order of the
+    /// texts, with the bits of [`Engine::embed`]. During the call each text has a sequence of its own, so
+    /// `Limits::sequences` bounds how many texts run together. Adapters have no effect.
     ///
     /// After an error no sequence is left, and `out` is unspecified.
     ///
     /// # Errors
-    /// As [`Engine::embed`], where tokens are counted from the first one of all texts; [`EngineError::Cache`] where no
-    /// sequence is free.
+    /// As [`Engine::embed`], where the index of a token counts from the first token of all texts;
+    /// [`EngineError::Cache`] if no sequence is free.
     pub fn embed_all<'t, I>(&mut self, texts: I, pooling: Pooling, out: &mut [f32]) -> Result<(), EngineError>
     where
         I: IntoIterator<Item = &'t [u32]>,
@@ -74,7 +74,8 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// Embeds the first texts: as many as fit a batch, at least one. Returns how many. `seqs` receives what it opens.
+    /// Embeds the first texts: as many as fit a batch, at least one. Returns the number of texts that it embedded.
+    /// `seqs` receives the sequences that it opens.
     fn embed_some(
         &mut self,
         seqs: &mut heapless::Vec<SeqId, TOGETHER>,
@@ -85,7 +86,8 @@ impl Engine<'_, '_> {
         let (wanted, width) = (self.rows_wanted(pooling), self.embedding_len(pooling)?);
         let mut free = self.parts.rows.len();
         for text in texts {
-            // A text of several batches goes alone; so does one whose batches end at checkpoints.
+            // A text that needs several batches goes alone. So does every text of a model whose batches end at
+            // checkpoints.
             if seqs.is_empty() && (text.len() > free || self.parts.cache.has_states()) {
                 let seq = self.open()?;
                 seqs.push(seq).map_err(|_| EngineError::Internal(site!()))?;
@@ -97,7 +99,7 @@ impl Engine<'_, '_> {
             }
             match self.open_with(text, wanted) {
                 Ok(seq) => seqs.push(seq).map_err(|_| EngineError::Internal(site!()))?,
-                // It is the first of the next ones.
+                // There is no room for this text now: it is the first of the next group.
                 Err(EngineError::Cache(_)) if !seqs.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -135,19 +137,20 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Adds the rows of the last batch that a sequence's vector is made of, where its text begins at position `first`.
+    /// Adds the rows of the last batch that the vector of a sequence is made of. `first` is the position where its text
+    /// begins.
     fn pool(&mut self, seq: SeqId, first: usize, pooling: Pooling, pooled: &mut Pooled, out: &mut [f32]) {
         let only_first = self.takes_first(pooling);
         for place in self.batch_logits..self.batch_finished {
             let is_wanted = |row: &Row| row.seq() == seq && (!only_first || row.position as usize == first);
             if self.parts.rows.get(place).is_some_and(is_wanted) {
-                // The row is there: the batch has just ended.
+                // This cannot fail: the batch has just ended, so the row is there.
                 let _ = fpenv::with_default(|| self.parts.forward.pool(pooled, place, out));
             }
         }
     }
 
-    /// The rows whose hidden states a pooling needs.
+    /// Returns the rows whose hidden states a pooling needs.
     fn rows_wanted(&self, pooling: Pooling) -> Logits {
         match pooling {
             Pooling::Last => Logits::LastHidden,
@@ -156,8 +159,8 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Whether the vector is made of the first row alone. Most classifiers read the row that has seen all others: where
-    /// attention is causal that is the last one.
+    /// Returns whether the vector is made of the first row alone. Most classifiers read the row that has seen all
+    /// others. With causal attention that is the last row.
     fn takes_first(&self, pooling: Pooling) -> bool {
         let config = self.model.config();
         let ranks_first = !config.attention.causal && config.pooler.classifier_form == ClassifierForm::Tanh;
@@ -168,16 +171,16 @@ impl Engine<'_, '_> {
         self.model.config().embedding_len(pooling).ok_or(EngineError::NoClasses)
     }
 
-    /// Checks the place for the vectors of so many texts. Returns the elements of each.
+    /// Checks that `given` elements are the vectors of `texts` texts. Returns the number of elements of each vector.
     fn check_pooled(&self, pooling: Pooling, texts: usize, given: usize) -> Result<usize, EngineError> {
         let width = self.embedding_len(pooling)?;
         let needed = width.saturating_mul(texts);
         if given == needed { Ok(width) } else { Err(EngineError::OutputLength { needed, given }) }
     }
 
-    /// Appends tokens to a sequence and says how probable each was after those before it: `out[i]` is the natural
-    /// logarithm of the probability of `tokens[i + 1]`, so it has one element less than there are tokens. The first of
-    /// them is not scored: to score a continuation, begin with the last token of what it continues.
+    /// Appends tokens to a sequence and computes how probable each token was after those before it. `out[i]` is the
+    /// natural logarithm of the probability of `tokens[i + 1]`, so `out` has one element less than `tokens`. The first
+    /// token is not scored: to score a continuation, begin with the last token of the text that it continues.
     ///
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///

@@ -1,4 +1,4 @@
-//! The figures of an engine: what was done is noted, and read.
+//! The metrics of an engine: it notes what it has done, and returns the numbers.
 
 use super::step::Queue;
 use super::{Engine, EngineError, Step};
@@ -7,14 +7,14 @@ use crate::metrics::{Clock, Metrics, Pass, Saved};
 use crate::par::Watch;
 
 impl<'a> Engine<'_, 'a> {
-    /// Lends the host's clock to the metrics; `None` takes it back. It is read when a step begins, when a forward pass
-    /// ends, when a step ends before its pass does, and when a prompt is queued; never by workers. A clock that comes
-    /// while a batch is in progress measures what is left of it.
+    /// Lends the host's clock to the metrics; `None` takes it back. The clock is read when a step begins, when a
+    /// forward pass ends, when a step ends before its pass does, and when a prompt is queued. Workers never read it. A
+    /// clock that is lent while a batch is in progress measures only the rest of the batch.
     pub fn set_clock(&mut self, clock: Option<&'a dyn Clock>) {
         self.parts.recorder.set_clock(clock);
     }
 
-    /// Returns what the engine has done since it was made, or since [`Engine::reset_metrics`].
+    /// Returns what the engine has done since it was made, or since the last [`Engine::reset_metrics`].
     pub fn metrics(&self) -> Metrics {
         let stats = self.parts.cache.stats();
         let blocks = |sum: [usize; 2], pool: &PoolStats| {
@@ -30,8 +30,8 @@ impl<'a> Engine<'_, 'a> {
         }
     }
 
-    /// Forgets what was counted, and makes the memory in use now the high-water marks, those of [`Engine::stats`], too.
-    /// Work in progress goes on and is counted when it ends.
+    /// Forgets everything that was counted. The memory that is in use now becomes the high-water mark, also in
+    /// [`Engine::stats`]. Work in progress goes on and is counted when it ends.
     pub fn reset_metrics(&mut self) {
         self.parts.recorder.reset();
         self.parts.cache.reset_high_water();
@@ -44,7 +44,7 @@ impl<'a> Engine<'_, 'a> {
             Ok(Step::Yielded | Step::Cancelled) => {
                 recorder.count(|metrics| metrics.yields = metrics.yields.saturating_add(1));
                 recorder.pause();
-                // What a flag has ended is not late.
+                // A step that a flag has ended is not late.
                 let late = if step == &Ok(Step::Yielded) { watch.late() } else { None };
                 late.into_iter().for_each(|ticks| recorder.overshoot(ticks));
             }
@@ -52,7 +52,7 @@ impl<'a> Engine<'_, 'a> {
         }
     }
 
-    /// A device has chosen so many tokens.
+    /// Notes that a device has chosen `tokens` tokens.
     pub(super) fn note_decoded(&mut self, tokens: usize) {
         let now = self.parts.recorder.now();
         self.parts.recorder.finish(Pass { decode: tokens as u64, ..Pass::default() }, now);
@@ -68,7 +68,7 @@ impl<'a> Engine<'_, 'a> {
         Ok(())
     }
 
-    /// A sequence was rewound that had `before` tokens which need not be computed again.
+    /// Notes a rewind of a sequence. `before` is the number of its tokens that were computed before the rewind.
     pub(super) fn note_rewind(&mut self, seq: SeqId, before: usize) -> Result<(), EngineError> {
         let found = self.parts.cache.computed(seq)?;
         if self.parts.cache.has_states() && found < before {
@@ -77,21 +77,21 @@ impl<'a> Engine<'_, 'a> {
         Ok(())
     }
 
-    /// A conversation goes on with what its sequence has.
+    /// Notes that a conversation goes on with the tokens that its sequence has.
     pub(crate) fn note_kept(&mut self, seq: SeqId) -> Result<(), EngineError> {
         let tokens = self.parts.cache.computed(seq)?;
         self.note_saved(|saved| &mut saved.conversation, tokens);
         Ok(())
     }
 
-    /// What is queued for a sequence are a token that was chosen and guesses behind it.
+    /// Notes that the queued tokens of a sequence are one chosen token and guesses behind it.
     pub(crate) fn note_queued_guesses(&mut self, seq: SeqId) {
         if let Some(queue) = self.parts.queues.get_mut(seq.slot()) {
             queue.prompt = 0;
         }
     }
 
-    /// So many guesses were looked at, so many were right, and so many tokens were taken back.
+    /// Notes that of `proposed` guesses `accepted` were right, and that `taken_back` tokens were dropped again.
     pub(crate) fn note_guesses(&mut self, proposed: usize, accepted: usize, taken_back: usize) {
         self.parts.recorder.count(|metrics| {
             metrics.guesses_proposed = metrics.guesses_proposed.saturating_add(proposed as u64);
@@ -109,7 +109,7 @@ impl<'a> Engine<'_, 'a> {
 }
 
 impl Queue {
-    /// Counts the rows in the batch.
+    /// Adds the rows of this queue in the batch to the counts of a pass.
     pub(super) fn count_in(&self, pass: &mut Pass) {
         let rows = if self.prompt == 1 { &mut pass.prompt } else { &mut pass.decode };
         *rows = rows.saturating_add(self.taken.into());

@@ -1,12 +1,12 @@
 //! The engine: sequences, batches of rows, and steps of bounded work.
 //!
-//! The paved path: [`Model::open`], [`Plan::new`], [`Engine::new`] in memory of the caller, then
-//! [`Engine::open`], [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw uses
-//! what these are made of: [`Engine::queue`] and [`Engine::step`].
+//! The paved path: [`Model::open`], [`Plan::new`], [`Engine::new`] in memory of the caller, then [`Engine::open`],
+//! [`Engine::prefill`] and [`Engine::decode_step`]. A host that has a frame to draw calls what the last two are made
+//! of: [`Engine::queue`] and [`Engine::step`].
 //!
 //! # Example
 //!
-//! What a host does where a call is refused. ([The guide](crate::guide) shows the calls themselves.)
+//! What a host does when a call is refused. ([The guide](crate::guide) shows the calls themselves.)
 //!
 //! ```
 //! use gleed::cache::{CacheError, SnapshotOptions};
@@ -93,18 +93,18 @@ use step::{Phase, Queue};
 /// [The guide has an example](crate::guide#generate).
 pub struct Engine<'m, 'a> {
     model: Model<'m>,
-    /// That of the model, for snapshots.
+    /// Fingerprint of the model, for snapshots.
     fingerprint: Fingerprint,
     parts: Parts<'m, 'a>,
     parallel: &'a dyn Parallel,
     phase: Phase,
-    /// Rows of the batch in progress, or of the last one.
+    /// Number of rows in the batch in progress, or in the last one.
     batch: usize,
-    /// How many of them go through all layers: they come first.
+    /// Number of rows of the batch that go through all layers. They come first.
     batch_finished: usize,
-    /// How many of these have logits: they come first.
+    /// Number of these finished rows that have logits. They come first among them.
     batch_logits: usize,
-    /// The sequence slot whose queue comes first in the next batch: the slots take turns.
+    /// Sequence slot whose queue comes first in the next batch. The slots take turns.
     next_slot: usize,
 }
 
@@ -114,14 +114,14 @@ impl core::fmt::Debug for Engine<'_, '_> {
     }
 }
 
-/// What an engine takes from its memory.
+/// The parts of an engine that are carved from the arena, and the limits that belong to them.
 struct Parts<'m, 'a> {
     cache: KvCache<'a>,
     /// Queued tokens, per sequence slot.
     queues: &'a mut [Queue],
     /// Rows of a batch.
     rows: &'a mut [Row],
-    /// By sequence slot: which of them are of the sequence.
+    /// Rows of each sequence in the batch, by sequence slot.
     runs: &'a mut [Run],
     forward: Forward<'m, 'a>,
     logit_rows: usize,
@@ -134,7 +134,7 @@ impl<'m, 'a> Parts<'m, 'a> {
         let geometry = limits.geometry(model);
         let logit_rows = if model.has_logits() { limits.logit_rows } else { 0 };
         let capacity = Capacity {
-            // A device has buffers of its own.
+            // A device has buffers of its own for the rows.
             rows: if on_device { 0 } else { limits.rows },
             logit_rows,
             context: limits.reach().min(model.config().longest()),
@@ -159,30 +159,31 @@ impl<'m, 'a> Parts<'m, 'a> {
         })
     }
 
-    /// Units of one token at the end of a sequence of `context` tokens.
+    /// Returns the number of units of one token at the end of a sequence of `context` tokens.
     fn units_per_token(&self, context: usize) -> usize {
         let row = Row::at(context.saturating_sub(1));
         self.forward.units_from(Cursor::START, self.one(&[row]))
     }
 
-    /// The steps of such a token, in order.
+    /// Calls `found` with each step of one token at the end of a sequence of `context` tokens, in order.
     fn for_each_step(&self, context: usize, found: &mut dyn FnMut(&StepInfo)) {
         let row = Row::at(context.saturating_sub(1));
         self.forward.for_each_step(self.one(&[row]), found);
     }
 
-    /// A batch of one row, to count units by.
+    /// Returns a batch of one row, for counting units.
     fn one<'b>(&self, rows: &'b [Row; 1]) -> Batch<'b> {
         Batch { rows, finished: 1, logits: self.logit_rows.min(1), runs: &[Run::ONE] }
     }
 }
 
 impl<'m, 'a> Engine<'m, 'a> {
-    /// Returns an engine with no sequences. `memory` starts at a multiple of [`Plan::alignment`] and has at least
-    /// [`Plan::bytes`] bytes; the pages of keys and values are not touched.
+    /// Returns an engine with no sequences. `memory` must start at a multiple of [`Plan::alignment`] and have at least
+    /// [`Plan::bytes`] bytes. The pages of keys and values are not touched.
     ///
     /// # Errors
-    /// [`EngineError::Memory`], with what is needed; [`EngineError::DevicePlan`] for a plan of [`Plan::for_device`].
+    /// [`EngineError::Memory`], which says what is needed; [`EngineError::DevicePlan`] for a plan of
+    /// [`Plan::for_device`].
     pub fn new(model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Self, EngineError> {
         if plan.is_for_device() { Err(EngineError::DevicePlan) } else { Self::in_memory(model, plan, memory) }
     }
@@ -196,7 +197,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         fpenv::with_default(|| Self::carve(&mut arena, model, plan))
     }
 
-    /// Takes the memory from the arena. What is made here is large, so it is made in its place.
+    /// Takes the memory of the engine from the arena. The engine is a large value, so it is built in the place of the
+    /// result.
     fn carve(arena: &mut Arena<'a>, model: &Model<'m>, plan: &Plan) -> Result<Self, EngineError> {
         Ok(Self {
             parts: Parts::carve(arena, model, plan.limits(), plan.is_for_device())?,
@@ -211,13 +213,13 @@ impl<'m, 'a> Engine<'m, 'a> {
         })
     }
 
-    /// Lets a host's threads work. At most as many as `Limits::workers` are used.
+    /// Lends the host's threads to the engine. It uses at most `Limits::workers` of them.
     pub fn set_parallel(&mut self, parallel: &'a dyn Parallel) {
         self.parallel = parallel;
     }
 
-    /// Lets a host choose who is closed, what is evicted and which block is handed out; `None` brings the engine's own
-    /// choices back. See [`HostPolicy`].
+    /// Lets a host choose which sequence is closed, which block is evicted and which block is handed out. `None` brings
+    /// the engine's own choices back. See [`HostPolicy`].
     pub fn set_host_policy(&mut self, policy: Option<&'a mut dyn HostPolicy>) {
         self.parts.cache.set_host_policy(policy);
     }
@@ -227,18 +229,18 @@ impl<'m, 'a> Engine<'m, 'a> {
         &self.model
     }
 
-    /// Returns how many rows of a batch can have logits, see `Limits::logit_rows`; 0 in an encoder without them.
+    /// Returns how many rows of a batch can have logits (`Limits::logit_rows`), or 0 in an encoder without logits.
     pub fn logit_rows(&self) -> usize {
         self.parts.logit_rows
     }
 
-    /// Returns the cache, to look at.
+    /// Returns the cache, for reading.
     pub fn cache(&self) -> &KvCache<'a> {
         &self.parts.cache
     }
 
-    /// Returns the cache, to set keys and values from outside. A sequence that it opens or forks itself has no
-    /// adapters.
+    /// Returns the cache, for setting keys and values from outside. A sequence that is opened or forked through the
+    /// cache itself has no adapters.
     ///
     /// # Errors
     /// [`EngineError::Busy`] while any sequence has unfinished work.
@@ -250,7 +252,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Opens an empty sequence.
     ///
     /// # Errors
-    /// [`EngineError::Cache`] where all that the limits allow are open.
+    /// [`EngineError::Cache`] if as many sequences are open as the limits allow.
     pub fn open(&mut self) -> Result<SeqId, EngineError> {
         let seq = self.parts.cache.open()?;
         self.parts.forward.context.adapters.begin(seq, None);
@@ -260,7 +262,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Closes a sequence and frees its blocks.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown, or busy (cancel it first).
+    /// [`EngineError::Cache`] if the sequence is unknown, or busy (cancel it first).
     pub fn close(&mut self, seq: SeqId) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         Ok(self.parts.cache.close(seq)?)
@@ -269,7 +271,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Opens a sequence that continues the first `keep` tokens of another; see [`KvCache::fork`].
     ///
     /// # Errors
-    /// [`EngineError::Cache`], as [`KvCache::fork`]; in an encoder [`EngineError::Whole`] where `keep` is not all.
+    /// [`EngineError::Cache`], as [`KvCache::fork`]; in an encoder [`EngineError::Whole`] if `keep` is neither 0 nor
+    /// all.
     pub fn fork(&mut self, seq: SeqId, keep: usize) -> Result<SeqId, EngineError> {
         self.check_quiet(seq)?;
         self.check_part(seq, keep)?;
@@ -282,19 +285,19 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Keeps only the first `keep` tokens of a sequence.
     ///
     /// In a model with recurrent layers this goes back to the last checkpoint at or before `keep`
-    /// ([`Engine::computed_at`] says where that is). The tokens between are computed again, with the same bits,
-    /// together with those that are queued next.
+    /// ([`Engine::computed_at`] returns its position). The tokens from there to `keep` are computed again, with the
+    /// same bits, together with the tokens that are queued next.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], as [`KvCache::rewind`]; in an encoder [`EngineError::Whole`] where `keep` is neither 0
-    /// nor all.
+    /// [`EngineError::Cache`], as [`KvCache::rewind`]; in an encoder [`EngineError::Whole`] if `keep` is neither 0 nor
+    /// all.
     pub fn rewind(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         let before = self.parts.cache.computed(seq)?;
         self.rewind_uncounted(seq, keep)?;
         self.note_rewind(seq, before)
     }
 
-    /// [`Engine::rewind`] by who notes itself what that saves.
+    /// [`Engine::rewind`] without a note in the metrics: the caller notes which tokens the rewind saves.
     pub(crate) fn rewind_uncounted(&mut self, seq: SeqId, keep: usize) -> Result<(), EngineError> {
         self.check_quiet(seq)?;
         self.check_part(seq, keep)?;
@@ -312,26 +315,27 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Returns the number of tokens in a sequence.
     ///
     /// # Errors
-    /// [`EngineError::Cache`].
+    /// [`EngineError::Cache`] for an unknown sequence.
     pub fn seq_len(&self, seq: SeqId) -> Result<usize, EngineError> {
         Ok(self.parts.cache.seq_len(seq)?)
     }
 
-    /// Whether `tokens` more tokens fit a sequence and the pool; the error says what is missing.
+    /// Checks whether `tokens` more tokens fit the sequence and the pool. The error says what is missing.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], and in an encoder [`EngineError::Whole`] and [`EngineError::TextRows`]: what
-    /// [`Engine::queue`] would answer. No tokens always fit.
+    /// [`EngineError::Cache`], and in an encoder [`EngineError::Whole`] and [`EngineError::TextRows`]: the errors that
+    /// [`Engine::queue`] would return for this number of tokens. No tokens always fit.
     pub fn can_extend(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.parts.cache.can_extend(seq, tokens)?;
         if tokens > 0 { self.check_whole(self.seq_len(seq)?, tokens) } else { Ok(()) }
     }
 
-    /// Whether so many tokens can be appended by [`Engine::prefill`], [`Engine::embed`] and [`Engine::log_probs`]: what
-    /// these answer to the number alone.
+    /// Checks whether `tokens` more tokens can be appended with [`Engine::prefill`], [`Engine::embed`] or
+    /// [`Engine::log_probs`]. These make the same check of the number of tokens before they look at the tokens
+    /// themselves.
     ///
     /// # Errors
-    /// As [`Engine::prefill`], but for [`EngineError::Token`] and [`EngineError::NonFinite`].
+    /// As [`Engine::prefill`], except [`EngineError::Token`] and [`EngineError::NonFinite`].
     pub fn can_prefill(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.check_idle()?;
         self.seq_len(seq)?;

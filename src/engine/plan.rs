@@ -1,4 +1,4 @@
-//! How much memory an engine needs, for given limits, before anything runs.
+//! The memory that an engine needs for given limits, computed before anything runs.
 
 use core::fmt;
 
@@ -16,42 +16,44 @@ use crate::program::{StepInfo, StepView};
 /// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sequences at a time.
+    /// Number of sequences at a time.
     pub sequences: usize,
-    /// Tokens per sequence; 0 stands for what the model was trained on, but at most 4096. With a `window` it is the
-    /// most tokens that are visible at a time, and a sequence goes on without end.
+    /// Largest number of tokens per sequence. 0 stands for the context that the model was trained on, but at most 4096.
+    /// With a `window`, the largest number of tokens that are visible at a time: a sequence then goes on without end.
     pub context: usize,
-    /// Which tokens stay visible, in all layers; those that a layer's own window hides are not. Positions stay
-    /// absolute: past the context that the model was trained on, what it computes is at the host's risk.
+    /// Tokens that stay visible, in all layers. A layer's own window can hide more. Positions stay absolute: beyond the
+    /// context that the model was trained on, its results are at the host's risk.
     pub window: Window,
-    /// Rows per batch: how many tokens of prompts or of different sequences run together. 256 for each worker make long
-    /// prompts fastest.
+    /// Number of rows per batch: how many tokens of prompts or of different sequences run together. 256 rows for each
+    /// worker make long prompts fastest.
     pub rows: usize,
-    /// How many of these can have logits; at most `rows`.
+    /// Number of rows per batch that can have logits; at most `rows`.
     pub logit_rows: usize,
-    /// How keys and values are kept.
+    /// Kind of cache: how keys and values are kept.
     pub kv_kind: KvKind,
-    /// Their element type.
+    /// Element types of keys and values.
     pub kv_type: KvType,
-    /// Blocks of 16 tokens in the pool; 0 stands for as many as all sequences at full length need. The
-    /// kind `basic` reserves that many in any case.
+    /// Number of blocks of 16 tokens in the pool. 0 stands for as many as all sequences need at full length. The kind
+    /// `basic` always reserves that many.
     pub kv_blocks: usize,
-    /// Whether blocks can be found by their tokens and reused by other sequences, see `Engine::reuse`; only for the
-    /// kind `paged` without windows. Costs 16 bytes per block or less.
+    /// Whether other sequences can find blocks by their tokens and reuse them: see `Engine::reuse`. Only for the kind
+    /// `paged`, without windows, and not for encoders. It takes at most 16 bytes per block.
     pub prefix_cache: bool,
-    /// Checkpoints of recurrent layers' states at a time, of all sequences; each takes the memory of a state. One is
-    /// made where several tokens that were queued together end, such as a prompt; the one that was made first gives way
-    /// to it. See also `Engine::checkpoint` and `Engine::checkpoint_at`. A conversation needs two.
+    /// Number of checkpoints of recurrent layers' states at a time, of all sequences together. Each takes the memory of
+    /// a state. A checkpoint is made where several tokens that were queued together end, such as a prompt. The one that
+    /// was made first gives way to it. See also `Engine::checkpoint` and `Engine::checkpoint_at`. A conversation needs
+    /// two.
     pub checkpoints: usize,
-    /// One is also made every so many tokens, which is rounded up to a multiple of 16. 0: nowhere else.
+    /// Number of tokens between further checkpoints, rounded up to a multiple of 16. 0 stands for no further
+    /// checkpoints.
     pub checkpoint_every: usize,
-    /// LoRA adapters that can be loaded at a time, at most 8; see `Engine::load_adapter`.
+    /// Number of LoRA adapters that can be loaded at a time, at most 8. See `Engine::load_adapter`.
     pub adapters: usize,
-    /// The largest rank of their matrices.
+    /// Largest rank of the adapters' matrices.
     pub adapter_rank: usize,
-    /// Threads that work at the same time.
+    /// Number of threads that work at the same time.
     pub workers: usize,
-    /// The instruction set that the kernels use.
+    /// Instruction set that the kernels use.
     pub level: Level,
 }
 
@@ -85,28 +87,28 @@ impl Default for Limits {
 pub enum PlanError {
     /// A limit is outside of its range.
     Limit {
-        /// Its name.
+        /// Name of the limit.
         name: &'static str,
         /// The value given.
         given: usize,
-        /// The smallest that is possible.
+        /// Smallest possible value.
         min: usize,
-        /// The largest that is possible.
+        /// Largest possible value.
         max: usize,
     },
     /// This build leaves out the type of keys or values.
     NotBuilt {
-        /// It.
+        /// The element type that is left out.
         element: KvElement,
     },
-    /// No device can do it yet.
+    /// No device can run this yet.
     Device {
-        /// What.
+        /// Name of the thing that a device cannot run.
         what: &'static str,
     },
-    /// A layer that predicts further ahead cannot do it.
+    /// A layer that predicts further ahead cannot run with this.
     Predictor {
-        /// What.
+        /// Name of the thing that it cannot run with.
         what: &'static str,
     },
     /// The memory cannot be addressed.
@@ -154,7 +156,7 @@ impl Plan {
         Self::measure(model, limits.resolve(model)?, false)
     }
 
-    /// Computes the plan of an engine whose keys and values, and whose work, are on a device: see
+    /// Computes the plan of an engine that runs on a device and has its keys and values there: see
     /// [`Engine::with_device`](crate::Engine::with_device). The memory of the host has tables and logits, and neither
     /// keys and values nor the buffers of a batch.
     ///
@@ -183,17 +185,17 @@ impl Plan {
         Ok(Self { limits, arena, units_per_token, kv_block_bytes, on_device })
     }
 
-    /// Returns whether it is of [`Plan::for_device`].
+    /// Returns whether the plan was made by [`Plan::for_device`].
     pub fn is_for_device(&self) -> bool {
         self.on_device
     }
 
-    /// Returns the number of bytes that the engine needs: exactly this many are used.
+    /// Returns the number of bytes that the engine needs. It uses exactly this many.
     pub fn bytes(&self) -> usize {
         self.arena.used()
     }
 
-    /// Returns the alignment of the first byte.
+    /// Returns the alignment of the memory, in bytes.
     pub fn alignment(&self) -> usize {
         ALIGN
     }
@@ -203,33 +205,34 @@ impl Plan {
         self.arena.sections()
     }
 
-    /// Returns the limits, defaults filled in.
+    /// Returns the limits, with the defaults filled in.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Units of work for one token that is computed alone, logits included, at most: with the whole context before it,
-    /// as attention has more units the longer the sequence is; see `Engine::step`. Tokens that are computed together
-    /// share units, and a copy of a shared block adds one per layer.
+    /// Returns the largest number of units of work for one token that is computed alone, logits included. This is for a
+    /// token with the whole context before it, as attention has more units the longer the sequence is; see
+    /// `Engine::step`. Tokens that are computed together share units, and a copy of a shared block adds one unit per
+    /// layer.
     pub fn units_per_token(&self) -> usize {
         self.units_per_token
     }
 
-    /// Calls `found` with every step of the model's program, in the order in which they run, and with its units for a
-    /// token that is computed alone. The units of all steps are [`Plan::units_per_token`]. `model` is the one that was
-    /// planned for.
+    /// Calls `found` with every step of the model's program, in the order in which they run, and with the step's units
+    /// for one token that is computed alone. The units of all steps add up to [`Plan::units_per_token`]. `model` is the
+    /// model that the plan was made for.
     ///
     /// # Errors
-    /// [`PlanError`], as [`Plan::new`], where it is another one that these limits do not fit.
+    /// [`PlanError`], as [`Plan::new`], if `model` is another one that these limits do not fit.
     pub fn for_each_step(&self, model: &Model<'_>, found: &mut dyn FnMut(&StepInfo)) -> Result<(), PlanError> {
         let parts = Parts::carve(&mut Arena::measuring(), model, &self.limits, self.on_device)?;
         parts.for_each_step(self.limits.geometry(model).context, found);
         Ok(())
     }
 
-    /// Calls `found` with every step of the model's program as a device sees it, in order: operations with their
-    /// numbers and their tensors in the file. `model` is the one that was planned for. Tensors are looked up by their
-    /// names, which takes a while.
+    /// Calls `found` with every step of the model's program as a device sees it, in order: each operation with its
+    /// numbers and its tensors in the file. `model` is the model that the plan was made for. Tensors are looked up by
+    /// their names, which takes a while.
     ///
     /// # Errors
     /// [`PlanError`], as [`Plan::for_each_step`].
@@ -243,12 +246,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns how the pool of a layer group lies in memory; `None` where the model has no such group.
+    /// Returns the layout of a layer group's pool in memory, or `None` if the model has no such group.
     pub fn kv_layout(&self, model: &Model<'_>, group: usize) -> Option<KvLayout> {
         self.limits.geometry(model).layout(group)
     }
 
-    /// Returns how the states of recurrent layers lie in memory; `None` where the model has no such layers.
+    /// Returns the layout of the recurrent layers' states in memory, or `None` if the model has no such layers.
     pub fn state_layout(&self, model: &Model<'_>) -> Option<StateLayout> {
         let (geometry, recurrent) = (self.limits.states(model), model.config().recurrent);
         let layout = StateLayout {
@@ -262,7 +265,7 @@ impl Plan {
         (geometry.layers > 0).then_some(layout)
     }
 
-    /// Returns the number of bytes of keys and values of a block of 16 tokens, in all layers.
+    /// Returns the number of bytes of the keys and values of one block of 16 tokens, in all layers.
     pub fn kv_block_bytes(&self) -> usize {
         self.kv_block_bytes
     }
@@ -311,7 +314,7 @@ impl Limits {
                 return Err(PlanError::Limit { name: "sinks", given: sinks, min: 0, max });
             }
             let (given, max) = (limits.window.last, limits.context.saturating_sub(sinks));
-            // What a token sees after itself is not the host's to choose.
+            // In an encoder the model alone says how far tokens see, so a host cannot set a window.
             let (min, max) = if model.config().attention.causal { (1, max) } else { (0, 0) };
             if given < min || given > max {
                 return Err(PlanError::Limit { name: "window", given, min, max });
@@ -346,7 +349,7 @@ impl Limits {
         }
     }
 
-    /// The states of the recurrent layers.
+    /// Returns the sizes of the recurrent layers' states.
     pub(super) fn states(&self, model: &Model<'_>) -> StateGeometry {
         let recurrent = model.config().recurrent;
         StateGeometry {
@@ -358,16 +361,16 @@ impl Limits {
         }
     }
 
-    /// The most tokens that a sequence may have, without a cache as with one: some models compute something else for
-    /// long sequences, and a cache decides about no bit.
+    /// Returns the largest number of tokens that a sequence can have, the same for every kind of cache. Some models
+    /// compute something else for long sequences, and the kind of cache must not change any bit.
     pub(super) fn reach(&self) -> usize {
-        // A window never fills up.
+        // With a window a sequence never becomes full.
         if self.window.is_all() { self.context } else { u32::MAX as usize }
     }
 
     pub(super) fn geometry(&self, model: &Model<'_>) -> KvGeometry {
         let config = model.config();
-        // Without a cache all tokens have to be kept.
+        // The kind `off` has to keep all tokens.
         let context = if self.kv_kind == KvKind::Off { self.context } else { self.reach() };
         KvGeometry {
             kind: self.kv_kind,

@@ -1,14 +1,14 @@
-//! Tokens that are appended at once: the calls return when all of them are computed.
+//! Calls that append tokens and return when all of them are computed.
 
 use super::{Engine, EngineError, Logits, Step};
 use crate::cache::{CacheError, SeqId};
 use crate::par::Budget;
 
 impl Engine<'_, '_> {
-    /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the
-    /// last one: `[vocab]`, valid until the next call that changes the engine.
+    /// Appends tokens to a sequence, in chunks of at most `Limits::rows`, and returns the logits of the last token:
+    /// `[vocab]`, valid until the next call that changes the engine.
     ///
-    /// After an error the sequence is as long as before, unless a window has already given back old blocks: then it
+    /// After an error the sequence is as long as before. If a window has already given back old blocks, the sequence
     /// keeps the chunks that were committed.
     ///
     /// # Errors
@@ -19,7 +19,7 @@ impl Engine<'_, '_> {
         self.logits(seq).ok_or(EngineError::Internal(site!()))
     }
 
-    /// [`Engine::prefill`] with the logits of every token: `on_row(position, logits)` in order.
+    /// [`Engine::prefill`] with the logits of every token: it calls `on_row(position, logits)` in order.
     ///
     /// # Errors
     /// As [`Engine::prefill`].
@@ -53,8 +53,8 @@ impl Engine<'_, '_> {
         self.run_within(seq, tokens, logits, Budget::default(), on_batch).map(|_| ())
     }
 
-    /// Runs tokens. Returns false if the budget's flag was set before the end: what is left stays queued, see
-    /// [`Engine::cancel`].
+    /// Appends tokens and computes them. Returns false if the budget's flag was set before the end. Tokens that were
+    /// queued by then stay queued: see [`Engine::cancel`].
     pub(crate) fn run_within(
         &mut self,
         seq: SeqId,
@@ -74,14 +74,14 @@ impl Engine<'_, '_> {
         Ok(true)
     }
 
-    /// How many tokens are queued at a time by what runs them at once.
+    /// Returns how many tokens a call that computes at once queues at a time.
     pub(super) fn chunk(&self) -> usize {
-        // What a window passes over makes room for what follows.
+        // Blocks that a window evicts make room for the next chunk.
         if self.parts.cache.geometry().any_forgets() { self.parts.rows.len().max(1) } else { usize::MAX }
     }
 
-    /// Queues tokens and runs them, as [`Engine::run_within`]. After an error the sequence has `length` tokens, if it
-    /// still can.
+    /// Queues one chunk and runs it, as [`Engine::run_within`]. After an error it rewinds the sequence to `length`
+    /// tokens, if a window has not given back the blocks that this needs.
     fn run_queued(
         &mut self,
         seq: SeqId,
@@ -110,7 +110,8 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// After an error the chunks that were committed go, too. Returns the error, or why they stay.
+    /// Drops the chunks that were committed before an error, if a window allows it. Returns that error, or the error of
+    /// the rewind if the rewind fails for another reason.
     fn undo(&mut self, seq: SeqId, length: usize, error: EngineError) -> EngineError {
         match self.parts.cache.rewind(seq, length) {
             Ok(()) | Err(CacheError::WindowGone { .. }) => error,

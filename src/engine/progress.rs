@@ -1,23 +1,23 @@
-//! How far the work on a sequence is.
+//! Progress of the work on a sequence.
 
 use super::step::Phase;
 use super::{Engine, EngineError};
 use crate::cache::SeqId;
 use crate::program::{Cursor, StepInfo};
 
-/// How far the work on a sequence is.
+/// Progress of the work on a sequence.
 ///
 /// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Tokens that are committed: the length of the sequence.
+    /// Number of committed tokens: the length of the sequence.
     pub committed: usize,
-    /// Tokens that are queued and not committed. Those of the batch in progress are committed together.
+    /// Number of tokens that are queued and not committed. The tokens of the batch in progress are committed together.
     pub queued: usize,
-    /// Units of the batch in progress that are done, or given to a device, copies of shared blocks not counted; 0 where
-    /// the sequence is not part of it.
+    /// Number of units of the batch in progress that are done or given to a device, without copies of shared blocks; 0
+    /// if the sequence is not part of the batch.
     pub units_done: usize,
-    /// Units of that batch that are left, exactly.
+    /// Number of units of the batch in progress that are left, exactly; 0 if the sequence is not part of the batch.
     pub units_left: usize,
 }
 
@@ -37,13 +37,13 @@ impl Engine<'_, '_> {
         Ok(Progress { committed, queued, units_done, units_left })
     }
 
-    /// Returns the step of the program that the next unit belongs to, with its units for the batch in progress; `None`
-    /// before a batch begins, and while shared blocks are copied for it.
+    /// Returns the step of the program that the next unit belongs to, with its units for the batch in progress. Returns
+    /// `None` before a batch begins, and while shared blocks are copied for it.
     pub fn next_step(&self) -> Option<StepInfo> {
         match self.phase {
             Phase::Forward { cursor, unit } => {
                 let info = self.parts.forward.info(cursor, self.batch_in_progress())?;
-                // With a device these are units that were saved for it.
+                // With a device, `unit` counts units that were saved for the step. None of them is done.
                 Some(StepInfo { done: if self.parts.cache.is_on_device() { 0 } else { unit }, ..info })
             }
             Phase::Submitted { next } => self.parts.forward.info(next?, self.batch_in_progress()),
@@ -51,7 +51,7 @@ impl Engine<'_, '_> {
         }
     }
 
-    /// Units of the batch in progress that are done, and those that are left.
+    /// Returns the units of the batch in progress that are done, and the units that are left.
     fn batch_progress(&self) -> (usize, usize) {
         let units_from = |cursor| self.parts.forward.units_from(cursor, self.batch_in_progress());
         let units = units_from(Cursor::START);

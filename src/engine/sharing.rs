@@ -1,18 +1,20 @@
-//! What sequences have in common, seen from the engine: cached prefixes, room in the pool, statistics.
+//! What sequences share, seen from the engine: cached prefixes, room in the pool, statistics.
 
 use super::{Engine, EngineError, Logits};
 use crate::cache::{CacheError, CacheStats, SeqId, SequenceStats};
 
 impl Engine<'_, '_> {
-    /// Starts an empty sequence with the cached prefix of a prompt. Returns how many tokens the sequence has then.
-    /// Queue or prefill the others, at least one. The logits have the same bits as without reuse.
+    /// Starts an empty sequence with the cached prefix of a prompt. Returns how many tokens the sequence then has.
+    /// Queue or prefill the rest of the prompt, which is at least one token. The logits have the same bits as without
+    /// reuse.
     ///
-    /// A cached prefix is full blocks of 16 tokens, from the prompt's start on, that the engine computed for any
-    /// sequence, open or closed, and has not had to hand out again since. Imported keys and values are never part of
-    /// one. Returns 0 where `Limits::prefix_cache` is off, and for a sequence with adapters.
+    /// A cached prefix is a number of full blocks of 16 tokens, from the start of the prompt on. The engine computed
+    /// these blocks for any sequence, open or closed, and has not had to hand them out again since. Imported keys and
+    /// values are never part of a cached prefix. Returns 0 if `Limits::prefix_cache` is off, and for a sequence with
+    /// adapters.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown, busy, or not empty.
+    /// [`EngineError::Cache`] if the sequence is unknown, busy, or not empty.
     pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> Result<usize, EngineError> {
         self.check_quiet(seq)?;
         let prompt = if self.parts.forward.context.adapters.change(seq) { &[] } else { prompt };
@@ -39,43 +41,45 @@ impl Engine<'_, '_> {
         self.logits(seq).ok_or(EngineError::Internal(site!()))
     }
 
-    /// Whether a prompt of so many tokens can be the one of [`Engine::prefill_prompt`]: what that answers to the number
-    /// alone. (How many blocks it needs depends on what is known of it.)
+    /// Checks whether a prompt of `tokens` tokens can be given to [`Engine::prefill_prompt`], as far as that depends on
+    /// the number alone. (How many blocks the prompt needs depends on its cached prefix.)
     ///
     /// # Errors
-    /// [`EngineError::Busy`], [`EngineError::Empty`], [`EngineError::Cache`]: unknown, not empty, context full.
+    /// [`EngineError::Busy`], [`EngineError::Empty`], [`EngineError::Cache`] if the sequence is unknown or not empty,
+    /// or if the prompt exceeds the context.
     pub fn can_prefill_prompt(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.check_idle()?;
         self.can_reuse(seq, tokens)?;
         if tokens == 0 { Err(EngineError::Empty) } else { Ok(()) }
     }
 
-    /// Whether [`Engine::reuse`] can be asked for a prompt of so many tokens. (It takes a longer one, of which no more
-    /// than the context can be known.)
+    /// Checks whether [`Engine::reuse`] can begin this sequence with a prompt of `tokens` tokens. ([`Engine::reuse`]
+    /// itself also takes a prompt that is longer than the context. Its cached prefix is at most as long as the
+    /// context.)
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: unknown, busy, not empty, context full.
+    /// [`EngineError::Cache`] if the sequence is unknown, busy or not empty, or if the prompt exceeds the context.
     pub fn can_reuse(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         let given = self.seq_len(seq)?;
         if given != 0 {
             return Err(CacheError::Position { expected: 0, given }.into());
         }
-        // Nothing more fits a sequence with unfinished work.
+        // Not even 0 tokens fit a sequence with unfinished work.
         self.can_extend(seq, 0)?;
         self.check_context(tokens)
     }
 
-    /// Whether a sequence can have so many tokens.
+    /// Checks whether a sequence can have `needed` tokens.
     ///
     /// # Errors
-    /// [`EngineError::Cache`]: context full.
+    /// [`EngineError::Cache`] if they exceed the context.
     pub fn check_context(&self, needed: usize) -> Result<(), EngineError> {
         let context = self.parts.cache.geometry().context;
         if needed > context { Err(CacheError::ContextFull { needed, context }.into()) } else { Ok(()) }
     }
 
-    /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence has it any more. Returns how
-    /// many of the prompt's tokens that are. Pinned blocks are never evicted and count as used. Pins are counted: unpin
+    /// Keeps the cached prefix of a prompt until [`Engine::unpin`], even if no sequence holds it any more. Returns the
+    /// number of the prompt's tokens in it. Pinned blocks are never evicted and count as used. Pins are counted: unpin
     /// once per pin.
     ///
     /// # Errors
@@ -84,7 +88,8 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.pin(prompt)?)
     }
 
-    /// Undoes [`Engine::pin`], given as many tokens as it returned. Returns how many tokens lost a pin.
+    /// Undoes [`Engine::pin`]. `prompt` is as many tokens of the prompt as that call returned. Returns how many tokens
+    /// lost a pin.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -93,8 +98,8 @@ impl Engine<'_, '_> {
     }
 
     /// Closes idle sequences, the least recently used first, until `tokens` more tokens fit sequence `seq`. Returns how
-    /// many were closed. It asks `consent` for each of them. Where those that consent are not enough, it closes none.
-    /// See [`KvCache::make_room`](crate::cache::KvCache::make_room).
+    /// many were closed. It asks `consent` for each sequence. If the sequences with consent do not give enough room, it
+    /// closes none. See [`KvCache::make_room`](crate::cache::KvCache::make_room).
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -108,13 +113,13 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.make_room(seq, tokens, &mut consent)?)
     }
 
-    /// Returns the pools in numbers: blocks used, free, reclaimable and pinned, the high-water mark, and hits of cached
-    /// prefixes.
+    /// Returns the statistics of the pools and of the prefix cache: blocks used, free, reclaimable and pinned, the
+    /// high-water mark, and hits of cached prefixes.
     pub fn stats(&self) -> CacheStats {
         self.parts.cache.stats()
     }
 
-    /// Returns a sequence in numbers: tokens, own and shared blocks, bytes.
+    /// Returns the statistics of a sequence: tokens, own and shared blocks, bytes.
     ///
     /// # Errors
     /// [`EngineError::Cache`] for an unknown sequence.

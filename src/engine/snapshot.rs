@@ -4,7 +4,7 @@ use super::{Engine, EngineError, StreamError};
 use crate::cache::{SeqId, SnapshotError, SnapshotHeader, SnapshotOptions, Source, from_slice, into_slice};
 
 impl Engine<'_, '_> {
-    /// Returns the bytes of a snapshot of a sequence.
+    /// Returns the number of bytes of a snapshot of a sequence.
     ///
     /// # Errors
     /// [`EngineError::Cache`].
@@ -12,7 +12,7 @@ impl Engine<'_, '_> {
         self.snapshot_len_with(seq, &SnapshotOptions::default())
     }
 
-    /// [`Engine::snapshot_len`] of a delta, or with state of the host.
+    /// [`Engine::snapshot_len`] with options: for a delta, or with state of the host.
     ///
     /// # Errors
     /// [`EngineError::Cache`], [`EngineError::Snapshot`] for options that contradict the sequence.
@@ -20,15 +20,15 @@ impl Engine<'_, '_> {
         Ok(self.parts.cache.snapshot_len(seq, options)?)
     }
 
-    /// Writes a sequence into `out`. Returns the number of bytes written.
+    /// Writes a snapshot of a sequence into `out`. Returns the number of bytes written.
     ///
     /// # Errors
-    /// [`EngineError::Cache`], [`EngineError::Snapshot`] where `out` is too small. `out` is not touched then.
+    /// [`EngineError::Cache`], [`EngineError::Snapshot`] if `out` is too small. `out` is not touched then.
     pub fn snapshot(&self, seq: SeqId, out: &mut [u8]) -> Result<usize, EngineError> {
         self.snapshot_with(seq, &SnapshotOptions::default(), out)
     }
 
-    /// [`Engine::snapshot`] as a delta, or with state of the host.
+    /// [`Engine::snapshot`] with options: for a delta, or with state of the host.
     ///
     /// # Errors
     /// As [`Engine::snapshot`], and for options that contradict the sequence.
@@ -44,12 +44,13 @@ impl Engine<'_, '_> {
         Ok(needed)
     }
 
-    /// Writes a sequence through a callback, which gets the bytes in order and in pieces of at most the keys and
-    /// values of one layer of 16 tokens. Returns the number of bytes. Time grows with the tokens.
+    /// Writes a snapshot of a sequence through a callback. The callback gets the bytes in order, in pieces that are at
+    /// most as large as the keys and values of 16 tokens in one layer. Returns the number of bytes. The time grows with
+    /// the number of tokens.
     ///
     /// # Errors
-    /// [`StreamError::Host`] with what the callback failed with; [`StreamError::Engine`] as
-    /// [`Engine::snapshot_with`], before the callback gets anything.
+    /// [`StreamError::Host`] with the error of the callback; [`StreamError::Engine`] as [`Engine::snapshot_with`],
+    /// before the callback gets anything.
     pub fn write_snapshot<E>(
         &self,
         seq: SeqId,
@@ -62,26 +63,26 @@ impl Engine<'_, '_> {
         stream_result(result, failed)
     }
 
-    /// Opens a sequence with the contents of a snapshot. All of it is verified before the sequence is there.
+    /// Opens a sequence with the contents of a snapshot. All bytes are verified before the sequence exists.
     ///
     /// To replace a sequence, restore, then close the old one: for a while the pool holds both.
     ///
     /// # Errors
-    /// [`EngineError::Snapshot`] for bytes that are damaged or of another model, arithmetic or shape, or a delta,
-    /// [`EngineError::Cache`] where there is no room. Nothing has changed then.
+    /// [`EngineError::Snapshot`] for damaged bytes, for a snapshot of another model, arithmetic or shape, and for a
+    /// delta; [`EngineError::Cache`] if there is no room. Nothing has changed then.
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<SeqId, EngineError> {
         Ok(self.restore_with(None, snapshot)?.0)
     }
 
-    /// [`Engine::restore`] that also tells what the header says, for deltas too: the new sequence continues the
-    /// first tokens of `base`, which must be those that the delta was written against, and shares their blocks
-    /// (in a cache of kind `paged`). Like a fork it has the scales of the base's adapters.
+    /// [`Engine::restore`] that also returns the header, and takes deltas, too. The sequence of a delta continues the
+    /// first tokens of `base`, which must be the tokens that the delta was written against. It shares their blocks (in
+    /// a cache of kind `paged`). Like a fork, it has the scales of the base's adapters.
     ///
-    /// A snapshot of a whole sequence needs no base, and ignores one that is given, whatever it is.
+    /// A snapshot of a whole sequence needs no base. A base that is given is ignored, even an invalid one.
     ///
     /// # Errors
     /// As [`Engine::restore`]; for a delta [`SnapshotError::BaseMissing`], [`SnapshotError::Base`], and
-    /// [`EngineError::Cache`] where the base is unknown, busy, or has given back blocks that the delta follows.
+    /// [`EngineError::Cache`] if the base is unknown or busy, or has given back blocks that the delta follows.
     pub fn restore_with(
         &mut self,
         base: Option<SeqId>,
@@ -90,13 +91,14 @@ impl Engine<'_, '_> {
         Ok(self.restore_from(base, &mut from_slice(snapshot))?)
     }
 
-    /// [`Engine::restore_with`] through a callback, which fills the slice it gets from its start and says how far,
-    /// as `std::io::Read` does; 0 means that the bytes end, and they must end with the snapshot.
+    /// [`Engine::restore_with`] through a callback. The callback fills the slice from its start and returns the number
+    /// of bytes, as `std::io::Read` does. It returns 0 at the end of the bytes, which must be the end of the snapshot.
     ///
-    /// The slices are parts of the pool: what a callback writes beyond the bytes it counts is overwritten.
+    /// The slices are parts of the pool. Bytes that a callback writes beyond the number that it returns are
+    /// overwritten.
     ///
     /// # Errors
-    /// [`StreamError::Host`] with what the callback failed with; [`StreamError::Engine`] as [`Engine::restore_with`].
+    /// [`StreamError::Host`] with the error of the callback; [`StreamError::Engine`] as [`Engine::restore_with`].
     pub fn read_snapshot<E>(
         &mut self,
         base: Option<SeqId>,
@@ -108,7 +110,8 @@ impl Engine<'_, '_> {
         stream_result(result, failed)
     }
 
-    /// That of the model; another one where sequences are planned so long that the model computes something else.
+    /// Returns the fingerprint of the model, or another number if the planned context is so long that the model
+    /// computes something else.
     pub(crate) fn fingerprint(&self) -> u64 {
         let fingerprint = self.fingerprint.get_or(|| self.model.fingerprint());
         let context = self.parts.cache.geometry().context;

@@ -11,24 +11,24 @@ use crate::metrics::NEVER;
 use crate::par::{Budget, Watch};
 use crate::program::Cursor;
 
-/// Which of the tokens queued want logits.
+/// Which of the queued tokens want logits, or hidden states instead.
 ///
 /// [The guide has an example](crate::guide#a-crowd).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Logits {
-    /// The last one.
+    /// Logits of the last token.
     #[default]
     Last,
-    /// All of them.
+    /// Logits of all tokens.
     All,
-    /// None: the final hidden state of the last one is wanted instead, see `Engine::hidden`.
+    /// No logits. The final hidden state of the last token is kept instead: see `Engine::hidden`.
     LastHidden,
-    /// None: the hidden states of all of them.
+    /// No logits. The final hidden states of all tokens are kept instead.
     Hidden,
 }
 
 impl Logits {
-    /// Whether it is about all tokens, or about the last one.
+    /// Returns whether the results of all tokens are wanted, not only those of the last one.
     fn of_all(self) -> bool {
         matches!(self, Self::All | Self::Hidden)
     }
@@ -46,10 +46,11 @@ impl Logits {
 pub enum Step {
     /// The budget is used up; the next step goes on where this one stopped.
     Yielded,
-    /// The host's cancel flag is set. Nothing that is queued was dropped: clear the flag and go on, or drop what is
-    /// not wanted any more with `Engine::cancel`.
+    /// The host's cancel flag is set. Nothing that is queued was dropped. Clear the flag and go on, or drop a
+    /// sequence's tokens with `Engine::cancel`.
     Cancelled,
-    /// A batch is finished and rows of it have logits, see `Engine::results`, or hidden states, see `Engine::hidden`.
+    /// A batch is finished, and some of its rows have logits (see `Engine::results`) or hidden states (see
+    /// `Engine::hidden`).
     Ready,
     /// Nothing is queued.
     Idle,
@@ -63,17 +64,17 @@ pub(super) struct Queue {
     sequence: u32,
     pub(super) next: u32,
     pub(super) end: u32,
-    /// The first position that is new.
+    /// First position that was not committed when the tokens were queued. Earlier ones are computed again.
     pub(super) start: u32,
     /// The first position whose logits, or hidden state, are wanted.
     pub(super) wanted_from: u32,
-    /// 1 where logits are wanted.
+    /// 1 if logits are wanted, 0 if hidden states are.
     pub(super) logits: u32,
-    /// Rows of the batch in progress that are of this queue, from `next` on.
+    /// Number of rows of the batch in progress that belong to this queue, from position `next` on.
     pub(super) taken: u32,
-    /// 1 where it is a prompt: several tokens, none of which is guessed.
+    /// 1 if the queued tokens are a prompt: several tokens, none of which is a guess.
     pub(super) prompt: u32,
-    /// When that was queued, by the host's clock.
+    /// Time on the host's clock at which a prompt was queued, or [`NEVER`].
     pub(super) queued: u64,
 }
 
@@ -89,7 +90,7 @@ impl Queue {
         SeqId::from_bits(self.sequence)
     }
 
-    /// Whether a sequence has unfinished work here.
+    /// Returns whether this queue holds unfinished work of a sequence.
     pub(super) fn belongs_to(&self, seq: SeqId) -> bool {
         !self.is_empty() && self.sequence == seq.to_bits()
     }
@@ -102,13 +103,14 @@ impl Queue {
         self.taken > 0
     }
 
-    /// How many of the rows to come are not of guesses.
+    /// Returns how many of the queued rows are not guesses.
     pub(super) fn chosen(&self) -> u32 {
         let end = if self.prompt == 1 { self.end } else { self.start.saturating_add(1).min(self.end) };
         end.saturating_sub(self.next)
     }
 
-    /// The positions in the batch of which nothing is wanted but keys and values, and the others.
+    /// Returns the positions of this queue in the batch: first the positions of which only keys and values are wanted,
+    /// then the others.
     pub(super) fn taken(&self) -> (Range<u32>, Range<u32>) {
         let end = self.next + self.taken;
         let wanted = self.wanted_from.max(self.next).min(end);
@@ -121,28 +123,28 @@ impl Queue {
 pub(super) enum Phase {
     /// No batch is in progress.
     Idle,
-    /// Shared blocks that the batch writes to are being copied, up to this row's.
+    /// Shared blocks that the batch writes to are being copied, for the sequence of this row.
     Copy { row: usize },
-    /// The forward pass, at this unit of this operation. With a device: the units that budgets have allowed for it so
-    /// far.
+    /// The forward pass is at this unit of this operation. With a device, `unit` is the number of units that budgets
+    /// have allowed for the operation so far.
     Forward { cursor: Cursor, unit: usize },
-    /// A device computes the steps before this one; `None` stands for the end of the program.
+    /// A device computes the steps before `next`, or up to the end of the program if that is `None`.
     Submitted { next: Option<Cursor> },
     /// Units are running. Seen only after a panic in the host's executor or clock.
     Torn,
 }
 
 impl<'m, 'a> Engine<'m, 'a> {
-    /// Queues tokens of a sequence, the first of which is at `position`: that must be the sequence's next
-    /// one. Blocks are taken now, so the work cannot run out of memory later. Nothing is computed yet.
+    /// Queues tokens of a sequence. `position` is the position of the first one, which must be the sequence's next
+    /// position. Blocks are taken now, so the work cannot run out of memory later. Nothing is computed yet.
     ///
-    /// Where the layers have a window, as many tokens as `Limits::rows` can always be queued, more at a time only as
-    /// long as the sequence is short.
+    /// If layers have a window, up to `Limits::rows` tokens can always be queued at a time. More can be queued only
+    /// while the sequence is short.
     ///
     /// # Errors
-    /// [`EngineError::Empty`], [`EngineError::Token`], [`EngineError::Cache`]: unknown, busy, wrong
-    /// position, context full, too many for the window, out of blocks. In an encoder [`EngineError::NoLogits`],
-    /// [`EngineError::Whole`] and [`EngineError::TextRows`].
+    /// [`EngineError::Empty`], [`EngineError::Token`]; [`EngineError::Cache`] if the sequence is unknown or busy, the
+    /// position is wrong, the context is full, the tokens are too many for the window, or there are too few blocks. In
+    /// an encoder [`EngineError::NoLogits`], [`EngineError::Whole`] and [`EngineError::TextRows`].
     pub fn queue(&mut self, seq: SeqId, position: usize, tokens: &[u32], logits: Logits) -> Result<(), EngineError> {
         self.check_tokens(tokens)?;
         self.check_quiet(seq)?;
@@ -155,7 +157,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.take_tokens(seq, expected, tokens.iter().copied(), logits)
     }
 
-    /// Queues tokens of a sequence of `expected` tokens.
+    /// Queues checked tokens of a sequence that has `expected` tokens.
     pub(super) fn take_tokens(
         &mut self,
         seq: SeqId,
@@ -169,7 +171,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.take_checked_tokens(seq, expected, tokens, logits)
     }
 
-    /// The same where hidden states are there, if the model wants some.
+    /// [`Engine::take_tokens`] also for a predictor, to which the hidden states of these tokens were given.
     pub(super) fn take_checked_tokens(
         &mut self,
         seq: SeqId,
@@ -182,7 +184,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         let queue = self.parts.queues.get_mut(seq.slot()).ok_or(EngineError::Internal(site!()))?;
         *queue = Queue {
             sequence: seq.to_bits(),
-            // Without a cache everything is computed again, without a checkpoint something.
+            // Without a cache all tokens are computed again. Without a checkpoint at the end, the last ones are.
             next: self.parts.cache.computed(seq)? as u32,
             end: end as u32,
             start: expected as u32,
@@ -195,7 +197,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         Ok(())
     }
 
-    /// Drops what is queued for a sequence. Committed tokens stay. Other sequences of a batch in progress start that
+    /// Drops the queued tokens of a sequence. Committed tokens stay. Other sequences of a batch in progress start that
     /// batch again, with the same results.
     ///
     /// # Errors
@@ -217,23 +219,23 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// Call it until it answers [`Step::Ready`], take the logits, queue more, and so on.
     ///
     /// # Errors
-    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens and lose what they have
-    /// queued. [`EngineError::DeviceLost`]: see [`Engine::replay`]. [`EngineError::Internal`]: a defect of the library.
+    /// [`EngineError::NonFinite`]: the sequences of the batch keep their committed tokens and lose their queued ones.
+    /// [`EngineError::DeviceLost`]: see [`Engine::replay`]. [`EngineError::Internal`]: a defect of the library.
     pub fn step<'b>(&mut self, budget: impl Into<Budget<'b>>) -> Result<Step, EngineError> {
         let budget = budget.into();
         fpenv::with_default(|| self.step_in_default_environment(budget))
     }
 
-    /// Returns the rows with logits of the last batch: sequence, position, `[vocab]`. Empty while a batch is in
-    /// progress.
+    /// Returns the rows of the last batch that have logits: sequence, position, logits `[vocab]`. Returns nothing while
+    /// a batch is in progress.
     pub fn results(&self) -> impl Iterator<Item = (SeqId, usize, &[f32])> {
         let rows = if self.phase == Phase::Idle { self.batch_rows() } else { &[] };
         let rows = rows.iter().take(self.batch_logits).enumerate();
         rows.filter_map(|(index, row)| Some((row.seq(), row.position as usize, self.parts.forward.logits(index)?)))
     }
 
-    /// The rows of the last batch whose hidden states are wanted, one after the other: sequence, position, and the
-    /// final norm's result, `[hidden]`. Nothing while a batch is in progress.
+    /// Calls `on_row` for each row of the last batch whose hidden state is wanted, with its sequence, its position, and
+    /// the result of the final norm, `[hidden]`. Does nothing while a batch is in progress.
     pub fn hidden(&mut self, mut on_row: impl FnMut(SeqId, usize, &[f32])) {
         for index in 0..self.hidden_rows() {
             if let Some((seq, position, hidden)) = self.hidden_row(index) {
@@ -247,8 +249,8 @@ impl<'m, 'a> Engine<'m, 'a> {
         if self.phase == Phase::Idle { self.batch_finished.saturating_sub(self.batch_logits) } else { 0 }
     }
 
-    /// Row `index`, from 0, of those that [`Engine::hidden`] visits. It lies in scratch memory: ask for it again after
-    /// any other call.
+    /// Returns row `index`, from 0, of the rows that [`Engine::hidden`] visits. The hidden state lies in scratch
+    /// memory: ask for it again after any other call.
     pub fn hidden_row(&mut self, index: usize) -> Option<(SeqId, usize, &[f32])> {
         let place = self.batch_logits.checked_add(index).filter(|_| index < self.hidden_rows())?;
         let Parts { forward, rows, .. } = &mut self.parts;
@@ -262,17 +264,18 @@ impl<'m, 'a> Engine<'m, 'a> {
         self.results().filter(|&(owner, _, _)| owner == seq).last().map(|(_, _, logits)| logits)
     }
 
-    /// Whether any sequence has unfinished work.
+    /// Returns whether any sequence has unfinished work.
     pub fn is_busy(&self) -> bool {
         self.parts.queues.iter().any(|queue| !queue.is_empty())
     }
 
-    /// Whether these are tokens of the model.
+    /// Checks that all of these are tokens of the model.
     pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), EngineError> {
         self.check_tokens_from(0, tokens).map(|_| ())
     }
 
-    /// The same for a part of some tokens, which begins with the one of index `first`. Returns the index behind it.
+    /// [`Engine::check_tokens`] for a part of more tokens, which begins at index `first`. Returns the index behind the
+    /// part.
     pub(super) fn check_tokens_from(&self, first: usize, tokens: &[u32]) -> Result<usize, EngineError> {
         let vocab = self.model.config().vocab;
         if tokens.is_empty() {
@@ -288,7 +291,7 @@ impl<'m, 'a> Engine<'m, 'a> {
         if self.is_busy() { Err(EngineError::Busy) } else { Ok(()) }
     }
 
-    /// Whether a sequence has no unfinished work.
+    /// Checks that a sequence has no unfinished work.
     pub(super) fn check_quiet(&self, seq: SeqId) -> Result<(), EngineError> {
         match self.parts.queues.get(seq.slot()).is_some_and(|queue| queue.belongs_to(seq)) {
             true => Err(CacheError::Busy { sequence: seq.to_bits() }.into()),

@@ -3,15 +3,15 @@
 /// Tokens per block.
 pub const BLOCK_TOKENS: usize = 16;
 
-/// Tokens per tile, which is what a block has of one head of one layer: the width of a K tile.
+/// Number of tokens per tile: the width of a K tile. A tile is the part of a block for one head of one layer.
 pub const TILE_TOKENS: usize = BLOCK_TOKENS;
 
-/// Absolute positions per chunk. Each chunk has its own maximum and sums, so the result does not depend on
-/// who computes which chunk.
+/// Number of absolute positions per chunk. Each chunk has its own maximum and sums, so the result does not depend on
+/// which worker computes which chunk.
 pub const CHUNK: usize = 256;
 
-/// The entry of a block table for block `index` of a sequence: those behind the first `sinks` take turns in a ring of
-/// `ring` entries, unless that is 0.
+/// Returns the entry of a block table for block `index` of a sequence. Blocks behind the first `sinks` take turns in a
+/// ring of `ring` entries, unless `ring` is 0.
 #[inline]
 pub(crate) fn table_entry(index: usize, sinks: usize, ring: usize) -> usize {
     match index.checked_sub(sinks).and_then(|past| past.checked_rem(ring)) {

@@ -1,17 +1,17 @@
 //! Element types of keys and values.
 //!
-//! Quantized tiles are codes and, behind them, one scale per token and block of 32 elements of a head: `[blocks][16]`
-//! f16. An element is its scale times its code, which is exact in f32.
+//! A quantized tile is its codes and, behind them, one scale per token and per block of 32 elements of a head:
+//! `[blocks][16]` f16. An element is its scale times its code, which is exact in f32.
 
 use half::f16;
 
 use super::block::TILE_TOKENS;
 use crate::num::f16_to_f32;
 
-/// Elements of a head that share a scale; the last block of a head has the rest.
+/// Number of elements of a head that share a scale. The last block of a head has the rest.
 pub(crate) const SCALED: usize = 32;
 
-/// How one key or value is kept.
+/// Element type of keys or values.
 ///
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub enum KvElement {
     /// 2 bytes, rounded once to the nearest even.
     #[default]
     F16,
-    /// A code of a byte, and 2 bytes of scale per 32.
+    /// A code of one byte, and 2 bytes of scale per 32 elements.
     Q8_0,
-    /// A code of half a byte, and 2 bytes of scale per 32.
+    /// A code of half a byte, and 2 bytes of scale per 32 elements.
     Q4_0,
 }
 
@@ -42,7 +42,7 @@ impl KvElement {
         }
     }
 
-    /// Whether this build computes with the type: the features `kv-*`.
+    /// Returns whether this build computes with the type: see the features `kv-*`.
     pub const fn is_built(self) -> bool {
         match self {
             Self::F32 => cfg!(feature = "kv-f32"),
@@ -52,7 +52,7 @@ impl KvElement {
         }
     }
 
-    /// Whether it is f16, of the types that are built. Where no other is, the compiler knows.
+    /// Returns whether the type is f16. In a build without other types the compiler knows the answer.
     pub(crate) const fn is_f16(self) -> bool {
         matches!(self, Self::F16) || !(Self::F32.is_built() || Self::Q8_0.is_built() || Self::Q4_0.is_built())
     }
@@ -67,10 +67,11 @@ impl KvElement {
         }
     }
 
-    /// Returns the number of bytes of the codes of a tile's keys, `[head_dim][16]`, or of its elements where they have
-    /// no scale. `None` where memory could not hold them.
+    /// Returns the number of bytes of the codes of a tile's keys, `[head_dim][16]`, or of its elements if they have no
+    /// scale. Returns `None` if memory could not hold them.
     ///
-    /// q4_0: `[head_dim / 2, rounded up][16]`, elements 2 i in the lower halves and 2 i + 1 in the upper ones.
+    /// q4_0: `[head_dim / 2, rounded up][16]`, with element 2 i in the lower half of a byte and 2 i + 1 in the upper
+    /// half.
     pub fn k_codes(self, head_dim: usize) -> Option<usize> {
         match self {
             Self::Q4_0 => head_dim.div_ceil(2).checked_mul(TILE_TOKENS),
@@ -78,9 +79,10 @@ impl KvElement {
         }
     }
 
-    /// Returns the number of bytes of the codes of a tile's values, `[16][head_dim]`, likewise.
+    /// Returns the number of bytes of the codes of a tile's values, `[16][head_dim]`, or of its elements if they have
+    /// no scale. Returns `None` if memory could not hold them.
     ///
-    /// q4_0: `[8][head_dim]`, token 2 i in the lower halves and 2 i + 1 in the upper ones.
+    /// q4_0: `[8][head_dim]`, with token 2 i in the lower half of a byte and 2 i + 1 in the upper half.
     pub fn v_codes(self, head_dim: usize) -> Option<usize> {
         match self {
             Self::Q4_0 => head_dim.checked_mul(TILE_TOKENS / 2),
@@ -115,7 +117,7 @@ impl KvElement {
         }
     }
 
-    /// Element `dim` of the key of token `slot`; `None` where the tile has no such element.
+    /// Returns element `dim` of the key of token `slot`, or `None` if the tile has no such element.
     pub fn key(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
         if dim >= head_dim || slot >= TILE_TOKENS {
             return None;
@@ -128,7 +130,7 @@ impl KvElement {
         Some(scale(tile, self.k_codes(head_dim)?, dim, slot)? * code)
     }
 
-    /// Element `dim` of the value of token `slot`; `None` where the tile has no such element.
+    /// Returns element `dim` of the value of token `slot`, or `None` if the tile has no such element.
     pub fn value(self, tile: &[u8], head_dim: usize, dim: usize, slot: usize) -> Option<f32> {
         if dim >= head_dim || slot >= TILE_TOKENS {
             return None;
@@ -150,13 +152,13 @@ impl KvElement {
     }
 }
 
-/// One of the two codes in a byte, in two's complement: the upper one for odd indices.
+/// Returns one of the two codes in a byte, which are in two's complement: the upper one for odd indices.
 fn half_code(byte: u8, index: usize) -> f32 {
     let upper = if index.is_multiple_of(2) { byte << 4 } else { byte };
     f32::from(upper as i8 >> 4)
 }
 
-/// The scale of an element, behind so many bytes of codes.
+/// Returns the scale of an element. The scales lie behind `codes` bytes of codes.
 fn scale(tile: &[u8], codes: usize, dim: usize, slot: usize) -> Option<f32> {
     let index = (dim / SCALED).checked_mul(TILE_TOKENS)?.checked_add(slot)?.checked_mul(size_of::<f16>())?;
     tile.get(codes..)?.get(index..)?.first_chunk().map(|&bytes| f16_to_f32(f16::from_ne_bytes(bytes)))

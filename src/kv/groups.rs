@@ -5,8 +5,8 @@ use super::layers::LayerSet;
 /// The largest number of layer groups.
 pub const MAX_GROUPS: usize = 2;
 
-/// Layers that see the same positions, and have keys and values of the same shape, form a group with its own blocks and
-/// tables.
+/// The layer groups of a model. Layers that see the same positions, and have keys and values of the same shape, form a
+/// group with its own blocks and tables.
 ///
 /// Models whose layers are all alike in this have one group. In others some layers are group 1, and the rest group 0.
 ///
@@ -25,7 +25,7 @@ impl LayerGroups {
         if period < 2 { Self::ONE } else { Self::with_second(LayerSet::every(period)) }
     }
 
-    /// Returns groups where these layers are in group 1; one group where there are none.
+    /// Returns groups where these layers are in group 1, or one group if there are no such layers.
     pub const fn with_second(second: LayerSet) -> Self {
         Self { second }
     }
@@ -57,14 +57,14 @@ impl LayerGroups {
     }
 }
 
-/// The shape of a layer's keys, and of its values, of a token: `[heads, head_dim]`.
+/// The shape of the keys of one token in a layer, and of its values: `[heads, head_dim]`.
 ///
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvShape {
-    /// Heads of keys and values.
+    /// Number of heads of keys and values.
     pub heads: usize,
-    /// Elements per head.
+    /// Number of elements per head.
     pub head_dim: usize,
 }
 

@@ -9,9 +9,9 @@ use super::element::KvElement;
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvType {
-    /// That of keys.
+    /// Element type of keys.
     pub k: KvElement,
-    /// That of values.
+    /// Element type of values.
     pub v: KvElement,
 }
 
@@ -20,35 +20,35 @@ pub struct KvType {
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// What was to be named.
+    /// The thing that was to be named.
     pub what: &'static str,
     /// The names that exist.
     pub names: &'static str,
 }
 
 impl KvType {
-    /// 4 bytes, exact.
+    /// 4 bytes per element, exact.
     pub const F32: Self = Self::both(KvElement::F32);
 
-    /// 2 bytes, rounded once to the nearest even: the default.
+    /// 2 bytes per element, rounded once to the nearest even: the default.
     pub const F16: Self = Self::both(KvElement::F16);
 
-    /// 8.5 bits: codes of a byte, and a scale per 32.
+    /// 8.5 bits per element: codes of one byte, and a scale per 32 elements.
     pub const Q8_0: Self = Self::both(KvElement::Q8_0);
 
-    /// 4.5 bits: codes of half a byte, and a scale per 32.
+    /// 4.5 bits per element: codes of half a byte, and a scale per 32 elements.
     pub const Q4_0: Self = Self::both(KvElement::Q4_0);
 
-    /// All types with keys and values of the same.
+    /// All types whose keys and values have the same element type.
     pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8_0, Self::Q4_0];
 
-    /// Keys and values of the same type.
+    /// Returns the type whose keys and values both have this element type.
     pub const fn both(element: KvElement) -> Self {
         Self { k: element, v: element }
     }
 
-    /// Returns the type with this name: that of keys and values, as in "f16", or those of keys and of values, as in
-    /// "q8_0/q4_0".
+    /// Returns the type with this name. One element type is for keys and values, as in "f16"; two are for keys and for
+    /// values, as in "q8_0/q4_0".
     ///
     /// # Errors
     /// [`UnknownName`], which lists the names.
@@ -61,7 +61,7 @@ impl KvType {
 }
 
 impl fmt::Display for KvType {
-    /// As [`KvType::from_name`] takes it.
+    /// Writes the name that [`KvType::from_name`] takes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.k.name())?;
         if self.v == self.k {

@@ -1,6 +1,6 @@
 //! Sets of layers.
 
-/// More layers than any model has: keeps hostile files from choosing how long a loop runs.
+/// Upper limit of layers, more than any model has. It keeps hostile files from choosing how long a loop runs.
 pub(crate) const MAX_LAYERS: usize = 256;
 
 /// A set of layers.
@@ -16,12 +16,12 @@ impl LayerSet {
     /// All layers that a model can have.
     pub const ALL: Self = Self([u64::MAX; MAX_LAYERS / 64]);
 
-    /// Returns those of the first `layers` layers for which `holds` is true.
+    /// Returns the set of the layers below `layers` for which `holds` returns true.
     pub fn of(layers: usize, mut holds: impl FnMut(usize) -> bool) -> Self {
         (0..layers).filter(|&layer| holds(layer)).collect()
     }
 
-    /// Returns every `period`-th layer, counted from 1; none for a period of 0.
+    /// Returns the set of every `period`-th layer, counted from 1, or the empty set for a period of 0.
     pub const fn every(period: usize) -> Self {
         let (mut set, mut next) = (Self::EMPTY, period);
         let mut rest = set.0.as_mut_slice();
@@ -53,7 +53,7 @@ impl LayerSet {
 }
 
 impl FromIterator<usize> for LayerSet {
-    /// A set of these layers. What is no layer of any model is left out.
+    /// Returns the set of these layers. Numbers that are no layer of any model are left out.
     fn from_iter<I: IntoIterator<Item = usize>>(layers: I) -> Self {
         let mut set = Self::EMPTY;
         for layer in layers {

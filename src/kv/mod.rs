@@ -1,10 +1,10 @@
-//! Keys and values, as those who write, keep and read them agree on: element types, tiles, blocks, and what is visible.
+//! What the writers, keepers and readers of keys and values agree on: element types, tiles, blocks, visible positions.
 //!
 //! The kernels of attention store and read tiles, the cache keeps them in blocks, and a model says what its layers see.
 //!
 //! # Example
 //!
-//! How large a token is in a cache, what a query sees, and an element of a tile. The
+//! The size of a token in a cache, the positions that a query sees, and an element of a tile. The
 //! [kernels](crate::kernels#example) have an example of attention over a tile.
 //!
 //! ```

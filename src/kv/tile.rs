@@ -1,4 +1,4 @@
-//! The tiles that attention reads: views of the keys and values of a head of a layer of a block.
+//! The tiles that attention reads: views of the keys and values of one head in one layer of a block.
 
 use bytemuck::{must_cast_slice, try_cast_slice, try_cast_slice_mut};
 use half::f16;
@@ -22,7 +22,7 @@ pub enum Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Returns the elements in some words; `None` where these are not aligned for them.
+    /// Returns the elements in `words`, or `None` if the words are not aligned for them.
     #[inline]
     pub fn new(element: KvElement, words: &'a [u32]) -> Option<Self> {
         Some(match element {
@@ -33,7 +33,7 @@ impl<'a> Elements<'a> {
         })
     }
 
-    /// Their type.
+    /// Returns the element type.
     #[inline]
     pub fn element(self) -> KvElement {
         match self {
@@ -44,7 +44,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Their bytes.
+    /// Returns the bytes of the elements.
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         match self {
@@ -55,7 +55,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Keys or values in their element type, to be written.
+/// Writable keys or values of a tile in their element type.
 ///
 /// [Example](crate::kv#example).
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub enum ElementsMut<'a> {
 }
 
 impl<'a> ElementsMut<'a> {
-    /// Returns the elements in some words; `None` where these are not aligned for them.
+    /// Returns the elements in `words`, or `None` if the words are not aligned for them.
     #[inline]
     pub fn new(element: KvElement, words: &'a mut [u32]) -> Option<Self> {
         Some(match element {
@@ -84,7 +84,8 @@ impl<'a> ElementsMut<'a> {
     }
 }
 
-/// One head of one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`, each in its element type.
+/// The tile of one head in one layer of a block: K as `[head_dim][16]`, V as `[16][head_dim]`, each in its element
+/// type.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +96,7 @@ pub struct KvTile<'a> {
     pub v: Elements<'a>,
 }
 
-/// [`KvTile`], to be written.
+/// A writable [`KvTile`].
 ///
 /// [Example](crate::kernels#example).
 #[derive(Debug)]
@@ -110,10 +111,11 @@ pub struct KvTileMut<'a> {
 ///
 /// [Example](crate::kernels#example).
 pub trait KvSource {
-    /// The element types of keys and of values in all tiles.
+    /// Returns the element types of keys and of values in all tiles.
     fn elements(&self) -> [KvElement; 2];
 
-    /// The tile of a KV head in block `index` (positions `16 * index ..`); `None` where there is none. Only blocks
-    /// with visible positions are asked for. `head` can be one past the last: what comes next is fetched ahead.
+    /// Returns the tile of a KV head in block `index` (positions `16 * index ..`), or `None` if there is none. Only
+    /// blocks with visible positions are asked for. `head` can be one past the last head, because the next tile is
+    /// fetched ahead.
     fn tile(&self, index: usize, head: usize) -> Option<KvTile<'_>>;
 }

@@ -2,37 +2,37 @@
 
 use super::block::{CHUNK, TILE_TOKENS};
 
-/// The window of a layer: at position p the first `sinks` positions are visible, and the last `last` up to
-/// p, p among them.
+/// The window of a layer. A query at position p sees the first `sinks` positions, and the last `last` positions up to
+/// and including p.
 ///
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// How many of the first positions stay visible.
+    /// Number of first positions that stay visible.
     pub sinks: usize,
-    /// How many of the last positions are visible; 0 stands for all.
+    /// Number of last positions that are visible, or 0 for all.
     pub last: usize,
 }
 
 impl Window {
-    /// Everything is visible.
+    /// A window in which everything is visible.
     pub const ALL: Self = Self { sinks: 0, last: 0 };
 
-    /// Whether everything is visible.
+    /// Returns whether everything is visible.
     pub fn is_all(self) -> bool {
         self.last == 0
     }
 }
 
-/// What the queries of a layer see: the positions in the host's window that the model's own window has, too.
+/// What the queries of a layer see: the positions that are both in the host's window and in the model's own window.
 ///
 /// [Example](crate::kv#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visibility {
     window: Window,
-    /// The model's window where it is longer than the host's: it hides the sinks in the end.
+    /// Length of the model's window if it is longer than the host's, or 0. It hides the sinks in the end.
     reach: usize,
-    /// Where the text ends in which queries look ahead, as far as they look back; 0 where they do not.
+    /// End of the text in which queries look ahead, as far as they look back, or 0 if they do not look ahead.
     end: usize,
 }
 
@@ -40,8 +40,8 @@ impl Visibility {
     /// Everything is visible.
     pub const ALL: Self = Self { window: Window::ALL, reach: 0, end: 0 };
 
-    /// Returns all positions of a text, before and after a query's own, that are at most `distance` from it, if there
-    /// is such a limit. Where the text ends says [`Visibility::of_text`].
+    /// Returns the visibility of all positions of a text that are at most `distance` before or after a query's own, or
+    /// of all positions without such a limit. [`Visibility::of_text`] sets where the text ends.
     pub const fn both_sides(distance: Option<usize>) -> Self {
         let last = match distance {
             Some(distance) => distance.saturating_add(1),
@@ -50,7 +50,7 @@ impl Visibility {
         Self { window: Window { sinks: 0, last }, end: usize::MAX, ..Self::ALL }
     }
 
-    /// Returns the same in a text of `len` positions, at least one.
+    /// Returns this visibility in a text of `len` positions, at least one.
     #[must_use]
     pub const fn of_text(self, len: usize) -> Self {
         if self.is_causal() { self } else { Self { end: len, ..self } }
@@ -61,7 +61,7 @@ impl Visibility {
         self.end == 0
     }
 
-    /// How many of the positions after its own a query sees at most.
+    /// Returns the largest number of positions after its own that a query sees.
     fn ahead(self) -> usize {
         match self.window.last {
             _ if self.is_causal() || !cfg!(feature = "encoder") => 0,
@@ -70,7 +70,7 @@ impl Visibility {
         }
     }
 
-    /// Returns the positions in `window` and among the last `own`; 0 stands for all.
+    /// Returns the visibility of positions that are in `window` and among the last `own`, where 0 stands for all.
     pub const fn new(window: Window, own: usize) -> Self {
         if own > 0 && (window.last == 0 || own <= window.last) {
             Self { window: Window { sinks: 0, last: own }, ..Self::ALL }
@@ -79,7 +79,7 @@ impl Visibility {
         }
     }
 
-    /// Whether everything is visible.
+    /// Returns whether everything is visible.
     pub fn is_all(self) -> bool {
         self.window.is_all()
     }
@@ -89,12 +89,12 @@ impl Visibility {
         if self.is_all() { 0 } else { self.window.sinks }
     }
 
-    /// Besides them this many; 0 stands for all.
+    /// Returns how many of the last positions are visible besides the sinks, or 0 for all.
     pub fn last(self) -> usize {
         self.window.last
     }
 
-    /// Of the first positions a query sees those among the last so many; 0 stands for all.
+    /// Returns among how many of the last positions a sink must be to be visible, or 0 for all.
     pub fn reach(self) -> usize {
         self.reach
     }
@@ -117,8 +117,8 @@ impl Visibility {
         }
     }
 
-    /// Returns a number of positions whose chunks are as many as `rows` successive queries can look at, where a
-    /// sequence has at most `context` positions.
+    /// Returns a number of positions with at least as many chunks as `rows` successive queries can look at, in a
+    /// sequence of at most `context` positions.
     pub fn chunked(self, context: usize, rows: usize) -> usize {
         if self.is_all() {
             return context;
@@ -141,35 +141,35 @@ pub struct Positions {
 impl Positions {
     pub(crate) const NONE: Self = Self { first: [0; 2], second: [0; 2] };
 
-    /// Whether there are none.
+    /// Returns whether there are no positions.
     pub fn is_empty(self) -> bool {
         [self.first, self.second].iter().all(|[start, end]| start >= end)
     }
 
-    /// Whether any of the positions `start..end` is among them.
+    /// Returns whether any of the positions `start..end` is among these positions.
     pub fn touch(self, start: usize, end: usize) -> bool {
         !self.clip(start, end).is_empty()
     }
 
-    /// The first position after all of them.
+    /// Returns the first position after all of these positions.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
         self.first[1].max(self.second[1])
     }
 
-    /// Whether they are the first so many.
+    /// Returns whether these positions are the first ones, without a gap.
     #[inline(always)]
     pub(crate) fn is_prefix(self) -> bool {
         self.first[0] >= self.first[1] && self.second[0] == 0
     }
 
-    /// The two ranges, start and end.
+    /// Returns the two ranges, each as start and end.
     #[inline(always)]
     pub(crate) fn ranges(self) -> [[usize; 2]; 2] {
         [self.first, self.second]
     }
 
-    /// The chunks that they are in.
+    /// Returns the chunks that these positions are in.
     #[inline(always)]
     pub(crate) fn chunks(self) -> impl Iterator<Item = usize> + Clone {
         let [[_, end], [start, _]] = [self.first, self.second];
@@ -178,7 +178,7 @@ impl Positions {
         first.chain(second.skip(usize::from(overlap)))
     }
 
-    /// Those in a chunk, counted from its start.
+    /// Returns the positions in a chunk, counted from its start.
     #[inline(always)]
     pub(crate) fn in_chunk(self, chunk: usize) -> Self {
         let start = chunk.saturating_mul(CHUNK);
@@ -196,18 +196,18 @@ impl Positions {
     }
 }
 
-/// The tiles of a chunk in which somebody sees anything, without the others. Positions among these are
-/// counted as if the others were not there.
+/// The tiles of a chunk in which any query sees a position, without the other tiles. Positions in them are counted as
+/// if the other tiles were not there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VisibleTiles {
     first: [usize; 2],
     second: [usize; 2],
-    /// Positions up to the last visible one.
+    /// Number of positions up to the last visible one.
     positions: usize,
 }
 
 impl VisibleTiles {
-    /// The tiles of `positions`, which are those in a chunk.
+    /// Returns the tiles of `positions`, which must be those in one chunk.
     #[inline(always)]
     pub(crate) fn new(positions: Positions) -> Self {
         let [first, mut second] =
@@ -219,20 +219,20 @@ impl VisibleTiles {
         tiles
     }
 
-    /// Positions up to the last visible one.
+    /// Returns the number of positions up to the last visible one.
     #[inline(always)]
     pub(crate) fn positions(&self) -> usize {
         self.positions
     }
 
-    /// Tile `index` of these, as the number of the tile in the chunk.
+    /// Returns the number in the chunk of tile `index` of these tiles.
     #[inline(always)]
     pub(crate) fn tile(&self, index: usize) -> usize {
         let first = self.first[1].saturating_sub(self.first[0]);
         if index < first { self.first[0] + index } else { self.second[0] + (index - first) }
     }
 
-    /// The positions that a query sees, among those of these tiles.
+    /// Returns the positions that a query sees, counted in these tiles.
     #[inline(always)]
     pub(crate) fn visible(&self, seen: Positions) -> Positions {
         let place = |[start, end]: [usize; 2], from: usize| {
@@ -242,7 +242,7 @@ impl VisibleTiles {
         Positions { first, second: place(seen.second, first[1]) }
     }
 
-    /// Where a position of the chunk is among those of these tiles.
+    /// Returns the index of a position of the chunk among the positions of these tiles.
     #[inline(always)]
     fn place(&self, position: usize) -> usize {
         let [start, end] = self.first.map(|tile| tile * TILE_TOKENS);

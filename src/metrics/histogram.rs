@@ -1,27 +1,27 @@
 //! Counts of times by their size, in memory of a fixed size.
 
-/// Buckets of a power of two. The first so many numbers have a bucket each.
+/// Number of buckets for each power of two. Each of the first `STEPS` numbers has a bucket of its own.
 const STEPS: usize = 8;
 
-/// The logarithm of [`STEPS`].
+/// The binary logarithm of [`STEPS`].
 const STEP_BITS: u32 = 3;
 
-/// Times of so many bits have buckets of their own; longer ones are in the last one.
+/// Number of bits of the longest times with buckets of their own. Longer times are in the last bucket.
 const BITS: u32 = 40;
 
-/// Buckets of a histogram.
+/// Number of buckets of a histogram.
 pub(crate) const BUCKETS: usize = STEPS * (BITS - STEP_BITS + 1) as usize;
 
-/// The bucket of a time.
+/// Returns the bucket of a time.
 fn bucket_of(ticks: u64) -> usize {
     let bits = u64::BITS - ticks.leading_zeros();
     let Some(shift) = bits.checked_sub(STEP_BITS + 1) else { return ticks as usize };
-    // The leading bit is 1, the next ones number the buckets of this power of two.
+    // The leading bit is 1. The next bits are the number of the bucket within this power of two.
     let step = (ticks >> shift) as usize % STEPS;
     ((shift as usize + 1) * STEPS + step).min(BUCKETS - 1)
 }
 
-/// The middle of a bucket.
+/// Returns the middle of a bucket.
 fn middle(bucket: usize) -> u64 {
     let step = (bucket % STEPS) as u64;
     match (bucket / STEPS).checked_sub(1) {
@@ -40,8 +40,8 @@ pub(crate) fn add(buckets: &mut [u32], ticks: u64) {
     }
 }
 
-/// Returns the time that `percent` of all times do not pass (the nearest rank): the middle of its bucket. 0 where
-/// nothing is counted.
+/// Returns the time that `percent` percent of all times do not exceed (the nearest rank), as the middle of its bucket.
+/// Returns 0 if nothing is counted.
 pub(crate) fn percentile(buckets: &[u32], percent: u64) -> u64 {
     let total: u64 = buckets.iter().map(|&count| u64::from(count)).sum();
     let rank = (total * percent).div_ceil(100).max(1);

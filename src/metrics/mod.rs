@@ -61,20 +61,20 @@ impl<F: Fn() -> u64 + Sync> Clock for F {
     }
 }
 
-/// Times, in ticks of a clock of the host.
+/// Statistics of times, in ticks of a clock of the host.
 ///
 /// [Example](crate::metrics#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[non_exhaustive]
 pub struct Times {
-    /// How many there are.
+    /// Number of times.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all times.
     pub sum: u64,
-    /// The shortest; 0 where there is none.
+    /// The shortest time, or 0 if there is none.
     pub min: u64,
-    /// The longest; 0 where there is none.
+    /// The longest time, or 0 if there is none.
     pub max: u64,
 }
 
@@ -85,15 +85,16 @@ pub struct Times {
 #[repr(C)]
 #[non_exhaustive]
 pub struct Passes {
-    /// Passes that came to their end.
+    /// Number of passes that came to their end.
     pub count: u64,
-    /// Their rows.
+    /// Number of rows of these passes.
     pub rows: u64,
-    /// Ticks that each of them took in calls of the engine. What the host does between two steps is not in it.
+    /// Ticks that each of these passes took in calls of the engine. What the host does between two steps is not
+    /// included.
     pub times: Times,
-    /// The time that half of them did not pass, with an error of 1/16 of it at most.
+    /// The time that half of the passes did not exceed, with an error of at most 1/16 of it.
     pub p50: u64,
-    /// The time that 99 of 100 did not pass, with the same error.
+    /// The time that 99 of 100 passes did not exceed, with the same error.
     pub p99: u64,
 }
 
@@ -125,41 +126,41 @@ pub struct Saved {
 #[repr(C)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// Passes over prompts: of queues with several tokens.
+    /// Passes over prompts: over queues with several tokens.
     pub prefill: Passes,
-    /// Passes that decode: of queues with one token each, and the guesses behind it.
+    /// Passes that decode: over queues with one token each, and the guesses behind it.
     pub decode: Passes,
-    /// Passes over both.
+    /// Passes over prompts and decoded tokens together.
     pub mixed: Passes,
-    /// Passes that were begun and dropped: by a cancel or an error.
+    /// Number of passes that were begun, and dropped by a cancel or an error.
     pub dropped: u64,
     /// Ticks from the call that queued a prompt to the logits of its last token, for prompts that have logits. What the
-    /// host does meanwhile is in it.
+    /// host does meanwhile is included.
     pub first_token: Times,
     /// Tokens that decode passes appended, without guesses that were wrong.
     pub decode_tokens: u64,
-    /// Rows of tokens that were part of their sequence before: without a cache, and after a rewind that found no
-    /// checkpoint where it went.
+    /// Rows of tokens that were part of their sequence before: rows that are computed again without a cache, or after a
+    /// rewind to a position without a checkpoint.
     pub rows_again: u64,
     /// Rows that did not have to be computed.
     pub saved: Saved,
     /// Tokens that were guessed and looked at.
     pub guesses_proposed: u64,
-    /// Those of them that were right. Each of them saved a decode pass.
+    /// Number of these guesses that were right. Each of them saved a decode pass.
     pub guesses_accepted: u64,
-    /// Calls of [`Engine::step`](crate::Engine::step), also by calls that work until the end.
+    /// Calls of [`Engine::step`](crate::Engine::step), including those inside calls that work until the end.
     pub steps: u64,
     /// Steps that the budget ended: by units, at its deadline, or by its flag.
     pub yields: u64,
-    /// Ticks of the deadline's clock by which steps that it ended were late.
+    /// Ticks of the deadline's clock by which steps that a deadline ended were late.
     pub overshoot: Times,
     /// Blocks that sequences and pins hold now, in all pools.
     pub blocks_used: u64,
-    /// The most blocks that were held, added up over the pools.
+    /// The largest number of blocks that were held, added up over the pools.
     pub blocks_high_water: u64,
-    /// Places for states of recurrent layers that are in use now.
+    /// Slots for states of recurrent layers that are in use now.
     pub slots_used: u64,
-    /// The most of them that were in use.
+    /// The largest number of these slots that were in use.
     pub slots_high_water: u64,
 }
 
@@ -171,20 +172,20 @@ impl Times {
         self.sum = self.sum.saturating_add(ticks);
     }
 
-    /// Returns the mean; 0 where there is none.
+    /// Returns the mean, or 0 if there are no times.
     pub fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
 }
 
 impl Metrics {
-    /// Returns the rows of all passes that came to their end.
+    /// Returns the number of rows of all passes that came to their end.
     pub fn rows(&self) -> u64 {
         self.prefill.rows.saturating_add(self.decode.rows).saturating_add(self.mixed.rows)
     }
 
-    /// Returns how many tokens are decoded in `ticks` ticks of decode passes; 0 without a clock. With the ticks of a
-    /// second these are tokens per second. The host's choice of tokens is not in it.
+    /// Returns how many tokens are decoded in `ticks` ticks of decode passes, or 0 without a clock. With the ticks of a
+    /// second these are tokens per second. The host's choice of tokens is not included.
     pub fn tokens_per(&self, ticks: u64) -> f64 {
         match self.decode.times.sum {
             0 => 0.0,

@@ -1,4 +1,4 @@
-//! Keeps the figures of an engine.
+//! The recorder of an engine's metrics.
 
 use core::fmt;
 
@@ -6,34 +6,34 @@ use super::histogram::{self, BUCKETS};
 use super::{Clock, Metrics, Passes};
 use crate::mem::{Arena, MemoryError};
 
-/// The time where there is no clock.
+/// Time that stands for "not known", as without a clock.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Passes have three phases.
+/// Number of phases of passes: prefill, decode, mixed.
 const PHASES: usize = 3;
 
-/// A forward pass that came to its end.
+/// The rows of a forward pass that came to its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pass {
-    /// Rows of prompts.
+    /// Number of rows of prompts.
     pub(crate) prompt: u64,
-    /// Rows of decoded tokens, and of guesses behind them.
+    /// Number of rows of decoded tokens, and of guesses behind them.
     pub(crate) decode: u64,
-    /// Rows of tokens that were part of their sequence before.
+    /// Number of rows of tokens that were part of their sequence before.
     pub(crate) again: u64,
 }
 
-/// What is counted, and the clock.
+/// The counts, and the clock.
 pub(crate) struct Recorder<'a> {
-    /// One, without percentiles and memory, which are found when they are asked for. It lies in the engine's memory: an
-    /// engine is moved several times while it is made, on the caller's stack.
+    /// One element. Its percentiles and memory fields are not kept, but computed when they are asked for. It lies in
+    /// the engine's memory, because an engine is moved several times on the caller's stack while it is made.
     metrics: &'a mut [Metrics],
     /// Times of passes: `[phases, buckets]`.
     buckets: &'a mut [u32],
     clock: Option<&'a dyn Clock>,
-    /// When the engine's call, or the pass in it, began.
+    /// Time at which the engine's call, or the pass in it, began.
     since: u64,
-    /// Ticks of the pass in progress in the calls before.
+    /// Ticks that the pass in progress took in earlier calls.
     spent: u64,
 }
 
@@ -55,35 +55,35 @@ impl<'a> Recorder<'a> {
         (self.clock, self.since, self.spent) = (clock, NEVER, 0);
     }
 
-    /// Forgets what was counted. The pass in progress belongs to what comes.
+    /// Forgets everything that was counted. The pass in progress counts after the reset.
     pub(crate) fn reset(&mut self) {
         self.metrics.fill(Metrics::default());
         self.buckets.fill(0);
     }
 
-    /// Counts something.
+    /// Changes the counts.
     pub(crate) fn count(&mut self, change: impl FnOnce(&mut Metrics)) {
         if let Some(metrics) = self.metrics.first_mut() {
             change(metrics);
         }
     }
 
-    /// The time; [`NEVER`] without a clock.
+    /// Returns the time, or [`NEVER`] without a clock.
     pub(crate) fn now(&self) -> u64 {
         self.clock.map_or(NEVER, Clock::ticks)
     }
 
-    /// A call begins that works on passes.
+    /// Notes that a call that works on passes begins.
     pub(crate) fn resume(&mut self) {
         self.since = self.now();
     }
 
-    /// The call ends, and the pass is not finished.
+    /// Notes that the call ends before the pass is finished.
     pub(crate) fn pause(&mut self) {
         self.spent = self.spent.saturating_add(between(self.since, self.now()).unwrap_or(0));
     }
 
-    /// A pass is finished, now.
+    /// Notes that a pass is finished, at time `now`.
     pub(crate) fn finish(&mut self, pass: Pass, now: u64) {
         let took = between(self.since, now).map(|ticks| ticks.saturating_add(self.spent));
         (self.since, self.spent) = (now, 0);
@@ -107,25 +107,25 @@ impl<'a> Recorder<'a> {
         metrics.rows_again = metrics.rows_again.saturating_add(pass.again);
     }
 
-    /// The pass in progress is dropped.
+    /// Notes that the pass in progress is dropped.
     pub(crate) fn drop_pass(&mut self) {
         self.spent = 0;
         self.count(|metrics| metrics.dropped = metrics.dropped.saturating_add(1));
     }
 
-    /// The logits of a prompt that was queued at a time are there.
+    /// Notes that the logits of a prompt that was queued at time `queued` are there.
     pub(crate) fn first_token(&mut self, queued: u64, now: u64) {
         if let Some(ticks) = between(queued, now) {
             self.count(|metrics| metrics.first_token.add(ticks));
         }
     }
 
-    /// A step returns so many ticks after its deadline.
+    /// Notes that a step returns `ticks` ticks after its deadline.
     pub(crate) fn overshoot(&mut self, ticks: u64) {
         self.count(|metrics| metrics.overshoot.add(ticks));
     }
 
-    /// What was counted, with percentiles.
+    /// Returns everything that was counted, with percentiles.
     pub(crate) fn metrics(&self) -> Metrics {
         let mut metrics = self.metrics.first().copied().unwrap_or_default();
         let phases = [&mut metrics.prefill, &mut metrics.decode, &mut metrics.mixed];
@@ -138,7 +138,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// The ticks between two times, if both are known.
+/// Returns the ticks between two times, if both are known.
 fn between(since: u64, now: u64) -> Option<u64> {
     (since != NEVER && now != NEVER).then(|| now.saturating_sub(since))
 }

@@ -1,21 +1,21 @@
-//! Logit bias, of tokens and of what several tokens spell.
+//! Logit biases of tokens, and of texts that several tokens spell.
 
 use super::SampleError;
 use super::candidates::Candidates;
 use super::penalty::History;
 
-/// The most logit biases that a sampler holds.
+/// The largest number of logit biases that a sampler holds.
 pub const MAX_BIASES: usize = 64;
 
-/// The most tokens that stand before the last one in the biases of a sampler, all together.
+/// The largest number of tokens before the last ones in a sampler's biases, all biases together.
 pub const MAX_BIAS_TOKENS: usize = 128;
 
-/// What is added to the logit of a token behind others.
+/// A number that is added to the logit of a token behind certain others.
 #[derive(Clone, Copy, Debug)]
 struct Bias {
     token: u32,
     value: f32,
-    /// How many of `Biases::before` must be the last tokens of the text.
+    /// Number of tokens in `Biases::before` that must be the last tokens of the text.
     before: usize,
 }
 
@@ -24,7 +24,7 @@ struct Bias {
 pub(super) struct Biases {
     biases: [Bias; MAX_BIASES],
     count: usize,
-    /// The tokens before those of the biases, one bias after the other, each from its end.
+    /// The tokens that must stand before the biased ones: bias by bias, each list from its end.
     before: [u32; MAX_BIAS_TOKENS],
     used: usize,
 }
@@ -35,7 +35,7 @@ impl Biases {
         Self { biases: [none; MAX_BIASES], count: 0, before: [0; MAX_BIAS_TOKENS], used: 0 }
     }
 
-    /// Biases of single tokens.
+    /// Returns biases of single tokens.
     pub(super) fn of(biases: &[(u32, f32)]) -> Result<Self, SampleError> {
         if let Some(&(token, _)) = biases.iter().find(|(_, value)| is_wrong(*value)) {
             return Err(SampleError::Bias { token });
@@ -51,7 +51,7 @@ impl Biases {
         Ok(copy)
     }
 
-    /// Adds a bias for the last of some tokens behind the others.
+    /// Adds a bias for the last of these tokens, where it follows the others.
     pub(super) fn add(&mut self, tokens: &[u32], value: f32) -> Result<(), SampleError> {
         let free = self.before.get_mut(self.used..).unwrap_or_default();
         let (given, limit) = (tokens.len(), free.len().saturating_add(1));
@@ -74,7 +74,7 @@ impl Biases {
         self.count == 0
     }
 
-    /// The biases, and the tokens before theirs.
+    /// Returns the biases, and the tokens that must stand before theirs.
     fn parts(&self) -> (&[Bias], &[u32]) {
         (self.biases.get(..self.count).unwrap_or_default(), self.before.get(..self.used).unwrap_or_default())
     }
@@ -84,7 +84,7 @@ fn is_wrong(value: f32) -> bool {
     value.is_nan() || value == f32::INFINITY
 }
 
-/// Adds the biases in their order, each where the text ends with the tokens before its own; −infinity bans the token.
+/// Adds the biases in their order, each only if the text ends with the tokens before its own. −infinity bans the token.
 pub(super) fn apply(candidates: &mut Candidates<'_>, biases: &Biases, history: &History) -> Result<(), SampleError> {
     let vocab = candidates.len();
     let (biases, mut rest) = biases.parts();

@@ -7,14 +7,15 @@ use crate::num;
 
 /// Tokens and their logits in ascending order of the ids, in the caller's scratch.
 ///
-/// Each is one number whose descending order is the sort order: the logit's bits, made to order as
-/// integers, above the complement of the id. A banned token has the logit −infinity, and only it.
+/// Each candidate is one number, and the descending order of these numbers is the sort order. The upper half is the
+/// logit's bits, made to order as integers; the lower half is the complement of the id. Only a banned token has the
+/// logit −infinity.
 pub(super) struct Candidates<'a> {
     keys: &'a mut [u64],
 }
 
 impl<'a> Candidates<'a> {
-    /// All tokens.
+    /// Returns all tokens as candidates.
     pub(super) fn new(logits: &[f32], scratch: &'a mut [u64]) -> Result<Self, SampleError> {
         let (needed, given) = (logits.len(), scratch.len());
         if needed == 0 || u32::try_from(needed).is_err() {
@@ -30,8 +31,8 @@ impl<'a> Candidates<'a> {
         Ok(Self { keys })
     }
 
-    /// Changes the logit of one token, before any step has removed tokens. A banned one stays so, and
-    /// a token that the vocabulary does not have is ignored.
+    /// Changes the logit of one token, before any step has removed tokens. A banned token stays banned. A token that
+    /// the vocabulary does not have is ignored.
     pub(super) fn adjust(&mut self, token: u32, change: impl FnOnce(f32) -> f32) -> Result<(), SampleError> {
         if let Some(key) = self.key_mut(token)
             && logit(*key) != f32::NEG_INFINITY
@@ -79,13 +80,13 @@ impl<'a> Candidates<'a> {
         self.keys.len()
     }
 
-    /// The first of the sort order, as (id, logit).
+    /// Returns the first token of the sort order, as (id, logit).
     pub(super) fn best(&self) -> (u32, f32) {
         let key = self.keys.iter().copied().max().unwrap_or_default();
         (id(key), logit(key))
     }
 
-    /// The ids and masses in ascending order of the ids, `best` being the largest logit.
+    /// Returns the ids and masses in ascending order of the ids. `best` is the largest logit.
     pub(super) fn masses(&self, best: f32) -> impl Iterator<Item = (u32, u64)> {
         self.keys.iter().map(move |&key| (id(key), mass(logit(key), best)))
     }
@@ -95,7 +96,7 @@ impl<'a> Candidates<'a> {
         self.masses(best).map(|(_, mass)| mass).sum()
     }
 
-    /// Keeps the tokens with a logit that `keep` wants.
+    /// Keeps the tokens for whose logit `keep` returns true.
     pub(super) fn retain(&mut self, keep: impl Fn(f32) -> bool) {
         self.retain_keys(|key| keep(logit(key)));
     }
@@ -105,14 +106,14 @@ impl<'a> Candidates<'a> {
         self.keep_prefix(needed, |key| mass(logit(key), best));
     }
 
-    /// Keeps the first `count` of the sort order, from 1 to all.
+    /// Keeps the first `count` tokens of the sort order, from 1 to all.
     pub(super) fn keep_count(&mut self, count: usize) {
         self.keep_prefix(count as u64, |_| 1);
     }
 
-    /// Finds the last key of the prefix byte by byte, the highest first: the bins hold the weight of
-    /// the keys that begin like it, by their next byte. What is below it goes at once, so that each
-    /// round has fewer keys to look at, and at most 8 rounds are needed whatever the logits are.
+    /// Keeps the keys down to the last one of the prefix, which is found byte by byte, the highest byte first. The bins
+    /// hold the weights of the keys that begin like it, by their next byte. Keys below it are dropped at once, so each
+    /// round has fewer keys to look at. At most 8 rounds are needed, whatever the logits are.
     fn keep_prefix(&mut self, mut needed: u64, weight: impl Fn(u64) -> u64) {
         let mut last = 0;
         for shift in [56, 48, 40, 32, 24, 16, 8, 0] {
@@ -149,7 +150,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// ⌊2^32 · e^(logit − best)⌋.
+/// Returns ⌊2^32 · e^(logit − best)⌋.
 fn mass(logit: f32, best: f32) -> u64 {
     // A power from 0 to 1 is its 24-bit mantissa times 2^(exponent - 150). The shifts do what a
     // conversion would, without its tests for what does not fit.
@@ -159,9 +160,9 @@ fn mass(logit: f32, best: f32) -> u64 {
 }
 
 fn pack(logit: f32, id: u32) -> u64 {
-    // Adding +0 makes -0 equal to it and changes nothing else.
+    // Adding +0 makes -0 equal to +0 and changes no other number.
     let bits = (logit + 0.0).to_bits();
-    // Positive numbers order by their bits; negative ones the other way round, below them.
+    // Positive numbers order by their bits. Negative numbers order in reverse, below the positive ones.
     let ordered = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
     u64::from(ordered) << 32 | u64::from(!id)
 }

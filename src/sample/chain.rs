@@ -118,15 +118,16 @@ impl Sampler {
         Ok(())
     }
 
-    /// Adds a logit bias for what several tokens spell: for the last of them, wherever the others are the last accepted
-    /// tokens. So a ban means that these tokens are never written one after the other, and other texts of their pieces
-    /// stay as they are. One token is a bias as in [`Sampler::set_biases`], which removes all.
+    /// Adds a logit bias for a text that several tokens spell. It is a bias of the last token, and has an effect where
+    /// the other tokens are the last ones accepted. So a ban means that these tokens are never written one after the
+    /// other, and other texts of their pieces stay as they are. With one token it is a bias as in
+    /// [`Sampler::set_biases`], which removes all biases.
     ///
     /// [`Tokenizer::each_spelling`](crate::token::Tokenizer::each_spelling) gives the tokens of a text.
     ///
     /// # Errors
-    /// [`SampleError::BiasTokens`] for no tokens, and if the tokens before the last ones are more than
-    /// [`MAX_BIAS_TOKENS`](super::MAX_BIAS_TOKENS) in all biases together; [`SampleError::Bias`];
+    /// [`SampleError::BiasTokens`] for no tokens, and if all biases together have more than
+    /// [`MAX_BIAS_TOKENS`](super::MAX_BIAS_TOKENS) tokens before their last ones; [`SampleError::Bias`];
     /// [`SampleError::TooManyBiases`].
     pub fn add_bias(&mut self, tokens: &[u32], bias: f32) -> Result<(), SampleError> {
         self.biases.add(tokens, bias)
@@ -149,8 +150,8 @@ impl Sampler {
         self.rng = SplitMix64(state);
     }
 
-    /// Returns the parameters and the state of the generator where a choice depends on nothing else but the logits:
-    /// without penalties and biases.
+    /// Returns the parameters and the state of the generator if a choice depends only on these and on the logits: if
+    /// there are no penalties and no biases.
     pub(crate) fn without_text(&self) -> Option<(SamplerParams, u64)> {
         (penalty::are_off(&self.params) && self.biases.are_none()).then_some((self.params, self.rng.0))
     }
@@ -178,11 +179,11 @@ impl Sampler {
         fpenv::with_default(|| self.choose(logits, None, scratch))
     }
 
-    /// Returns a token that is chosen by `logits` among those that `mask` allows: token i is allowed where bit i mod 32
-    /// of element i / 32 is 1. The mask comes before all other steps.
+    /// Returns a token that is chosen by `logits` among those that `mask` allows. Token i is allowed if bit i mod 32 of
+    /// element i / 32 is 1. The mask comes before all other steps.
     ///
-    /// With temperature 0 the token is that of [`Sampler::sample`] if the mask allows that one. So a host may sample
-    /// first, and make a mask only where the choice is not allowed.
+    /// With temperature 0 the token is that of [`Sampler::sample`] if the mask allows it. So a host may sample first,
+    /// and make a mask only if the choice is not allowed.
     ///
     /// # Errors
     /// As [`Sampler::sample`]; [`SampleError::Mask`] if the mask has another length; [`SampleError::AllMasked`] if it

@@ -3,8 +3,7 @@
 use super::Choice;
 use super::candidates::Candidates;
 
-/// The first token, by ascending id, at which the running total of the masses exceeds
-/// ⌊total · `uniform24` / 2^24⌋.
+/// Returns the first token by ascending id at which the running total of masses exceeds ⌊total · `uniform24` / 2^24⌋.
 pub(super) fn apply(candidates: &Candidates<'_>, uniform24: u32) -> Choice {
     let (first, best) = candidates.best();
     let total = candidates.total(best);
@@ -14,7 +13,7 @@ pub(super) fn apply(candidates: &Candidates<'_>, uniform24: u32) -> Choice {
         running += mass;
         running > threshold
     });
-    // The threshold is below the total, so one is reached; the default stands for no other case.
+    // The threshold is below the total, so a token is always found, and the default is never used.
     let (token, mass) = reached.unwrap_or((first, total));
     Choice { token, probability: mass as f32 / total as f32 }
 }

@@ -26,9 +26,9 @@ pub enum SampleError {
     },
     /// There are more logit biases than the sampler holds.
     TooManyBiases {
-        /// Biases that were given.
+        /// Number of biases that were given.
         given: usize,
-        /// Biases that fit.
+        /// Number of biases that fit.
         limit: usize,
     },
     /// A logit bias is NaN or +infinity.
@@ -38,9 +38,9 @@ pub enum SampleError {
     },
     /// A logit bias is for no token, or for more than there is room for.
     BiasTokens {
-        /// The tokens of the bias.
+        /// Number of tokens of the bias.
         given: usize,
-        /// The most that it can have beside those of the other biases.
+        /// Largest number of tokens that it can have beside those of the other biases.
         limit: usize,
     },
     /// A logit bias is for a token that the vocabulary does not have.
@@ -68,14 +68,14 @@ pub enum SampleError {
     Mask {
         /// The number of logits / 32, rounded up.
         needed: usize,
-        /// Elements that were given.
+        /// Number of elements that were given.
         given: usize,
     },
     /// The scratch memory is too small.
     ScratchTooSmall {
-        /// Elements that are needed: [`scratch_len`](super::scratch_len).
+        /// Number of elements that are needed: [`scratch_len`](super::scratch_len).
         needed: usize,
-        /// Elements that were given.
+        /// Number of elements that were given.
         given: usize,
     },
 }

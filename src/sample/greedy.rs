@@ -14,7 +14,7 @@ pub fn argmax(logits: &[f32]) -> Result<u32, SampleError> {
     fpenv::with_default(|| largest(logits))
 }
 
-/// The first of the sort order, with its probability among all candidates at temperature 1.
+/// Returns the first token of the sort order, with its probability among all candidates at temperature 1.
 pub(super) fn apply(candidates: &Candidates<'_>) -> Choice {
     let (token, best) = candidates.best();
     Choice { token, probability: (1_u64 << 32) as f32 / candidates.total(best) as f32 }
@@ -25,7 +25,7 @@ fn largest(logits: &[f32]) -> Result<u32, SampleError> {
     u32::try_from(logits.len()).map_err(|_| vocab)?;
     let mut best = (0, *logits.first().ok_or(vocab)?);
     for (part, start) in logits.chunks(PART).zip((0_u32..).step_by(PART)) {
-        // Most parts have nothing to be found in them, which vectors tell.
+        // Most parts have no larger logit. Vector instructions find this out quickly.
         let largest = largest_of(part);
         if largest.is_some_and(|largest| largest <= best.1) {
             continue;
@@ -42,15 +42,15 @@ fn largest(logits: &[f32]) -> Result<u32, SampleError> {
     Ok(best.0)
 }
 
-/// Logits that are looked at together.
+/// Number of logits that are looked at together.
 const PART: usize = 512;
 
-/// The largest; `None` where one is infinite or NaN, and where there are none.
+/// Returns the largest logit, or `None` if one is infinite or NaN, or if there are none.
 fn largest_of(part: &[f32]) -> Option<f32> {
     const LANES: usize = 16;
     let (rows, rest) = part.as_chunks::<LANES>();
     let mut largest = [f32::NEG_INFINITY; LANES];
-    // As integers the bits of magnitudes have the order of the numbers.
+    // As integers, the bits of magnitudes order like the numbers.
     let mut magnitudes = [0_i32; LANES];
     for row in rows {
         for ((largest, magnitude), &x) in largest.iter_mut().zip(&mut magnitudes).zip(row) {
@@ -77,7 +77,7 @@ mod tests {
                 logits[at..].fill(0.0);
                 logits[at] = -0.0;
                 assert_eq!(argmax(&logits), Ok(at as u32), "{len} logits, zeros");
-                // The first that is not finite is named, whatever follows.
+                // The first logit that is not finite is named, whatever follows.
                 for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
                     logits[at] = wrong;
                     logits[len - 1] = f32::NAN;

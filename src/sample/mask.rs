@@ -3,7 +3,7 @@
 use super::SampleError;
 use super::candidates::Candidates;
 
-/// Bans the tokens whose bits are 0.
+/// Bans the tokens whose bits in `mask` are 0.
 pub(super) fn apply(candidates: &mut Candidates<'_>, mask: &[u32]) -> Result<(), SampleError> {
     let needed = candidates.len().div_ceil(32);
     if mask.len() != needed {

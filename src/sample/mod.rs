@@ -1,17 +1,17 @@
 //! From logits to a token: greedy, or drawn by a seeded generator. The same parameters, seed, history
 //! and logits give the same token on every machine.
 //!
-//! The steps, in this order; each is off at its default, and with temperature 0 only the first three and
-//! the choice of the largest take place:
+//! These are the steps, in order. Each step is off at its default. With temperature 0, only the first three steps and
+//! the choice of the largest logit take place:
 //!
 //! | step | what it does |
 //! |---|---|
 //! | mask | leaves only the tokens that a caller's mask allows |
 //! | penalties | lowers the logits of tokens among the last ones accepted |
-//! | bias | adds a number to the logits of some tokens, or bans them; also only behind others |
+//! | bias | adds a number to the logits of some tokens, or bans them; it can depend on the tokens before |
 //! | top-k | keeps the first k tokens of the sort order |
 //! | top-p | keeps the shortest prefix of the sort order that has this part of the mass |
-//! | min-p | keeps the tokens with at least this part of the first one's mass |
+//! | min-p | keeps the tokens with at least this part of the first token's mass |
 //! | temperature | divides the logits |
 //! | draw | takes a token with the probability that its mass has in the total |
 //!

@@ -3,7 +3,7 @@
 use super::candidates::Candidates;
 use super::{SampleError, SamplerParams};
 
-/// The most tokens that the penalties can count.
+/// The largest number of tokens that the penalties can count.
 pub const MAX_WINDOW: usize = 256;
 
 /// The last tokens that were accepted.
@@ -28,21 +28,21 @@ impl History {
         self.len = MAX_WINDOW.min(self.len + 1);
     }
 
-    /// The last `count` tokens or all there are, the newest first.
+    /// Returns the last `count` tokens, or all tokens if there are fewer, the newest first.
     pub(super) fn newest(&self, count: usize) -> impl Iterator<Item = u32> {
         let (after, before) = self.ring.split_at_checked(usize::from(self.next)).unwrap_or_default();
         after.iter().rev().chain(before.iter().rev()).copied().take(count.min(self.len))
     }
 }
 
-/// Whether no logit is lowered.
+/// Returns whether the penalties lower no logit.
 pub(super) fn are_off(params: &SamplerParams) -> bool {
     (params.repetition_penalty, params.frequency_penalty, params.presence_penalty) == (1.0, 0.0, 0.0)
 }
 
-/// Lowers the logit of each token that occurs n > 0 times among the last `penalty_window`: it is
-/// divided by the repetition penalty where it is positive and multiplied by it where not (Keskar et
-/// al., "CTRL", 2019, section 4.1), then less n · frequency penalty, then less the presence penalty.
+/// Lowers the logit of each token that occurs n > 0 times among the last `penalty_window` tokens. A positive logit is
+/// divided by the repetition penalty, and another one is multiplied by it (Keskar et al., "CTRL", 2019, section 4.1).
+/// Then n · frequency penalty is subtracted, then the presence penalty.
 pub(super) fn apply(
     candidates: &mut Candidates<'_>,
     history: &History,

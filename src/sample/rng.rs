@@ -1,4 +1,4 @@
-//! The generator.
+//! The random generator.
 
 /// SplitMix64: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
 /// OOPSLA 2014, with the constants of `java.util.SplittableRandom`.
@@ -6,7 +6,7 @@
 pub(super) struct SplitMix64(pub(super) u64);
 
 impl SplitMix64 {
-    /// The top 24 bits of the next number.
+    /// Returns the top 24 bits of the next number.
     pub(super) fn next24(&mut self) -> u32 {
         (self.next() >> 40) as u32
     }

@@ -1,21 +1,22 @@
-//! What ends a text from another thread.
+//! The handle that ends a text from another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::par::Budget;
 
-/// Ends the texts and answers of a [`Session`](super::Session): [`Session::canceller`](super::Session::canceller).
+/// A handle that ends the texts and answers of a [`Session`](super::Session).
+/// [`Session::canceller`](super::Session::canceller) returns it.
 ///
 /// [Example](crate::session#example).
 #[derive(Clone, Debug, Default)]
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// Ends the text in the making. While a text is read, [`Session::tell`](super::Session::tell) and
+    /// Ends the text in progress. While a text is read, [`Session::tell`](super::Session::tell) and
     /// [`Session::ask`](super::Session::ask) return [`SessionError::Cancelled`](super::SessionError::Cancelled) after
-    /// at most one unit of work; pieces end after at most one token, with [`End::Cancelled`](super::End::Cancelled).
-    /// The next text is another one.
+    /// at most one unit of work. Pieces end after at most one token, with [`End::Cancelled`](super::End::Cancelled).
+    /// This does not end the next text.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

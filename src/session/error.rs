@@ -14,39 +14,39 @@ use crate::mem::MemoryError;
 use crate::sample::SampleError;
 use crate::token::{StopError, TokenError};
 
-/// What is wrong with a file, a text or an option. `{:?}` is the text for a reader, too: it is what a `main` shows that
-/// returns the error.
+/// What is wrong with a file, a text or an option. `{:?}` gives the text for a reader, too, because a `main` that
+/// returns the error shows it this way.
 ///
 /// [Example](crate::session#example).
 #[non_exhaustive]
 pub enum SessionError {
     /// The file cannot be opened.
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         error: OpenError,
     },
     /// A saved conversation cannot be read or written.
     File {
-        /// Its file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         error: io::Error,
     },
-    /// A saved conversation has results of tools, which a session has not.
+    /// A saved conversation has results of tools, which a session cannot have.
     ToolResults,
     /// [`Canceller::cancel`](super::Canceller::cancel) was called while the text was read.
     Cancelled,
-    /// The engine refuses it.
+    /// The engine refused.
     Engine(EngineError),
-    /// The tokenizer refuses it.
+    /// The tokenizer refused.
     Token(TokenError),
     /// The conversation cannot be written.
     Conversation(ConversationError),
     /// The sampling options are wrong.
     Sample(SampleError),
-    /// Memory for the conversation.
+    /// The memory for the conversation is refused.
     Memory(MemoryError),
     /// The strings that are to end a text cannot be looked for.
     Stop(StopError),

@@ -8,23 +8,23 @@ use crate::grammar::{ErrorKind, GrammarError, Limits, Options, Source, TokenTrie
 use crate::host::{OwnedGrammar, OwnedMatcher, OwnedTrie};
 use crate::token::Tokenizer;
 
-/// What a text has to follow, and how far it has come.
+/// The grammar that a text follows, and how far the text has come.
 #[derive(Debug)]
 pub(super) struct Form {
     matcher: OwnedMatcher,
     mask: Vec<u32>,
-    /// The tokens that end a text.
+    /// Tokens that end a text.
     ends: Vec<u32>,
 }
 
 impl<'s> Pieces<'s> {
-    /// Returns pieces of a text that follows a JSON Schema, a grammar or a regular expression. The text begins with the
-    /// next piece, it has no thoughts, and it comes to its end within
+    /// Returns the pieces of a text that follows a JSON Schema, a grammar or a regular expression. The text begins with
+    /// the next piece and has no thoughts. It comes to its end within
     /// [`SessionOptions::tokens`](super::SessionOptions::tokens) wherever it can.
     ///
     /// # Errors
-    /// [`SessionError::Grammar`] with the place where the source is wrong or not supported. [`Source::Tools`] is not.
-    /// The text is empty then.
+    /// [`SessionError::Grammar`] with the place where the source is wrong or not supported. [`Source::Tools`] is not
+    /// supported. The text is empty then.
     pub fn follow(mut self, source: Source<'_>) -> Result<Self, SessionError> {
         if let Source::Tools(_) = source {
             return Err(GrammarError { kind: ErrorKind::Unsupported("a list of tools"), at: 0 }.into());
@@ -40,13 +40,13 @@ impl<'s> Pieces<'s> {
 }
 
 impl Form {
-    /// Whether nothing may follow.
+    /// Returns whether the text is complete: nothing may follow it.
     pub(super) fn is_complete(&mut self) -> bool {
         self.matcher.with(|matcher| matcher.is_complete())
     }
 
-    /// Chooses a token behind the last one of the session's sequence, and takes it. Something may follow. `left`: the
-    /// most tokens to come.
+    /// Chooses a token behind the last one of the session's sequence, and takes it. The text must not be complete.
+    /// `left` is the largest number of tokens to come.
     pub(super) fn choose(&mut self, session: &mut Session, left: usize) -> Result<u32, SessionError> {
         let Self { matcher, mask, ends } = self;
         let Session { engine, tokenizer, trie, seq, sampler, masses, .. } = session;
@@ -70,7 +70,7 @@ impl Form {
     }
 }
 
-/// The tokens by their bytes, which are sorted once.
+/// Returns the vocabulary's tokens, sorted by their bytes. They are sorted once.
 fn sorted<'t>(
     trie: &'t mut Option<OwnedTrie>,
     tokenizer: &Tokenizer<'_, '_>,

@@ -1,4 +1,4 @@
-//! Text in, text out (feature `std`): a model's file and all that it takes to write and to talk with it.
+//! Text in, text out (feature `std`): a model's file, and all that is needed to write texts and to talk with the model.
 //!
 //! A [`Session`] owns what the other layers leave to the host: the mapped file, the memory, the threads, the tokenizer,
 //! the sampler and the messages. It is for programs that have an operating system and one text at a time. A program
@@ -65,7 +65,7 @@
 //! # }
 //! ```
 //!
-//! Another thread can end what takes too long, also while a long prompt is read:
+//! Another thread can end a text that takes too long, also while a long prompt is read:
 //!
 //! ```
 //! use gleed::Session;
@@ -138,17 +138,17 @@ use crate::turns::{Message, Role};
 /// [Example](crate::session#example).
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
-    /// What the model is told before the conversation.
+    /// What the model is told before the conversation: a message of the system.
     pub system: Option<String>,
-    /// The most tokens of a text or of an answer; at least 1.
+    /// Largest number of tokens of a text or of an answer; at least 1.
     pub tokens: usize,
     /// How tokens are chosen. The same seed gives the same text on every machine.
     pub sampling: SamplerParams,
-    /// Whether the model is to think before it answers, where its turn format knows that; `None`: as the format does by
-    /// itself. Thoughts are no part of the pieces.
+    /// Whether the model is to think before it answers, if its turn format knows that. With `None` the format decides.
+    /// Thoughts are not part of the pieces.
     pub think: Option<bool>,
-    /// The engine's limits, for one sequence. `context` 0 stands for what the model was trained on, at most 4096
-    /// tokens.
+    /// The engine's limits, for one sequence. `context` 0 stands for the context that the model was trained on, at most
+    /// 4096 tokens.
     pub limits: Limits,
 }
 
@@ -177,19 +177,19 @@ pub struct Session {
     seq: SeqId,
     options: SessionOptions,
     sampler: Sampler,
-    /// For the sampler.
+    /// Scratch of the sampler.
     masses: Vec<u64>,
     messages: Vec<(Role, String)>,
     end: Option<End>,
     canceller: Canceller,
-    /// The sizes of the conversation.
+    /// The limits of the conversation.
     sizes: ConversationLimits,
-    /// For texts that follow a grammar, made for the first of them.
+    /// The sorted vocabulary for texts that follow a grammar, made for the first of them.
     #[cfg(feature = "grammar")]
     trie: Option<OwnedTrie>,
 }
 
-/// Replies whose tokens are kept, so that they need not be read again.
+/// Number of replies whose tokens are kept, so that they need not be read again.
 const REPLIES: usize = 256;
 
 impl Session {
@@ -245,12 +245,12 @@ impl Session {
     }
 
     /// Says `text` to the model and returns the pieces of its answer. What was said before is part of the conversation.
-    /// Where the context becomes full, the oldest turns are left out of what the model sees.
+    /// When the context becomes full, the oldest turns are left out of what the model sees.
     ///
-    /// If the pieces are dropped early, the answer is what was read of it.
+    /// If the pieces are dropped early, the answer is the text that was written up to then.
     ///
     /// # Errors
-    /// [`SessionError`], such as a message longer than the context. The messages are as before.
+    /// [`SessionError`], such as a message longer than the context. The messages are as before then.
     pub fn ask(&mut self, text: &str) -> Result<Pieces<'_>, SessionError> {
         self.canceller.begin();
         self.messages.push((Role::User, text.into()));
@@ -262,7 +262,7 @@ impl Session {
         Ok(Pieces::of_answer(self))
     }
 
-    /// Forgets the text or the conversation. What the system says stays.
+    /// Forgets the text or the conversation. The system's message stays.
     ///
     /// # Errors
     /// [`SessionError::Engine`].
@@ -272,12 +272,12 @@ impl Session {
         Ok(self.engine.with(|engine| engine.reset(self.seq))?)
     }
 
-    /// Returns what was said, in order.
+    /// Returns the messages, in order.
     pub fn messages(&self) -> impl Iterator<Item = (Role, &str)> {
         self.messages.iter().map(|(role, text)| (*role, text.as_str()))
     }
 
-    /// Returns why the last text or answer ended; `None`: it was dropped before its end, or there was none.
+    /// Returns why the last text or answer ended, or `None` if it was dropped before its end or there was none.
     pub fn end(&self) -> Option<End> {
         self.end
     }
@@ -287,7 +287,7 @@ impl Session {
         self.engine.with(|engine| engine.seq_len(self.seq)).unwrap_or(0)
     }
 
-    /// Returns what ends the text or the answer in the making, from any thread.
+    /// Returns a handle that ends the text or the answer in progress, from any thread.
     pub fn canceller(&self) -> Canceller {
         self.canceller.clone()
     }
@@ -297,7 +297,8 @@ impl Session {
         &self.tokenizer
     }
 
-    /// The tokens of a text, with what begins a text in front. Names of special tokens in it are plain text.
+    /// Returns the tokens of a text, behind the tokens with which a text begins. Names of special tokens in it are
+    /// plain text.
     fn encode(&self, text: &str) -> Result<Vec<u32>, SessionError> {
         let tokenizer = self.tokenizer.get();
         let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
@@ -312,7 +313,7 @@ impl Session {
         }
         .ids;
         ids.truncate(count);
-        // The model goes on: nothing ends the text.
+        // The model goes on with the text, so no token may end it.
         let vocab = tokenizer.vocab();
         if vocab.adds_eos() && ids.last().copied() == vocab.eos() {
             ids.pop();
@@ -320,7 +321,7 @@ impl Session {
         Ok(ids)
     }
 
-    /// The tokens of the conversation that the model has not read.
+    /// Returns the tokens of the conversation that the model has not read.
     fn unread(&mut self) -> Result<Vec<u32>, SessionError> {
         let tokenizer = self.tokenizer.get();
         let text: usize = self.messages.iter().map(|(_, text)| text.len() + FRAME).sum();
@@ -346,7 +347,7 @@ impl Session {
             let is_read = engine.run_within(seq, tokens, Logits::Last, budget, &mut |_| {})?;
             if !is_read {
                 engine.cancel(seq)?;
-                // Where a window has passed, what was read stays: the next text compares it with what it needs.
+                // If a window has passed, the tokens that were read stay: the next conversation is compared with them.
                 match engine.rewind(seq, length) {
                     Ok(()) | Err(EngineError::Cache(CacheError::WindowGone { .. })) => {}
                     Err(error) => return Err(error),
@@ -357,8 +358,9 @@ impl Session {
         if is_read { self.hear() } else { Err(SessionError::Cancelled) }
     }
 
-    /// Begins the choice of a text's tokens. It depends on the seed, on which answer it is and on what the model has
-    /// read, and not on how it came to that: a conversation that was loaded goes on as it would have.
+    /// Prepares the sampler for the tokens of a text. The choice depends on the seed, on the number of the answer and
+    /// on the tokens that the model has read, and not on how it came to read them. So a conversation that was loaded
+    /// goes on as it would have.
     fn hear(&mut self) -> Result<(), SessionError> {
         let (seq, params) = (self.seq, self.options.sampling);
         let before = self.messages.iter().filter(|(role, _)| *role == Role::User).count().saturating_sub(1);
@@ -374,15 +376,15 @@ impl Session {
     }
 }
 
-/// Bytes that a format writes around a message, at most.
+/// Largest number of bytes that a format writes around a message.
 const FRAME: usize = 1024;
 
-/// The messages as a conversation knows them.
+/// Returns the messages as entries of a conversation.
 fn entries(messages: &[(Role, String)]) -> Vec<Entry<'_>> {
     messages.iter().map(|(role, text)| Entry::Message(Message { role: *role, text })).collect()
 }
 
-/// What a conversation begins with.
+/// Returns the messages with which a conversation begins.
 fn system_message(options: &SessionOptions) -> Vec<(Role, String)> {
     options.system.iter().map(|text| (Role::System, text.clone())).collect()
 }

@@ -18,15 +18,15 @@ use crate::turns::{Role, Thinking, TurnFormat};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// The model ended it.
+    /// The model ended the text.
     Model,
-    /// It has as many tokens as [`SessionOptions::tokens`](super::SessionOptions::tokens).
+    /// The text has as many tokens as [`SessionOptions::tokens`](super::SessionOptions::tokens).
     Tokens,
     /// The context is full.
     Context,
-    /// It came to one of the strings of [`Pieces::until`].
+    /// The text came to one of the strings of [`Pieces::until`].
     Stop,
-    /// It follows its grammar, and nothing may follow it.
+    /// The text follows its grammar, and nothing may follow it.
     Complete,
     /// [`Canceller::cancel`](super::Canceller::cancel) was called.
     Cancelled,
@@ -39,20 +39,20 @@ pub enum End {
 #[derive(Debug)]
 pub struct Pieces<'s> {
     session: &'s mut Session,
-    /// The model's turn format, where this is an answer.
+    /// The model's turn format, if this is an answer.
     format: Option<&'static TurnFormat>,
     detokenizer: Detokenizer,
     /// Takes thoughts out of the text.
     reader: Option<Reader>,
-    /// What the model has written, and thoughts in it.
+    /// Text that the model has written, with its thoughts.
     text: String,
-    /// Was chosen, and the model has not read it yet.
+    /// Token that was chosen and that the model has not read yet.
     token: Option<u32>,
-    /// Tokens that may follow.
+    /// Number of tokens that may follow.
     left: usize,
-    /// What ends the text.
+    /// Strings that end the text.
     stops: Option<StopStrings<'s>>,
-    /// What was shown of it, where something does.
+    /// Text that was shown, kept only if strings can end the text.
     shown: String,
     #[cfg(feature = "grammar")]
     form: Option<Form>,
@@ -95,10 +95,10 @@ impl<'s> Pieces<'s> {
         }
     }
 
-    /// Returns pieces of a text that ends before the first of these strings, wherever pieces end.
+    /// Returns the pieces of a text that ends before the first of these strings, even if the string lies across pieces.
     ///
     /// # Errors
-    /// [`SessionError::Stop`]: a string is empty or too long, or there are too many. The text is empty then.
+    /// [`SessionError::Stop`] if a string is empty or too long, or if there are too many. The text is empty then.
     pub fn until(mut self, strings: &[&'s str]) -> Result<Self, SessionError> {
         self.stops = Some(StopStrings::new(strings)?);
         Ok(self)
@@ -109,7 +109,7 @@ impl<'s> Pieces<'s> {
         self.session
     }
 
-    /// The tokens that end a text.
+    /// Returns the tokens that end a text.
     #[cfg(feature = "grammar")]
     pub(super) fn end_tokens(&self) -> Vec<u32> {
         let tokenizer = self.session.tokenizer.get();
@@ -117,7 +117,7 @@ impl<'s> Pieces<'s> {
         (0..count).filter(|&id| self.is_end(id)).collect()
     }
 
-    /// Lets the text follow a grammar. A thought would be no part of it.
+    /// Makes the text follow a grammar. The text has no thoughts then, as these are not part of a grammar.
     #[cfg(feature = "grammar")]
     pub(super) fn set_form(&mut self, form: Form) {
         (self.form, self.reader) = (Some(form), None);
@@ -130,7 +130,7 @@ impl<'s> Pieces<'s> {
         tokenizer.is_end(token) || self.format.is_some_and(|format| format.is_stop(tokenizer, token))
     }
 
-    /// Chooses a token and returns what can be shown then, which may be nothing yet.
+    /// Chooses a token and returns the text that can then be shown, which may be empty.
     fn step(&mut self) -> Result<String, SessionError> {
         if let Some(end) = self.find_end()? {
             (self.is_over, self.session.end) = (true, Some(end));
@@ -143,7 +143,7 @@ impl<'s> Pieces<'s> {
         self.session.sampler.accept(token);
         let tokenizer = self.session.tokenizer.get();
         let mut buffer = vec![0; tokenizer.max_push()];
-        // A model may have more tokens than its vocabulary. Those have no text.
+        // A model may have more ids than its vocabulary. These have no text.
         let new = match self.detokenizer.push(tokenizer, token, &mut buffer) {
             Err(TokenError::UnknownId { .. }) => "",
             other => other?,
@@ -153,7 +153,7 @@ impl<'s> Pieces<'s> {
         Ok(self.show(len, false))
     }
 
-    /// Feeds the last token and chooses the next one. Returns why there is none.
+    /// Feeds the last token and chooses the next one. Returns why the text ends, or `None` if it goes on.
     fn find_end(&mut self) -> Result<Option<End>, SessionError> {
         #[cfg(feature = "grammar")]
         if self.form.as_mut().is_some_and(Form::is_complete) {
@@ -188,7 +188,7 @@ impl<'s> Pieces<'s> {
         Ok(None)
     }
 
-    /// Chooses the next token. `room`: the most tokens that the context has room for.
+    /// Chooses the next token. `room` is the largest number of tokens that the context has room for.
     #[cfg_attr(not(feature = "grammar"), expect(unused_variables))]
     fn choose(&mut self, room: usize) -> Result<u32, SessionError> {
         #[cfg(feature = "grammar")]
@@ -199,7 +199,7 @@ impl<'s> Pieces<'s> {
         Ok(engine.with(|engine| sampler.sample(engine.logits(*seq).unwrap_or_default(), masses))?.token)
     }
 
-    /// What is shown of the text, whose last `new` bytes are new. A stop string ends it.
+    /// Returns what is shown of the text, whose last `new` bytes are new. A stop string ends the text.
     fn show(&mut self, new: usize, is_whole: bool) -> String {
         let said = self.read(new, is_whole);
         let Some(stops) = &mut self.stops else { return said };
@@ -207,7 +207,7 @@ impl<'s> Pieces<'s> {
         let mut shown = String::from(found.held) + found.text;
         if found.stop.is_some() {
             (self.is_over, self.session.end) = (true, Some(End::Stop));
-            // The message ends there, too. The model has not read the last token of what it wrote.
+            // The message ends there, too. The model does not read the last token that it wrote.
             self.token = None;
             self.text = core::mem::take(&mut self.shown) + &shown;
             return shown;
@@ -218,7 +218,7 @@ impl<'s> Pieces<'s> {
         shown
     }
 
-    /// What the new bytes are without thoughts.
+    /// Returns the last `new` bytes of the text, without thoughts.
     fn read(&mut self, new: usize, is_whole: bool) -> String {
         let Some(reader) = &mut self.reader else {
             return self.text.get(self.text.len() - new..).unwrap_or_default().into();
@@ -256,7 +256,7 @@ impl Drop for Pieces<'_> {
     fn drop(&mut self) {
         let (session, token) = (&mut *self.session, self.token.take());
         if let Some(token) = token {
-            // If it does not fit, the message is read again.
+            // If the token does not fit, the message is read again later.
             let seq = session.seq;
             session.engine.with(|engine| engine.decode_step(seq, token).map(|_logits| ()).unwrap_or_default());
         }

@@ -10,10 +10,10 @@ use crate::conversation::{ConversationError, Entry, Saved};
 use crate::host::OwnedConversation;
 
 impl Session {
-    /// Writes the conversation to a file: its messages, and what the model has read of them.
+    /// Writes the conversation to a file: its messages, and the keys and values of what the model has read of them.
     ///
     /// # Errors
-    /// [`SessionError`]. A file that was there is as before.
+    /// [`SessionError`]. A file that existed before is unchanged then.
     pub fn save(&mut self, path: impl AsRef<Path>) -> Result<(), SessionError> {
         let (path, bytes) = (path.as_ref(), self.bytes()?);
         let mut beside = path.as_os_str().to_owned();
@@ -30,15 +30,16 @@ impl Session {
     /// before.
     ///
     /// # Errors
-    /// [`SessionError`]: damaged, of another model, or longer than this session's context. The session is as before.
+    /// [`SessionError`] if the file is damaged, of another model, or longer than this session's context. The session is
+    /// as before then.
     pub fn load(&mut self, path: impl AsRef<Path>) -> Result<(), SessionError> {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|error| SessionError::file(path, error))?;
         if Saved::read(&bytes)?.entries().any(|entry| !matches!(entry, Entry::Message(_))) {
             return Err(SessionError::ToolResults);
         }
-        // There is room for one sequence: the one that is there gives way, and comes back where the other cannot be
-        // had.
+        // The engine has room for one sequence. The present one gives way, and is restored if the other one cannot be
+        // loaded.
         let before = self.bytes()?;
         self.engine.with(|engine| engine.close(self.seq))?;
         if let Err(error) = self.restore(&bytes) {
@@ -49,7 +50,7 @@ impl Session {
         Ok(())
     }
 
-    /// The conversation as bytes.
+    /// Returns the conversation as bytes.
     fn bytes(&mut self) -> Result<Vec<u8>, SessionError> {
         let entries = entries(&self.messages);
         let bytes = self.engine.with(|engine| {
@@ -62,7 +63,7 @@ impl Session {
         Ok(bytes?)
     }
 
-    /// Takes the conversation of these bytes, where no sequence is open.
+    /// Loads the conversation that these bytes are. No sequence may be open.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         let sizes = self.sizes;
         let (conversation, saved) = self.engine.with(|engine| OwnedConversation::load(engine, bytes, &sizes))?;

@@ -1,4 +1,4 @@
-//! Texts, conversations, what ends and what holds them.
+//! Tests of texts and conversations, of what ends them, and of what keeps them.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_text_is_cancelled_by_another_thread() {
     assert_eq!(session.end(), Some(End::Cancelled));
     session.ask("Who?").unwrap().take(2).for_each(drop);
     let (heard, said) = (session.tokens(), session.messages().count());
-    // While a long prompt is read.
+    // Now while a long prompt is read.
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -81,7 +81,8 @@ fn what_was_saved_goes_on_as_it_would_have() {
     whole(other.ask("A cat?").unwrap());
     let before: Vec<_> = other.messages().map(|(_, text)| text.to_owned()).collect();
     let (heard, bytes) = (other.tokens(), std::fs::read(&saved).unwrap());
-    // Cut in its head; damaged where the keys and values are; longer than the context; nowhere.
+    // A file that is cut in its head, one with damaged keys and values, one that does not exist, one that exceeds the
+    // context.
     std::fs::write(&cut, &bytes[..100]).unwrap();
     assert!(matches!(other.load(&cut), Err(SessionError::Conversation(_))));
     let mut damaged = bytes.clone();
@@ -108,7 +109,7 @@ fn a_text_ends_before_a_string() {
     let (at, stop) = (story.find("girl").unwrap(), ["zebra", "girl"]);
     assert_eq!(whole(session.tell("Once upon a time").unwrap().until(&stop).unwrap()), story[..at]);
     assert_eq!(session.end(), Some(End::Stop));
-    // What could have begun one is text in the end.
+    // Text that could have begun a stop string is shown in the end.
     let almost = std::format!("{}zebra", &story[story.len() - 4..]);
     assert_eq!(whole(session.tell("Once upon a time").unwrap().until(&[&almost]).unwrap()), story);
     assert_eq!(session.end(), Some(End::Tokens));

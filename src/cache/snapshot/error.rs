@@ -22,36 +22,36 @@ pub enum SnapshotError {
     },
     /// The host's state is longer than a header can hold.
     StateTooLong {
-        /// Its bytes.
+        /// Number of bytes of the state.
         given: usize,
     },
-    /// A delta cannot begin there: inside a block, or past the end of the sequence.
+    /// A delta cannot begin at this token, which is inside a block, or past the end of the sequence.
     BasePosition {
-        /// The first token of the delta.
+        /// Index of the first token of the delta.
         base: usize,
-        /// Tokens of the sequence.
+        /// Number of tokens in the sequence.
         tokens: usize,
     },
     /// The host did not take the bytes.
     Sink {
-        /// Bytes that it took before.
+        /// Number of bytes that it took before.
         offset: u64,
     },
     /// The host could not give bytes, or gave more than it was asked for.
     Source {
-        /// Bytes that it gave before.
+        /// Number of bytes that it gave before.
         offset: u64,
     },
     /// The bytes end before the snapshot does.
     Truncated {
-        /// Bytes that there must be at least.
+        /// Smallest number of bytes that the snapshot can have.
         needed: u64,
-        /// Bytes that there are.
+        /// Number of bytes that there are.
         given: u64,
     },
     /// Bytes follow the snapshot.
     Trailing {
-        /// Bytes of the snapshot.
+        /// Number of bytes of the snapshot.
         total: u64,
     },
     /// The bytes do not begin like a snapshot.
@@ -84,14 +84,14 @@ pub enum SnapshotError {
     StateNonFinite,
     /// A block is damaged.
     BlockChecksum {
-        /// Its number in the sequence: it holds the tokens from 16 times that on.
+        /// Index of the block in the sequence. It holds the tokens from position 16 times the index on.
         block: usize,
         /// The checksum that is stored.
         stored: u64,
         /// The checksum of the bytes.
         computed: u64,
     },
-    /// The checksum of the whole is wrong, though each of its parts is right.
+    /// The checksum of the whole snapshot is wrong, though the checksum of each part is right.
     Checksum {
         /// The checksum that is stored.
         stored: u64,
@@ -112,28 +112,28 @@ pub enum SnapshotError {
     },
     /// The snapshot's keys and values are of another type or shape than the cache's.
     Geometry {
-        /// What differs.
+        /// Name of the thing that differs.
         what: &'static str,
         /// The cache's number (for the element types, ggml's).
         expected: u32,
         /// The snapshot's number.
         found: u32,
     },
-    /// The snapshot has another length than its tokens have.
+    /// The length of the snapshot does not fit its tokens.
     Length {
-        /// Bytes that its tokens have.
+        /// Number of bytes that a snapshot of these tokens has.
         expected: u64,
-        /// Bytes that the header says.
+        /// Number of bytes that the header states.
         found: u64,
     },
     /// The snapshot is a delta, and no sequence was given that has the tokens before it.
     BaseMissing {
-        /// Tokens that a sequence must have.
+        /// Number of tokens that a sequence must have.
         base: usize,
-        /// Tokens that the given sequence has; 0 where none was given.
+        /// Number of tokens that the given sequence has, or 0 if none was given.
         given: usize,
     },
-    /// The snapshot is a delta to other tokens, keys or values than those of the given sequence.
+    /// The snapshot is a delta to other tokens, keys or values than the given sequence has.
     Base {
         /// The checksum that is stored.
         stored: u64,
@@ -142,14 +142,14 @@ pub enum SnapshotError {
     },
     /// A token id that the model does not have.
     Token {
-        /// Its position.
+        /// Position of the token.
         position: usize,
-        /// The id.
+        /// Id of the token.
         token: u32,
     },
     /// A key or value that is infinite or NaN.
     NonFinite {
-        /// The number of its block in the sequence.
+        /// Index of its block in the sequence.
         block: usize,
     },
     /// The cache refused: no room, an unknown sequence, unfinished work.

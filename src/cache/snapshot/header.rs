@@ -1,4 +1,4 @@
-//! The header of a snapshot, and what its numbers must be.
+//! The header of a snapshot, and the checks of its numbers.
 
 use heapless::Vec;
 
@@ -10,23 +10,23 @@ use crate::num::{ARITHMETIC_VERSION, Xxh64};
 
 pub(super) const MAGIC: [u8; 8] = *b"GLEEDKV\0";
 const VERSION: u32 = 1;
-/// Of models that have states besides keys and values.
+/// Version for models that have states besides keys and values.
 const VERSION_WITH_STATE: u32 = 2;
-/// Of those where earlier states are in it, too.
+/// Version for these models if earlier states are in the snapshot, too.
 const VERSION_WITH_CHECKPOINTS: u32 = 3;
-/// The most of these.
+/// Largest number of these earlier states.
 const CHECKPOINTS_MAX: usize = 16;
 const STATE_MAX: usize = 256;
-/// Bytes of a checksum.
+/// Number of bytes of a checksum.
 pub(super) const CHECKSUM: usize = 8;
-/// Bytes of the header before the host's state, and with an empty one.
+/// Number of bytes of the header before the host's state. With an empty state the header has [`HEADER_MIN`] bytes.
 const FIXED: usize = 88;
 pub(super) const HEADER_MIN: usize = FIXED + CHECKSUM;
-/// What the header has about the state, where there is one: behind the fixed bytes.
+/// Number of bytes in the header that describe the state of recurrent layers, if there is one: behind the fixed bytes.
 const ABOUT_STATE: usize = 16;
 pub(super) const HEADER_MAX: usize = HEADER_MIN + ABOUT_STATE + STATE_MAX;
 
-/// What the numbers from byte 36 on are that must be the cache's.
+/// Names of the numbers from byte 36 on, which must equal the cache's numbers.
 const SHAPE: [&str; 9] = [
     "key type",
     "value type",
@@ -39,30 +39,30 @@ const SHAPE: [&str; 9] = [
     "window of the second layer group",
 ];
 
-/// What a snapshot is to contain besides a sequence's own tokens.
+/// What a snapshot is to contain.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotOptions<'h> {
-    /// Tokens at the beginning of the sequence that the reader will have already, a multiple of 16: the
-    /// snapshot is a delta to them. 0: a snapshot of the whole sequence.
+    /// Number of tokens at the beginning of the sequence that the reader will have already, a multiple of 16. The
+    /// snapshot is a delta to them. 0 stands for a snapshot of the whole sequence.
     pub base: usize,
-    /// Bytes of the host's own, at most 256: a sampler's state, for example.
+    /// Bytes of the host, at most 256: the state of a sampler, for example.
     pub state: &'h [u8],
-    /// The most checkpoints of recurrent layers to write: the last ones of the sequence before its state, at most 16.
-    /// Each takes as much as a state. A reader keeps them where it has free places (`Limits::checkpoints`).
+    /// Largest number of checkpoints of recurrent layers to write, at most 16: the last ones of the sequence before its
+    /// state. Each takes as much as a state. A reader keeps them if it has free places (`Limits::checkpoints`).
     pub checkpoints: usize,
 }
 
 impl SnapshotOptions<'_> {
-    /// The most bytes of `state`.
+    /// Largest number of bytes of `state`.
     pub const STATE_MAX: usize = STATE_MAX;
 
-    /// The most checkpoints that are written.
+    /// Largest number of checkpoints that are written.
     pub const CHECKPOINTS_MAX: usize = CHECKPOINTS_MAX;
 }
 
-/// What the header of a snapshot says.
+/// The header of a snapshot.
 ///
 /// [Example](crate::cache#example).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,20 +74,20 @@ pub struct SnapshotHeader {
     pub(super) tokens: u32,
     pub(super) base: u32,
     pub(super) base_checksum: u64,
-    /// f32 elements of a state of the model's recurrent layers; 0 where it has none.
+    /// Number of f32 elements of a state of the model's recurrent layers, or 0 if it has none.
     pub(super) recurrent: u64,
-    /// The tokens that the state is the state after. It is not in the snapshot where that is 0.
+    /// Position of the state: the number of tokens before it. If it is 0, no state is in the snapshot.
     pub(super) recurrent_position: u32,
-    /// Earlier states that are in the snapshot.
+    /// Number of earlier states in the snapshot.
     pub(super) checkpoints: u32,
     pub(super) state: Vec<u8, STATE_MAX>,
 }
 
-/// What a cache has that a snapshot must agree with.
+/// The sizes of a cache that a snapshot must agree with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape<'g> {
     pub(super) geometry: &'g KvGeometry,
-    /// f32 elements of a state.
+    /// Number of f32 elements of a state.
     pub(super) recurrent: u64,
 }
 
@@ -98,10 +98,10 @@ impl SnapshotHeader {
     /// The version for models with recurrent layers.
     pub const VERSION_WITH_STATE: u32 = VERSION_WITH_STATE;
 
-    /// The version for these where checkpoints are in the snapshot.
+    /// The version for models with recurrent layers if checkpoints are in the snapshot.
     pub const VERSION_WITH_CHECKPOINTS: u32 = VERSION_WITH_CHECKPOINTS;
 
-    /// Reads the header at the beginning of `bytes` and verifies its checksum; what follows is not looked at.
+    /// Reads the header at the beginning of `bytes` and verifies its checksum. It does not look at later bytes.
     ///
     /// # Errors
     /// [`SnapshotError::Truncated`], [`SnapshotError::Magic`], [`SnapshotError::Version`],
@@ -140,7 +140,7 @@ impl SnapshotHeader {
         })
     }
 
-    /// The header's own length, from its first 16 bytes; `None` where there are fewer.
+    /// Returns the length of the header, from its first 16 bytes, or `None` if there are fewer bytes.
     pub(super) fn len_of(bytes: &[u8]) -> Option<Result<usize, SnapshotError>> {
         let (magic, version, found) = (bytes.first_chunk()?, u32_at(bytes, 8)?, u32_at(bytes, 12)?);
         if magic != &MAGIC {
@@ -155,7 +155,7 @@ impl SnapshotHeader {
         Some(len.ok_or(SnapshotError::HeaderLength { found }))
     }
 
-    /// The header of a snapshot of `tokens` tokens, but for the checksum of its base.
+    /// Returns the header of a snapshot of `tokens` tokens, without the checksum of its base.
     pub(super) fn new(
         shape: Shape<'_>,
         fingerprint: u64,
@@ -182,7 +182,7 @@ impl SnapshotHeader {
         Ok(header)
     }
 
-    /// The bytes of the header, its checksum included. (All of them fit.)
+    /// Returns the bytes of the header, its checksum included. (They always fit.)
     pub(super) fn to_bytes(&self) -> Vec<u8, HEADER_MAX> {
         let mut bytes = Vec::new();
         let mut put = |part: &[u8]| drop(bytes.extend_from_slice(part));
@@ -212,7 +212,7 @@ impl SnapshotHeader {
         bytes
     }
 
-    /// Returns the fingerprint of the model that computed it.
+    /// Returns the fingerprint of the model that computed the sequence.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -222,12 +222,13 @@ impl SnapshotHeader {
         self.total
     }
 
-    /// Returns the number of tokens in the sequence, those of the base included.
+    /// Returns the number of tokens in the sequence, including the tokens of the base.
     pub fn tokens(&self) -> usize {
         self.tokens as usize
     }
 
-    /// Returns the number of tokens at the beginning of the sequence that are not in the snapshot; 0 where all are.
+    /// Returns the number of tokens at the beginning of the sequence that are not in the snapshot, or 0 if all are in
+    /// it.
     pub fn base(&self) -> usize {
         self.base as usize
     }
@@ -237,7 +238,7 @@ impl SnapshotHeader {
         &self.state
     }
 
-    /// Whether it is of this model and this arithmetic, fits this cache, and does not contradict itself.
+    /// Checks that the snapshot is of this model and this arithmetic, fits this cache, and does not contradict itself.
     pub(super) fn check(&self, fingerprint: u64, cache: Shape<'_>) -> Result<(), SnapshotError> {
         let geometry = cache.geometry;
         if self.fingerprint != fingerprint {
@@ -268,7 +269,7 @@ impl SnapshotHeader {
         if expected == found { Ok(()) } else { Err(SnapshotError::Length { expected, found }) }
     }
 
-    /// The blocks in the snapshot, by their number in the sequence, with the tokens in each.
+    /// Returns the blocks in the snapshot: the index of each block in the sequence, and its number of tokens.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let tokens = self.tokens();
         let first = self.base() / BLOCK_TOKENS;
@@ -282,7 +283,7 @@ impl SnapshotHeader {
         if possible { Ok(()) } else { Err(SnapshotError::BasePosition { base, tokens }) }
     }
 
-    /// Whether the snapshot has a state.
+    /// Returns whether the snapshot has a state.
     pub(super) fn has_recurrent(&self) -> bool {
         // A build without recurrent layers refuses such a snapshot: its cache has no state.
         cfg!(feature = "recurrent") && self.recurrent > 0 && self.recurrent_position > 0
@@ -292,7 +293,7 @@ impl SnapshotHeader {
         HEADER_MIN + if self.recurrent > 0 { ABOUT_STATE } else { 0 } + self.state.len()
     }
 
-    /// Bytes of a snapshot with this header.
+    /// Returns the number of bytes of a snapshot with this header.
     fn total_for(&self, geometry: &KvGeometry) -> u64 {
         let own = u64::from(self.tokens.saturating_sub(self.base));
         let (blocks, rest) = (own / BLOCK_TOKENS as u64, own % BLOCK_TOKENS as u64);
@@ -306,7 +307,8 @@ impl SnapshotHeader {
     }
 }
 
-/// Element types of keys and of values (ggml's numbers), layers, heads, elements per head, and what is visible.
+/// Returns the numbers that [`SHAPE`] names: element types of keys and of values (ggml's numbers), layers, heads,
+/// elements per head, and what is visible.
 fn shape(geometry: &KvGeometry) -> [u32; SHAPE.len()] {
     let KvType { k, v } = geometry.element;
     let [first, second] = [0, 1].map(|group| geometry.visible(group));
@@ -318,7 +320,7 @@ fn shape(geometry: &KvGeometry) -> [u32; SHAPE.len()] {
     [k.number(), v.number(), layers, kv_heads, head_dim, sinks, window, second_sinks, second_window]
 }
 
-/// A size of the layers of the first group; and where those of the second have another one, 65536 times that besides.
+/// Returns a size of the layers of the first group. If the second group has another one, 65536 times that is added.
 fn both([first, second]: [usize; MAX_GROUPS]) -> u32 {
     if first == second { first as u32 } else { first as u32 | (second as u32) << 16 }
 }

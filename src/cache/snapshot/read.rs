@@ -1,4 +1,4 @@
-//! Reading: into blocks of a new sequence, which nobody sees before the last checksum is right.
+//! Reading of snapshots: into blocks of a new sequence, which nobody sees before the last checksum is right.
 
 use heapless::Vec;
 
@@ -16,8 +16,8 @@ use crate::cache::state::Then;
 use crate::kv::MAX_GROUPS;
 use crate::num::{Xxh64, is_finite};
 
-/// Gives bytes of a snapshot, in order: it fills the slice from its start and says how far; 0 at the end of the
-/// bytes, `None` where it could not.
+/// Callback that gives the bytes of a snapshot, in order. It fills the slice from its start and returns the number of
+/// bytes: 0 at the end of the bytes, `None` if it failed.
 ///
 /// [Example](crate::cache#example).
 pub type Source<'s> = dyn FnMut(&mut [u8]) -> Option<usize> + 's;
@@ -26,11 +26,11 @@ impl<'a> KvCache<'a> {
     /// Opens a sequence with the contents of a snapshot, which must end where `source` ends. Returns the sequence and
     /// the header. `fingerprint` and `vocab` are the model's.
     ///
-    /// A delta continues the first tokens of the sequence `base`, which must be those that it was written against;
-    /// the kind `paged` shares their blocks. For other snapshots `base` is ignored.
+    /// A delta continues the first tokens of the sequence `base`, which must be the tokens that the delta was written
+    /// against. The kind `paged` shares their blocks. For other snapshots `base` is ignored.
     ///
     /// # Errors
-    /// [`SnapshotError`]. The header and the room are checked before a block is taken; on any error all that was
+    /// [`SnapshotError`]. The header and the room are checked before a block is taken. On any error everything that was
     /// taken is given back, no other sequence has changed, and the statistics are those from before.
     pub fn read_snapshot(
         &mut self,
@@ -58,7 +58,7 @@ impl<'a> KvCache<'a> {
         Ok((seq, header))
     }
 
-    /// A sequence with the tokens that a delta continues; an empty one for other snapshots.
+    /// Opens a sequence with the tokens that a delta continues, or an empty one for other snapshots.
     fn continued(&mut self, base: Option<SeqId>, header: &SnapshotHeader) -> Result<SeqId, SnapshotError> {
         if header.base() == 0 {
             return Ok(self.open()?);
@@ -78,13 +78,13 @@ impl<'a> KvCache<'a> {
     }
 }
 
-/// A sequence that is closed again if its restoration does not succeed, not even if the host's callback panics.
+/// A sequence that is being restored. It is closed again if that fails, also if the host's callback panics.
 struct Restoring<'k, 'a> {
     cache: &'k mut KvCache<'a>,
     seq: SeqId,
-    /// The most blocks of each layer group that were in use before.
+    /// Largest number of blocks of each layer group that were in use before.
     marks: Vec<usize, MAX_GROUPS>,
-    /// The most places for states.
+    /// Largest number of slots for states that were in use before.
     slots: usize,
     done: bool,
 }
@@ -136,8 +136,8 @@ impl Restoring<'_, '_> {
         Ok(())
     }
 
-    /// Reads a state of the recurrent layers, behind its position where that is there. Returns the position and the
-    /// checksum.
+    /// Reads a state of the recurrent layers. `placed` says that its position comes before it. Returns the position (or
+    /// 0) and the checksum.
     fn state(&mut self, reader: &mut Reader<'_, '_>, placed: bool) -> Result<(u32, u64), SnapshotError> {
         let (mut hash, mut finite, mut position) = (Xxh64::new(), true, [0; 4]);
         if placed {
@@ -174,7 +174,7 @@ impl Restoring<'_, '_> {
     ) -> Result<u64, SnapshotError> {
         let mut hash = Xxh64::new();
         let mut unknown = None;
-        // The kind off computes from the tokens, and so does a model with states, so they have to be known.
+        // The kind `off` and models with states compute from the tokens, so all tokens have to be known there.
         let imported = self.cache.kind() != KvKind::Off && !self.cache.has_states();
         for position in (block * BLOCK_TOKENS..).take(tokens) {
             let mut bytes = [0; 4];
@@ -208,7 +208,7 @@ impl Restoring<'_, '_> {
 impl Drop for Restoring<'_, '_> {
     fn drop(&mut self) {
         if !self.done {
-            // It is open, so this cannot fail.
+            // The sequence is open, so this cannot fail.
             let _ = self.cache.close(self.seq);
             for (group, &mark) in self.cache.groups.iter_mut().zip(&self.marks) {
                 group.allocator.lower_high_water(mark);
@@ -218,15 +218,15 @@ impl Drop for Restoring<'_, '_> {
     }
 }
 
-/// Serves small pieces from a few bytes read ahead, never beyond the end of the snapshot.
+/// Reader that serves small pieces from a few bytes read ahead, never beyond the end of the snapshot.
 struct Reader<'s, 'f> {
     source: &'s mut Source<'f>,
     staged: [u8; STAGED],
     start: usize,
     end: usize,
-    /// Bytes that the source has given.
+    /// Number of bytes that the source has given.
     given: u64,
-    /// Bytes that the snapshot has, as far as is known.
+    /// Number of bytes that the snapshot has, as far as is known.
     total: u64,
 }
 
@@ -235,7 +235,7 @@ impl<'s, 'f> Reader<'s, 'f> {
         Self { source, staged: [0; STAGED], start: 0, end: 0, given: 0, total: HEADER_MIN as u64 }
     }
 
-    /// The header and its checksum.
+    /// Reads the header. Returns it and its checksum.
     fn header(&mut self) -> Result<(SnapshotHeader, u64), SnapshotError> {
         let mut bytes = [0; HEADER_MAX];
         let (first, rest) = bytes.split_at_mut_checked(16).ok_or(CacheError::Internal(site!()))?;
@@ -274,13 +274,13 @@ impl<'s, 'f> Reader<'s, 'f> {
         Ok(())
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows the snapshot.
     fn end(&mut self) -> Result<(), SnapshotError> {
         let total = self.total;
         if self.pull(&mut [0])? == 0 { Ok(()) } else { Err(SnapshotError::Trailing { total }) }
     }
 
-    /// Reads ahead.
+    /// Reads some bytes ahead.
     fn stage(&mut self) -> Result<(), SnapshotError> {
         let mut staged = [0; STAGED];
         let left = usize::try_from(self.total.saturating_sub(self.given)).unwrap_or(usize::MAX);

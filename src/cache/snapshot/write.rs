@@ -1,4 +1,4 @@
-//! Writing: the header, then block by block.
+//! Writing of snapshots: the header, then block by block.
 
 use super::STAGED;
 use super::error::SnapshotError;
@@ -11,22 +11,23 @@ use crate::cache::remote::STATE_PIECE;
 use crate::cache::sequence::SeqId;
 use crate::num::Xxh64;
 
-/// Takes bytes of a snapshot, in order; false where it could not.
+/// Callback that takes the bytes of a snapshot, in order. It returns false if it failed.
 ///
 /// [Example](crate::cache#example).
 pub type Sink<'s> = dyn FnMut(&[u8]) -> bool + 's;
 
 impl KvCache<'_> {
-    /// Returns the bytes of a snapshot of a sequence.
+    /// Returns the number of bytes of a snapshot of a sequence.
     ///
     /// # Errors
-    /// [`SnapshotError::Cache`]: unknown or busy; [`SnapshotError::StateTooLong`], [`SnapshotError::BasePosition`].
+    /// [`SnapshotError::Cache`] if the sequence is unknown or busy; [`SnapshotError::StateTooLong`],
+    /// [`SnapshotError::BasePosition`].
     pub fn snapshot_len(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<usize, SnapshotError> {
         let header = SnapshotHeader::new(self.shape(), 0, self.lengths(seq, options)?, options)?;
         Ok(usize::try_from(header.total_bytes()).unwrap_or(usize::MAX))
     }
 
-    /// Writes a sequence to `sink`. Returns the number of bytes. `fingerprint` names the model.
+    /// Writes a snapshot of a sequence to `sink`. Returns the number of bytes. `fingerprint` names the model.
     ///
     /// # Errors
     /// [`SnapshotError::Sink`]; as [`KvCache::snapshot_len`], before the sink gets anything.
@@ -69,13 +70,13 @@ impl KvCache<'_> {
         Ok(writer.taken)
     }
 
-    /// What a snapshot must agree with.
+    /// Returns the sizes that a snapshot must agree with.
     pub(super) fn shape(&self) -> Shape<'_> {
         Shape { geometry: self.geometry(), recurrent: self.states.elements() as u64 }
     }
 
-    /// The tokens of a sequence, those that its state is the state after, and the number of checkpoints before that
-    /// that are wanted.
+    /// Returns the number of tokens of a sequence, the position of its state, and the number of earlier checkpoints to
+    /// write.
     fn lengths(&self, seq: SeqId, options: &SnapshotOptions<'_>) -> Result<[usize; 3], SnapshotError> {
         let (tokens, slot) = (self.whole(seq)?, seq.slot());
         let position = self.states.position(slot).unwrap_or(0);
@@ -84,7 +85,7 @@ impl KvCache<'_> {
         Ok([tokens, position, count])
     }
 
-    /// The checksum of the first `tokens` tokens, whole blocks: the hash of the checksums of their blocks.
+    /// Returns the checksum of the first `tokens` tokens, which fill whole blocks: the hash of these blocks' checksums.
     pub(super) fn base_checksum(&self, seq: SeqId, tokens: usize) -> Result<u64, SnapshotError> {
         let mut base = Xxh64::new();
         for index in 0..tokens / BLOCK_TOKENS {
@@ -93,8 +94,8 @@ impl KvCache<'_> {
         Ok(base.finish())
     }
 
-    /// Writes the first `tokens` tokens of a block, their ids first, then layer by layer. Returns the checksum of the
-    /// bytes.
+    /// Writes the first `tokens` tokens of a block: first their ids, then their keys and values layer by layer. Returns
+    /// the checksum of the bytes.
     fn put_block(
         &self,
         seq: SeqId,
@@ -116,8 +117,8 @@ impl KvCache<'_> {
         Ok(hash.finish())
     }
 
-    /// Writes the state in a slot, and its position before it where that is not in the header. Returns the checksum of
-    /// the bytes.
+    /// Writes the state in a slot, behind its position if one is given. (The header has the position of the last
+    /// state.) Returns the checksum of the bytes.
     fn put_state(
         &self,
         position: Option<usize>,
@@ -141,12 +142,12 @@ impl KvCache<'_> {
     }
 }
 
-/// Gathers small pieces on their way to the sink.
+/// Writer that gathers small pieces on their way to the sink.
 struct Writer<'s, 'f> {
     sink: &'s mut Sink<'f>,
     staged: [u8; STAGED],
     used: usize,
-    /// Bytes that the sink has taken.
+    /// Number of bytes that the sink has taken.
     taken: u64,
 }
 
