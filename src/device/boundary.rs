@@ -1,4 +1,4 @@
-//! The trait of a device, and what it is given with every batch.
+//! The trait of a device, and the values that the engine passes to it with every batch.
 
 use core::fmt;
 use core::ops::Range;
@@ -16,30 +16,30 @@ use super::choosing::Choosing;
 pub struct Row {
     /// Bits of the sequence's handle.
     pub(crate) sequence: u32,
-    /// The position.
+    /// Position of the token in the sequence.
     pub position: u32,
-    /// The token.
+    /// Id of the token.
     pub token: u32,
 }
 
 impl Row {
-    /// Returns the number of its sequence among those that an engine can have at a time, from 0.
+    /// Returns the slot of the row's sequence in the engine, counted from 0.
     pub fn slot(&self) -> usize {
         (self.sequence & 0xffff) as usize
     }
 }
 
-/// A block whose keys and values, in all layers, are to be copied to another one of its pool.
+/// A copy of a block's keys and values, in all layers, to another block of the same pool.
 ///
 /// [Example](crate::device#a-device).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockCopy {
-    /// The layer group.
+    /// Index of the layer group.
     pub group: usize,
-    /// The block that is copied.
+    /// Number of the block that is copied.
     pub from: u32,
-    /// Where to.
+    /// Number of the block that receives the copy.
     pub to: u32,
 }
 
@@ -49,11 +49,12 @@ pub struct BlockCopy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockPart {
-    /// The layer group.
+    /// Index of the layer group.
     pub group: usize,
-    /// The block.
+    /// Number of the block.
     pub block: u32,
-    /// The first 32-bit word, counted from the start of the block: see [`KvLayout::tile`](super::KvLayout::tile).
+    /// Index of the first 32-bit word, counted from the start of the block: see
+    /// [`KvLayout::tile`](super::KvLayout::tile).
     pub word: usize,
 }
 
@@ -63,10 +64,10 @@ pub struct BlockPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StateSlots {
-    /// What the first row of the batch goes on from; `u32::MAX` for zeros. Other sequences may have the same one: it is
-    /// not written.
+    /// Slot of the state from which the first row of the batch goes on, or `u32::MAX` for a state of zeros. Other
+    /// sequences may have the same slot, because it is not written.
     pub from: u32,
-    /// What the batch writes: the state after its last row. No other sequence has it.
+    /// Slot that the batch writes: the state after its last row. No other sequence has this slot.
     pub to: u32,
 }
 
@@ -76,23 +77,23 @@ pub struct StateSlots {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StatePart {
-    /// The slot.
+    /// Number of the slot.
     pub slot: u32,
-    /// The first f32 element: see [`StateLayout`](super::StateLayout).
+    /// Index of the first f32 element: see [`StateLayout`](super::StateLayout).
     pub element: usize,
 }
 
-/// Rows that are computed together, and where the keys and values of their sequences are.
+/// Rows that are computed together, and the places of the keys and values of their sequences.
 ///
 /// [Example](crate::device#a-device).
 #[derive(Clone, Copy)]
 pub struct BatchView<'b> {
-    /// The rows: those with logits, then the other finished ones, then those of which only keys and values are wanted.
-    /// Rows of a sequence are in the order of their positions in each of these parts.
+    /// Rows: first the rows with logits, then the other finished rows, then the rows of which only keys and values or a
+    /// state are needed. In each of these parts, the rows of a sequence are in the order of their positions.
     pub rows: &'b [Row],
-    /// How many rows are finished: see `Rows::Finished`.
+    /// Number of finished rows: see `Rows::Finished`.
     pub finished: usize,
-    /// How many of these have logits.
+    /// Number of finished rows that have logits.
     pub logits: usize,
     pub(crate) tables: &'b dyn Tables,
 }
@@ -109,28 +110,28 @@ pub(crate) trait Tables {
 }
 
 impl<'b> BatchView<'b> {
-    /// Returns the blocks of the sequence in `slot`, in the order of [`KvLayout::entry`](super::KvLayout::entry);
-    /// `u32::MAX` where there is none, nothing past the last one.
+    /// Returns the blocks of the sequence in `slot`, in the order of [`KvLayout::entry`](super::KvLayout::entry).
+    /// Entries without a block are `u32::MAX`. The table ends with the last block.
     ///
-    /// The core does not say which of them are new: a device that keeps what it was given last finds that out by
-    /// itself, at 4 bytes for 16 tokens.
+    /// The core does not say which blocks are new. A device that keeps the last tables can compare them itself, at 4
+    /// bytes for 16 tokens.
     pub fn table(&self, group: usize, slot: usize) -> &'b [u32] {
         self.tables.table(group, slot).unwrap_or_default()
     }
 
-    /// Calls `found` with the copies that are to be made before the first step of the batch. A batch that is begun
-    /// again can repeat them.
+    /// Calls `found` with the copies to make before the first step of the batch. If a batch is begun again, it can
+    /// repeat them.
     pub fn for_each_copy(&self, found: &mut dyn FnMut(BlockCopy)) {
         self.tables.for_each_copy(found);
     }
 
-    /// Returns where the states are of the sequence in `slot`; `None` where the model has none.
+    /// Returns the slots of the states of the sequence in `slot`, or `None` if the model has no states.
     pub fn state(&self, slot: usize) -> Option<StateSlots> {
         self.tables.state(slot)
     }
 
-    /// Returns whether the keys and values of a row are in the cache already: it is computed for its state alone. They
-    /// are not stored again, because other sequences can share their block.
+    /// Returns whether the keys and values of a row are in the cache already, because the row is computed for its state
+    /// alone. They are not stored again, because other sequences can share their block.
     pub fn is_stored(&self, row: &Row) -> bool {
         self.tables.is_stored(row)
     }
@@ -142,14 +143,14 @@ impl fmt::Debug for BatchView<'_> {
     }
 }
 
-/// Why a device did not compute a batch.
+/// Reason why a device did not compute a batch.
 ///
 /// [Example](crate::device#a-device).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceFault {
     /// A value is infinite or NaN.
     NonFinite {
-        /// The first layer in which it was found; the number of layers for the logits.
+        /// First layer in which it was found. For the logits it is the number of layers.
         layer: usize,
     },
     /// The device is gone, and the keys and values with it.
@@ -158,77 +159,79 @@ pub enum DeviceFault {
 
 /// Another machine that runs a model's program, and holds the keys and values.
 ///
-/// An engine calls it from one thread at a time. What is called takes effect in the order of the calls: a block that is
-/// written after a submit is not changed by that any more, and one that is read has what earlier submits wrote.
-/// `Send` and `Sync` are demanded because an engine is.
+/// An engine calls it from one thread at a time. The calls take effect in their order: a block that is written after a
+/// submit is not changed any more by what was submitted, and a block that is read has everything that earlier submits
+/// wrote. `Send` and `Sync` are required because an engine is both.
 ///
-/// The engine keeps queues, block tables, forks, prefixes, windows, snapshots and errors. The device has what the list
-/// of [`Plan::for_each_operation`](crate::Plan::for_each_operation) says of the model. A step of the program is known
-/// by its number in that list.
+/// The engine keeps queues, block tables, forks, prefixes, windows, snapshots and errors. The device knows the model by
+/// the list of [`Plan::for_each_operation`](crate::Plan::for_each_operation). A step of the program is known by its
+/// index in that list.
 ///
 /// [Example](crate::device#a-device).
 pub trait Device: Send + Sync {
-    /// Begins a batch. What is left of an earlier one is dropped with its faults: it was finished or cancelled.
+    /// Begins a batch. An earlier batch was finished or cancelled, so what remains of it is dropped, with its faults.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn begin(&mut self, batch: &BatchView<'_>) -> Result<(), DeviceFault>;
 
-    /// Queues steps of the program for the batch, and returns without waiting for them. Returns how many it took: the
-    /// first ones, at least one. The engine gives the others again later. A device bounds the time of a submit by
-    /// taking fewer.
+    /// Queues steps of the program for the batch, and returns without waiting for them. Returns the number of steps
+    /// that it took: the first ones, at least one. The engine submits the others again later. A device bounds the time
+    /// of a submit by taking fewer steps.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn submit(&mut self, steps: Range<usize>) -> Result<usize, DeviceFault>;
 
-    /// Whether all that was submitted of the batch is done. It does not block.
+    /// Returns whether everything that was submitted of the batch is done, without blocking.
     ///
-    /// The result is about all of the batch so far. A device may leave out [`DeviceFault::NonFinite`] until the last
-    /// step of the program is done.
+    /// The result is about the whole batch so far. A device may report [`DeviceFault::NonFinite`] only after the last
+    /// step of the program.
     fn poll(&mut self) -> Poll<Result<(), DeviceFault>>;
 
-    /// [`Device::poll`] that blocks until there is a result, if the machine can do that. Before the last step of the
-    /// program the latest submit may still be at work afterwards: what the engine gives next waits behind it.
+    /// Does the same as [`Device::poll`], but blocks until there is a result, if the machine can do that. Before the
+    /// last step of the program, the latest submit may still be running when this returns. The next one waits behind
+    /// it.
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
         self.poll()
     }
 
-    /// Decodes tokens without the host, and waits for them: a batch of one row after the other, each with all steps of
-    /// the program. The rows are of one sequence, at successive positions; the token of the first one is known, and
-    /// each of the others has the token that is chosen by the logits of the row before it, as `choosing` says. `ids`
-    /// are these tokens, and behind them that of the last row: as many as rows. Returns false where the device cannot
-    /// do that: then nothing has happened, and the engine begins batches of a row each.
+    /// Decodes tokens without the host, and waits for them: one batch of one row after the other, each with all steps
+    /// of the program. The rows are of one sequence, at successive positions. The token of the first row is known. Each
+    /// further row has the token that is chosen by the logits of the row before it, as `choosing` says. `ids` receives
+    /// these chosen tokens, and the token that is chosen by the last row: one for each row. Returns false if the device
+    /// cannot do this. Then nothing has happened, and the engine begins batches of one row each.
     ///
     /// # Errors
-    /// [`DeviceFault`], of any of the rows: then none of them counts.
+    /// [`DeviceFault`] of any of the rows. Then none of the rows counts.
     fn decode(&mut self, batch: &BatchView<'_>, choosing: &Choosing, ids: &mut [u32]) -> Result<bool, DeviceFault> {
         let _ = (batch, choosing, ids);
         Ok(false)
     }
 
-    /// Copies the logits of a row of the finished batch, which is one of the first `logits`: `[vocab]`. It is called
-    /// once [`Device::poll`] has said that the last step is done: a machine that cannot wait has fetched them before it
-    /// says so.
+    /// Copies the logits, `[vocab]`, of a row of the finished batch, one of its first `logits` rows. The engine calls
+    /// this after [`Device::poll`] has returned that the last step is done. So a machine that cannot wait fetches the
+    /// logits before it returns that.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn logits(&mut self, row: usize, out: &mut [f32]) -> Result<(), DeviceFault>;
 
-    /// Copies 32-bit words of a block, which the engine asks for in pieces of at most 1 KiB, one after the other: a
-    /// device for which each copy is expensive fetches all of the block at the first one.
+    /// Copies 32-bit words of a block. The engine reads a block in pieces of at most 1 KiB, one after the other. If
+    /// each copy is expensive, a device should fetch the whole block at the first one.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn read_block(&self, part: BlockPart, out: &mut [u32]) -> Result<(), DeviceFault>;
 
-    /// Sets words of a block, likewise.
+    /// Sets 32-bit words of a block, in pieces as in [`Device::read_block`].
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
     fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault>;
 
-    /// Copies elements of a state, likewise in pieces. Devices that refuse recurrent layers are never asked.
+    /// Copies elements of a state, in pieces as in [`Device::read_block`]. A device that refuses recurrent layers is
+    /// never asked.
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].
@@ -237,7 +240,7 @@ pub trait Device: Send + Sync {
         Err(DeviceFault::Lost)
     }
 
-    /// Sets elements of a state, likewise.
+    /// Sets elements of a state, in pieces as in [`Device::read_block`].
     ///
     /// # Errors
     /// [`DeviceFault::Lost`].

@@ -1,31 +1,31 @@
-//! How a device chooses tokens itself.
+//! The choice of tokens on a device.
 
-/// How a device chooses the token of a row that comes next.
+/// The way in which a device chooses the next token of a row.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Choosing {
-    /// The token with the largest logit, of equal ones the lowest.
+    /// The token with the largest logit, or the lowest such token among equal logits.
     Largest,
-    /// One that is drawn.
+    /// A token that is drawn at random.
     Drawn(Draws),
 }
 
-/// Tokens that are drawn, by the integer masses that the documentation of `gleed::sample` defines. There are no
-/// penalties.
+/// Parameters of tokens that are drawn, by the integer masses that the documentation of `gleed::sample` defines. There
+/// are no penalties.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Draws {
-    /// Above 0.
+    /// Temperature, above 0.
     pub temperature: f32,
-    /// 0 for all.
+    /// Number of tokens that are kept, or 0 for all.
     pub top_k: usize,
-    /// From 0 to 1; 1 for all.
+    /// Share of the mass that is kept, from 0 to 1. With 1 all tokens are kept.
     pub top_p: f32,
-    /// From 0 to 1; 0 for all.
+    /// Smallest probability relative to the largest one, from 0 to 1. With 0 all tokens are kept.
     pub min_p: f32,
-    /// The state of the generator before the first token. Each token takes one number of it.
+    /// State of the generator before the first token. Each token takes one number of the generator.
     pub state: u64,
 }

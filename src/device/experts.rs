@@ -4,32 +4,34 @@ use super::matrix::{BranchEnd, MatrixView};
 use crate::kernels::{Activation, Norm};
 use crate::nn::Routing;
 
-/// The logits of experts, from the input.
+/// The matrix of the logits of experts, applied to the input.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RouteView<'m> {
-    /// `[experts, hidden]`.
+    /// Router, `[experts, hidden]`.
     pub router: MatrixView<'m>,
-    /// `[1, hidden]`: the logit of what the result of the shared expert is multiplied by.
+    /// Matrix of the shared expert's gate, `[1, hidden]`. The sigmoid of its logit multiplies the shared expert's
+    /// activations.
     pub shared_gate: Option<MatrixView<'m>>,
 }
 
-/// Which experts each row goes through: [`Routing::choose`] of its logits. A row fails where one of them is not a
-/// number.
+/// The choice of the experts that each row goes through: [`Routing::choose`] of its logits. A row fails if one of its
+/// logits is NaN.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ChooseView<'m> {
-    /// How they are chosen and weighted.
+    /// How experts are chosen and weighted.
     pub routing: Routing,
-    /// How many.
+    /// Number of experts for each row.
     pub used: usize,
     /// Biases of the choice, `[experts]`, little-endian f32 of any alignment, or empty.
     pub biases: &'m [u8],
-    /// What weights are multiplied by at last, and settled: the same.
+    /// Factors of the weights, `[experts]`, little-endian f32 of any alignment, or empty. They are applied last, and
+    /// the weights are settled then.
     pub scales: &'m [u8],
 }
 
@@ -39,46 +41,46 @@ pub struct ChooseView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ExpertsView<'m> {
-    /// `[experts * rows, inputs]`.
+    /// Matrices of all experts, `[experts * rows, inputs]`.
     pub all: MatrixView<'m>,
-    /// Rows of each.
+    /// Number of rows of each expert's matrix.
     pub rows: usize,
-    /// The first row of each that counts.
+    /// First row of each expert's matrix that is used.
     pub first: usize,
-    /// How many count.
+    /// Number of rows of each expert's matrix that are used.
     pub count: usize,
 }
 
 impl<'m> ExpertsView<'m> {
-    /// Returns the matrix of an expert; `None` where there is no such expert.
+    /// Returns the matrix of an expert, or `None` if there is no such expert.
     pub fn get(&self, expert: usize) -> Option<MatrixView<'m>> {
         self.all.slice(expert.checked_mul(self.rows)?.checked_add(self.first)?, self.count)
     }
 }
 
-/// `activation(gate) * up`, or `activation(up)`, of the chosen experts, from the gathered inputs.
+/// The first half of the chosen experts, from the gathered inputs: `activation(gate) * up`, or `activation(up)`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ExpertGateUpView<'m> {
-    /// The gates' matrices, if there are any.
+    /// Gate matrices, if there are any.
     pub gate: Option<ExpertsView<'m>>,
-    /// The up matrices.
+    /// Up matrices.
     pub up: ExpertsView<'m>,
-    /// The activation function.
+    /// Activation function.
     pub activation: Activation,
 }
 
-/// The sum of the results of a row's experts, in the order of their choice, each times `settle(weight * scale)`, and
-/// settled.
+/// The sum of the results of a row's experts, in the order of their choice. Each result is multiplied by `settle(weight
+/// * scale)` and settled.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct AddExpertsView<'m> {
-    /// Where they are added: to the residual stream, or to what the branch holds.
+    /// Destination of the sum, which is added to the residual stream or to the contents of the branch.
     pub to: BranchEnd,
-    /// The norm of the sum, which goes from +0.0 then; what it gives is added.
+    /// Norm of the sum, if there is one. Then the sum begins with +0.0, and its norm is added.
     pub norm: Option<Norm<'m>>,
 }

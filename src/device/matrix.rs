@@ -1,4 +1,4 @@
-//! Matrices as values, and where their results go.
+//! Matrices as values, and the destinations of their results.
 
 use crate::nn::Linear;
 use crate::tensor::TensorView;
@@ -9,9 +9,9 @@ use crate::tensor::TensorView;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MatrixView<'m> {
-    /// `[outputs, inputs]`.
+    /// Weights, `[outputs, inputs]`.
     pub weights: TensorView<'m>,
-    /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
+    /// Biases, `[outputs]`, little-endian f32 of any alignment, or empty.
     pub bias: &'m [u8],
 }
 
@@ -22,23 +22,24 @@ impl<'m> From<Linear<'m>> for MatrixView<'m> {
 }
 
 impl MatrixView<'_> {
-    /// Returns `count` of its rows from the `first` on, with their biases; `None` where it has fewer.
+    /// Returns `count` rows of the matrix from row `first` on, with their biases, or `None` if it has fewer rows.
     pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
         let linear = Linear { bias: self.bias, ..Linear::plain(self.weights) };
         Some(linear.slice(first, count)?.into())
     }
 }
 
-/// Where the results of a branch go.
+/// The destination of the results of a branch.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BranchEnd {
-    /// They are added to the residual stream, multiplied by this before (and settled) unless it is 1.
+    /// The results are added to the residual stream. Unless the scale is 1, they are multiplied by it first and
+    /// settled.
     Residual {
         /// The factor.
         scale: f32,
     },
-    /// They become the branch.
+    /// The results become the branch.
     Branch,
 }

@@ -1,9 +1,9 @@
-//! The boundary to another machine than the CPU: what it needs to know of a model's program, and the trait that it
-//! implements.
+//! The boundary to another machine than the CPU: what this machine, a device, needs to know of a model's program, and
+//! the trait that it implements.
 //!
-//! Keys and values, the buffers of a batch and the work are on the device. Queues, block tables, forks, prefixes,
-//! windows, snapshots and errors stay in the engine. A device has the bits of `docs/arithmetic.md`, or it is wrong:
-//! results, snapshots included, are those of the CPU.
+//! The keys and values, the buffers of a batch and the work are on the device. Queues, block tables, forks, prefixes,
+//! windows, snapshots and errors stay in the engine. A device must give the bits of `docs/arithmetic.md`: all results,
+//! snapshots included, are those of the CPU.
 //!
 //! # Example
 //!

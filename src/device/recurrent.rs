@@ -10,60 +10,60 @@ use crate::tensor::TensorView;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MixerInputView<'m> {
-    /// The matrices, and the column of the mixer's input at which the outputs of each begin.
+    /// Matrices, and the column of the mixer's input at which the outputs of each begin.
     pub parts: [Option<(usize, MatrixView<'m>)>; 4],
-    /// Elements of the mixer's input of a row.
+    /// Number of elements of the mixer's input of a row.
     pub width: usize,
 }
 
-/// A causal convolution of each channel over the current row and those before it, which are in the state of the
+/// A causal convolution of each channel over the current row and the rows before it, which are in the state of the
 /// sequence.
 ///
 /// `convolve(u) = ((0 + w0 * u0) + w1 * u1) + .. + bias`, from the oldest row on, with weights and biases settled. In
-/// place it is `silu(convolve(settle(x)))`. Between two gates, with `[b | c | x]` of the mixer's input, `[channels]`
-/// each, it is `convolve(settle(b * x)) * c`.
+/// place, the result is `silu(convolve(settle(x)))`. Between two gates, with `[b | c | x]` in the mixer's input,
+/// `[channels]` each, the result is `convolve(settle(b * x)) * c`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ConvolutionView<'m> {
-    /// `[channels, kernel]` in f32; the last column is for the current row.
+    /// Weights, `[channels, kernel]` in f32. The last column is for the current row.
     pub weights: TensorView<'m>,
-    /// `[channels]`, little-endian f32 of any alignment; empty where there is none.
+    /// Biases, `[channels]`, little-endian f32 of any alignment, or empty.
     pub bias: &'m [u8],
-    /// The number of the layer among those that have a state.
+    /// Index of the layer among the layers that have a state.
     pub layer: usize,
 }
 
-/// What a row does to the matrices of its state, and what it reads from them: see [`Update`](crate::kernels::Update),
-/// and `docs/arithmetic.md`.
+/// The update of the matrices of a state by a row, and the result that is read from them: see
+/// [`Update`](crate::kernels::Update) and `docs/arithmetic.md`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct UpdateView<'m> {
-    /// How.
+    /// Rule of the update.
     pub rule: UpdateRule<'m>,
-    /// Heads, each with a matrix `[key_dim, value_dim]`.
+    /// Number of heads, each with a matrix `[key_dim, value_dim]`.
     pub heads: usize,
-    /// Keys and queries of a row.
+    /// Number of keys, and of queries, of a row.
     pub groups: usize,
-    /// Elements of a key, and of a query.
+    /// Number of elements of a key, and of a query.
     pub key_dim: usize,
-    /// Elements of a value.
+    /// Number of elements of a value.
     pub value_dim: usize,
-    /// Where the mixer's input of a row has what it needs.
+    /// Columns of the mixer's input.
     pub columns: MixerColumns,
-    /// A number of each head, little-endian f32 of any alignment: how fast it forgets.
+    /// Factor A in the decay of each head, little-endian f32 of any alignment.
     pub decay: &'m [u8],
-    /// The same: what is added to its step.
+    /// Number that is added to the step of each head, little-endian f32 of any alignment.
     pub bias: &'m [u8],
-    /// The number of the layer among those that have a state.
+    /// Index of the layer among the layers that have a state.
     pub layer: usize,
 }
 
 impl UpdateView<'_> {
-    /// Returns which of the keys and queries a head has.
+    /// Returns the index of the key and query that a head uses.
     pub fn group(&self, head: usize) -> usize {
         match self.rule {
             UpdateRule::Delta { .. } => head.checked_rem(self.groups),
@@ -73,7 +73,8 @@ impl UpdateView<'_> {
     }
 }
 
-/// Where a row of the mixer's input has the elements of the first head or group; those of the others follow.
+/// The columns of a row of the mixer's input at which the elements of the first head or group begin. The other heads
+/// and groups follow.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,31 +86,31 @@ pub struct MixerColumns {
     pub key: usize,
     /// Values, `[heads, value_dim]`.
     pub value: usize,
-    /// Gates, `[heads, value_dim]`: a result is multiplied by SiLU of its gate.
+    /// Gates, `[heads, value_dim]`. A result is multiplied by SiLU of its gate.
     pub gate: usize,
-    /// Steps, a number of each head.
+    /// Steps, one number for each head.
     pub step: usize,
 }
 
-/// How matrices are updated.
+/// The rule by which matrices are updated.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum UpdateRule<'m> {
-    /// The gated delta rule. Heads take the keys and queries in turn. These are normalized by their length, and queries
-    /// multiplied by `query_scale`. The decay is `exp(decay * softplus(step + bias))`, the strength the sigmoid of a
-    /// number of the head, which follow the steps.
+    /// The gated delta rule. Heads use the keys and queries in turn. Both are normalized by their length, and queries
+    /// are multiplied by `query_scale`. The decay is `exp(decay * softplus(step + bias))`. The strength is the sigmoid
+    /// of a number of the head. These numbers follow the steps.
     Delta {
-        /// See above.
+        /// Factor of the normalized queries.
         query_scale: f32,
-        /// The norm of a head's result, before the gate.
+        /// Norm of a head's result, before the gate.
         norm: Norm<'m>,
     },
-    /// A state space. Heads that follow each other share keys and queries. With `s = softplus(step + bias)` the decay
-    /// is `exp(s * decay)`, the strength s.
+    /// A state space. Heads that follow each other share a key and a query. With `s = softplus(step + bias)`, the decay
+    /// is `exp(s * decay)` and the strength is s.
     Space {
-        /// A number of each head: the value times this is added to the result, before the gate.
+        /// Number of each head. Its product with the value is added to the result, before the gate.
         skip: &'m [u8],
     },
 }

@@ -1,17 +1,17 @@
-//! Cosines and sines of positions: what a CPU computes for every device.
+//! Cosines and sines of positions, which a CPU computes for every device.
 
 use crate::kv::MAX_GROUPS;
 use crate::nn::{Frequencies, rotation};
 use crate::num::settled_of;
 
-/// The cosines and sines of a position. A CPU computes them, in f64: a device is given what [`RotaryView::angles`]
-/// gives.
+/// The cosines and sines of positions. A CPU computes them in f64 by [`RotaryView::angles`] and passes the results to
+/// the device.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RotaryView<'m> {
-    /// The sets of frequencies, one after the other in the angles of a row.
+    /// Sets of frequencies. Their angles follow each other in the angles of a row.
     pub sets: [Option<RotarySet<'m>>; MAX_GROUPS],
 }
 
@@ -21,11 +21,11 @@ pub struct RotaryView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RotarySet<'m> {
-    /// Which.
+    /// Frequencies of the set.
     pub frequencies: Frequencies,
-    /// Elements of a head that they rotate.
+    /// Number of elements of a head that the set rotates.
     pub dims: usize,
-    /// A divisor for each, little-endian f32 of any alignment; empty where there are none.
+    /// Divisor of each frequency, little-endian f32 of any alignment, or empty.
     pub divisors: &'m [u8],
 }
 
@@ -35,7 +35,7 @@ impl RotaryView<'_> {
         self.sets.iter().flatten().map(|set| set.dims).sum()
     }
 
-    /// Fills in the frequencies of all sets: `[width / 2]`.
+    /// Computes the frequencies of all sets: `out` is `[width / 2]`.
     pub fn frequencies(&self, out: &mut [f64]) {
         let mut rest = out;
         for set in self.sets.iter().flatten() {
@@ -46,8 +46,8 @@ impl RotaryView<'_> {
         }
     }
 
-    /// Fills in the angles of a position, given the frequencies: `[width]`, for each set its cosines, then its sines.
-    /// `None` where the sizes do not fit.
+    /// Computes the angles of a position from the frequencies. `out` is `[width]`: for each set its cosines, then its
+    /// sines. Returns `None` if the sizes do not fit.
     pub fn angles(&self, position: usize, frequencies: &[f64], out: &mut [f32]) -> Option<()> {
         let (mut frequencies, mut rest) = (frequencies, out);
         for set in self.sets.iter().flatten() {

@@ -1,4 +1,4 @@
-//! The operations of a program as values: all that a device needs to know to run them.
+//! The operations of a program as values: everything that a device needs to know to run them.
 
 use super::experts::{AddExpertsView, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
 use super::heads::{AttendView, GatesView, HeadNormView, NormRotateView, QkvView, StoreView};
@@ -9,31 +9,31 @@ use crate::kernels::{Activation, Norm};
 use crate::nn::InputForms;
 use crate::tensor::TensorView;
 
-/// An operation, with its numbers and with its tensors in the file.
+/// An operation, with its numbers and its tensors in the file.
 ///
-/// Operations hand results to each other in buffers of a row each: the *residual stream* `[hidden]`; the *input* of the
-/// matrices that come next, in the forms that these want; the *heads*, queries, keys and values side by side; the
-/// *attention* result `[heads, head_dim]`; the *mixer's input* and *result*, of recurrent layers; the *feed-forward* result; and
-/// the *branch* `[hidden]`. The specification of
-/// what they compute is `docs/arithmetic.md`.
+/// Operations pass results to each other in buffers with one row for each row of the batch: the *residual stream*
+/// `[hidden]`; the *input* of the next matrices, in the forms that these need; the *heads*, which are queries, keys and
+/// values side by side; the *attention* result `[heads, head_dim]`; the *mixer's input* and *result* of recurrent
+/// layers; the *feed-forward* result; and the *branch* `[hidden]`. `docs/arithmetic.md` specifies what the operations
+/// compute.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum OpView<'m> {
-    /// Tokens to the residual stream.
+    /// Rows of the embedding for the tokens, to the residual stream.
     Embed(EmbedView<'m>),
     /// Cosines and sines of the positions.
     Angles(RotaryView<'m>),
-    /// The norm of the residual stream, as an input.
+    /// The norm of the residual stream, to the input.
     Norm(NormView<'m>),
-    /// Other activations, as an input.
+    /// Other activations, to the input.
     Quantize(QuantizeView<'m>),
     /// The matrices of a recurrent layer: from the input to the mixer's input.
     MixerInput(MixerInputView<'m>),
     /// The convolution of the first columns of the mixer's input, and SiLU, in place.
     Convolution(ConvolutionView<'m>),
-    /// What a row does to the matrices of its state: from the mixer's input to the mixer's result.
+    /// The update of the matrices of a state by a row: from the mixer's input to the mixer's result.
     Update(UpdateView<'m>),
     /// The convolution between two gates: from the mixer's input to the mixer's result.
     GatedConvolution(ConvolutionView<'m>),
@@ -41,7 +41,7 @@ pub enum OpView<'m> {
     Qkv(QkvView<'m>),
     /// Norms and rotation of queries and keys, in place.
     NormRotate(NormRotateView<'m>),
-    /// Keys and values into the cache. It has nothing to do in layers that have none of their own.
+    /// Keys and values into the cache. It does nothing in layers that have no keys and values of their own.
     Store(StoreView),
     /// Attention over the cache: from the heads to the attention result.
     Attend(AttendView),
@@ -49,64 +49,65 @@ pub enum OpView<'m> {
     Project(ProjectView<'m>),
     /// The norm of the branch, added to the residual stream.
     AddNormed(AddNormedView<'m>),
-    /// The norm of the residual stream or of the branch, in its place.
+    /// The norm of the residual stream or of the branch, in place.
     Renorm(RenormView<'m>),
-    /// The residual stream times a number.
+    /// The residual stream multiplied by a number.
     Scale(ScaleView),
-    /// What all layers get of a token, first: the matrix from the input to the *layer inputs*, `[layers, width]`.
+    /// The first step of the *layer inputs*, `[layers, width]`, which all layers get of each token: a matrix applied to
+    /// the input.
     ProjectLayerInputs(MatrixView<'m>),
-    /// Then the embedding is added to them.
+    /// The second step of the layer inputs: the embedding for the layers is added.
     AddLayerInputs(LayerInputsView<'m>),
     /// The gate and up matrices and the activation function: from the input to the feed-forward result.
     GateUp(GateUpView<'m>),
-    /// The logits of experts.
+    /// The logits of the experts.
     Route(RouteView<'m>),
-    /// Which experts each row goes through.
+    /// The choice of the experts that each row goes through.
     Choose(ChooseView<'m>),
-    /// The rows in the order of their experts, for devices that read the weights of an expert for several rows.
+    /// Rows sorted by expert, for devices that read the weights of an expert once for several rows.
     GroupRows,
-    /// The input is kept for the experts: another one takes its place before they read it.
+    /// A copy of the input for the experts, because another input takes its place before they read it.
     Gather,
     /// Gate, up and activation of the chosen experts: a feed-forward result for each expert of each row.
     ExpertGateUp(ExpertGateUpView<'m>),
-    /// The chosen experts' down matrices: from an input for each expert of each row to a result for each.
+    /// The down matrices of the chosen experts: from an input to a result, for each expert of each row.
     ExpertDown(ExpertsView<'m>),
-    /// The sum of what the chosen experts gave.
+    /// The sum of the results of the chosen experts.
     AddExperts(AddExpertsView<'m>),
-    /// The logits: from the input.
+    /// The logits, from the input.
     Head(HeadView<'m>),
     /// An operation that has no view yet, by its name. A device refuses the model.
     Other(&'static str),
 }
 
-/// The input of the matrices that come next.
+/// The input of the next matrices.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct InputView {
-    /// Elements of a row.
+    /// Number of elements of a row.
     pub width: usize,
-    /// The forms that these matrices want it in.
+    /// Forms in which these matrices need it.
     pub forms: InputForms,
 }
 
-/// How a token becomes the first residual row: `row(token) * scale`, settled; then `+ types.row(0)`,
-/// `+ positions.row(position)`, and the norm, as far as these are there.
+/// The first residual row of a token: `row(token) * scale`, settled, then `+ types.row(0)`, `+
+/// positions.row(position)`, and the norm. Tables and norms that are absent are skipped.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct EmbedView<'m> {
-    /// `[vocab, hidden]`.
+    /// Embedding, `[vocab, hidden]`.
     pub table: TensorView<'m>,
-    /// What rows of it are multiplied by; with 1 they are not even settled.
+    /// Factor of the embedding rows. If it is 1, the rows are not even settled.
     pub scale: f32,
-    /// `[types, hidden]`: the first row is added.
+    /// Token types, `[types, hidden]`. The first row is added.
     pub types: Option<TensorView<'m>>,
-    /// `[positions, hidden]`.
+    /// Learned positions, `[positions, hidden]`.
     pub positions: Option<TensorView<'m>>,
-    /// The norm after that.
+    /// Norm of the sum.
     pub norm: Option<Norm<'m>>,
 }
 
@@ -116,9 +117,9 @@ pub struct EmbedView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct NormView<'m> {
-    /// It.
+    /// The norm.
     pub norm: Norm<'m>,
-    /// What it becomes.
+    /// The input that receives the result.
     pub input: InputView,
 }
 
@@ -128,13 +129,13 @@ pub struct NormView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QuantizeView<'m> {
-    /// Where they are.
+    /// The activations.
     pub from: ActivationSource<'m>,
-    /// What they become.
+    /// The input that receives them.
     pub input: InputView,
 }
 
-/// Where activations are that become an input.
+/// The source of the activations of an input.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
@@ -142,27 +143,27 @@ pub struct QuantizeView<'m> {
 pub enum ActivationSource<'m> {
     /// The residual stream.
     Residual,
-    /// The attention result, its sums divided.
+    /// The attention result, with its sums divided.
     Attention {
-        /// The heads' sink scores, `[heads]`, little-endian f32 of any alignment; empty where there are none.
+        /// Heads' sink scores, `[heads]`, little-endian f32 of any alignment, or empty.
         sinks: &'m [u8],
-        /// What it is multiplied by then.
+        /// Gates by which the result is multiplied afterwards.
         gates: Option<GatesView>,
     },
     /// The feed-forward result.
     FeedForward,
-    /// The feed-forward result times the sigmoid of the last logit of the router.
+    /// The feed-forward result, multiplied by the sigmoid of the last logit of the router.
     SharedExpert,
     /// The feed-forward result of each expert of each row.
     Experts,
     /// The mixer's result.
     Mixer {
-        /// The norm of each group of it, with a row of weights each.
+        /// Norm of each group of the result, with a row of weights for each group.
         norm: Option<HeadNormView<'m>>,
     },
-    /// The feed-forward result times the layer inputs of a layer.
+    /// The feed-forward result, multiplied by the layer inputs of a layer.
     LayerInput {
-        /// The layer.
+        /// Index of the layer.
         layer: usize,
     },
 }
@@ -173,9 +174,9 @@ pub enum ActivationSource<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ProjectView<'m> {
-    /// It.
+    /// The matrix.
     pub matrix: MatrixView<'m>,
-    /// Where its results go.
+    /// Destination of its results.
     pub to: BranchEnd,
 }
 
@@ -187,19 +188,19 @@ pub struct ProjectView<'m> {
 pub struct AddNormedView<'m> {
     /// The norm.
     pub norm: Norm<'m>,
-    /// What its result is multiplied by, and settled, unless it is 1.
+    /// Factor of the norm's result, which is settled then. Nothing happens if it is 1.
     pub scale: f32,
 }
 
-/// A norm in the place of what is normed.
+/// A norm in place.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RenormView<'m> {
-    /// It.
+    /// The norm.
     pub norm: Norm<'m>,
-    /// Whether it is that of the branch, and not of the residual stream.
+    /// Whether the branch is normalized, instead of the residual stream.
     pub of_branch: bool,
 }
 
@@ -209,42 +210,42 @@ pub struct RenormView<'m> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ScaleView {
-    /// What the residual stream is multiplied by, and settled; `None` where it stays as it is.
+    /// Factor of the residual stream, which is settled then. `None` leaves the stream as it is.
     pub factor: Option<f32>,
 }
 
-/// The inputs of all layers, of a matrix, x, and of a row of a table for the token, e. Of each layer they are
-/// `(norm(x * of_matrix) + settle(e * of_table)) * of_sum`.
+/// The layer inputs. With x, the outputs of the matrix, and e, the token's row of a table, a layer's input is `(norm(x
+/// * of_matrix) + settle(e * of_table)) * of_sum`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LayerInputsView<'m> {
-    /// `[vocab, layers * width]`.
+    /// Embedding for the layers, `[vocab, layers * width]`.
     pub table: TensorView<'m>,
-    /// The norm of a layer's part.
+    /// Norm of a layer's part.
     pub norm: Norm<'m>,
-    /// Elements of a layer's part.
+    /// Number of elements of a layer's part.
     pub width: usize,
-    /// What outputs of the matrix are multiplied by.
+    /// Factor of the outputs of the matrix.
     pub of_matrix: f32,
-    /// What elements of the table are multiplied by.
+    /// Factor of the elements of the table.
     pub of_table: f32,
-    /// What sums are multiplied by.
+    /// Factor of the sums.
     pub of_sum: f32,
 }
 
-/// `activation(gate) * up`, or `activation(up)`.
+/// The first half of a feed-forward layer: `activation(gate) * up`, or `activation(up)`.
 ///
 /// [Example](crate::device#example).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct GateUpView<'m> {
-    /// The gate's matrix, if there is one.
+    /// Gate matrix, if there is one.
     pub gate: Option<MatrixView<'m>>,
-    /// The up matrix.
+    /// Up matrix.
     pub up: MatrixView<'m>,
-    /// The activation function.
+    /// Activation function.
     pub activation: Activation,
 }
 
@@ -254,10 +255,10 @@ pub struct GateUpView<'m> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct HeadView<'m> {
-    /// `[vocab, hidden]`.
+    /// Output matrix, `[vocab, hidden]`.
     pub matrix: MatrixView<'m>,
-    /// Logits are multiplied by it, and settled, unless it is 1.
+    /// Factor of the logits, which are settled then. Nothing happens if it is 1.
     pub scale: f32,
-    /// Then logits l become `cap * tanh(l / cap)`; 0 for none.
+    /// Soft cap, applied last: logits l become `cap * tanh(l / cap)`. 0 means no cap.
     pub soft_cap: f32,
 }

@@ -1,20 +1,21 @@
-//! In which order weights are fetched into the caches ahead of time.
+//! The order in which weights are fetched into the caches ahead of time.
 
 /// The order in which the weights that are needed next are fetched into the caches. It changes the speed and no bits.
 ///
-/// Kernels read several rows of weights at once, the same block of each, and fetch what comes after these rows. Some
-/// kernels of `avx512`, and those of floats, always fetch it as it lies in memory. For most of them the order says into
-/// which cache: `Memory` into the first, and some of what lies further on into the second; `Rows` into the second. One
-/// row of Q1_0 and Q2_0 always takes the first, panels always the second. One row of Q4_K and Q5_K takes such a kernel
-/// in the order `Memory` only.
+/// Kernels read several rows of weights at once, the same block of each, and fetch the weights after these rows.
+///
+/// Some kernels of `avx512`, and the kernels of float weights, always fetch as the weights lie in memory. For most of
+/// them the order decides the cache: `Memory` fetches into the first-level cache, and some weights further on into the
+/// second. `Rows` fetches into the second. The kernels for one row of activations with Q1_0 and Q2_0 always fetch into
+/// the first, panels always into the second. For one row with Q4_K and Q5_K such a kernel is used with `Memory` only.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum FetchOrder {
-    /// As they are read: the same block of each row.
+    /// The same block of each row, as kernels read them.
     #[default]
     Rows,
-    /// As they lie in memory, each line once.
+    /// The order of memory, each cache line once.
     Memory,
 }
 

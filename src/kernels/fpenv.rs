@@ -1,8 +1,8 @@
 //! The floating-point environment: rounding mode, flush-to-zero, exception masks.
 //!
-//! The arithmetic is defined with round to nearest even and subnormals kept; a host (audio, games) may
-//! run with something else. Every entry point of the library and every body that a host's worker
-//! executes runs inside [`with_default`].
+//! The arithmetic is defined with rounding to nearest even, and subnormal numbers are kept. A host (audio, games) may
+//! run with other settings. So every entry point of the library, and every body that a host's worker executes, runs
+//! inside [`with_default`].
 //!
 //! | target | register | default |
 //! |---|---|---|
@@ -12,28 +12,27 @@
 //! | RISC-V Linux | fcsr | 0 |
 //! | wasm, soft float | none | nothing to set: there is only the default |
 //!
-//! On any other target nothing is set, and the host must call with its default environment. Bare-metal
-//! RISC-V is among them: stable compilers do not say whether it has the F extension (its only setting
-//! is the rounding mode).
+//! On all other targets nothing is set, and the host must call with its default environment. Bare-metal RISC-V is one
+//! of them: stable compilers do not say whether it has the F extension. Its only setting is the rounding mode.
 #![allow(unsafe_code)]
 
 use core::hint::black_box;
 #[cfg(feature = "flush-test")]
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the host's environment stays.
+/// Whether [`with_default`] leaves the host's environment as it is.
 #[cfg(feature = "flush-test")]
 static KEEPS: AtomicBool = AtomicBool::new(false);
 
-/// Says whether [`with_default`] leaves the host's environment as it is, on all threads: only for the test that a
-/// machine which flushes subnormal numbers to zero computes the same bits.
+/// Sets whether [`with_default`] leaves the host's environment as it is, on all threads. This is only for the test that
+/// a machine which flushes subnormal numbers to zero computes the same bits.
 #[cfg(feature = "flush-test")]
 pub fn keep_environment(keeps: bool) {
     KEEPS.store(keeps, Ordering::SeqCst);
 }
 
-/// Runs `f` with the default floating-point environment; afterwards, also where `f` unwinds, the
-/// register is back at the host's value, bit for bit: status flags that `f` raised are not seen.
+/// Runs `f` with the default floating-point environment. Afterwards, also if `f` unwinds, the register has the host's
+/// value again, bit for bit. So status flags that `f` raised are lost.
 pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
     #[cfg(feature = "flush-test")]
     if KEEPS.load(Ordering::SeqCst) {
@@ -41,13 +40,13 @@ pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
     }
     let host = Restore(register::read());
     register::write(register::default(host.0));
-    // The compiler does not know that arithmetic depends on the register and might move it past the
-    // write. Nothing can be computed from what `f` captures before the first black box has returned
-    // it, and nothing of the result, or of memory that `f` can reach, is late for the second.
+    // The compiler does not know that arithmetic depends on the register, and might move arithmetic across the write.
+    // The inner black box returns `f` and its captures only after the write, so nothing is computed from them before.
+    // The outer one takes the result, and memory that `f` can reach, before the host's value is written back.
     black_box(black_box(f)())
 }
 
-/// Puts the host's environment back.
+/// The host's environment, which is written back on drop.
 struct Restore(register::Bits);
 
 impl Drop for Restore {
@@ -62,7 +61,7 @@ mod register {
 
     pub(super) type Bits = u32;
 
-    /// The default where the host has these bits.
+    /// Returns the default, whatever the host has.
     pub(super) fn default(_: Bits) -> Bits {
         0x1f80
     }
@@ -92,7 +91,7 @@ mod register {
     /// FPCR (control) and FPSR (status).
     pub(super) type Bits = [u64; 2];
 
-    /// The default where the host has these bits.
+    /// Returns the default, whatever the host has.
     pub(super) fn default(_: Bits) -> Bits {
         [0, 0]
     }
@@ -122,8 +121,8 @@ mod register {
 
     pub(super) type Bits = u32;
 
-    /// The default where the host has these bits. On cores with MVE three of them say how long a vector's loop is
-    /// (LTPSIZE): 4 outside of such loops, which is what code relies on.
+    /// Returns the default for a host with these bits. On cores with MVE the three bits LTPSIZE say how many elements a
+    /// vectorized loop processes. Outside of such loops they are 4, and compiled code relies on this.
     pub(super) fn default(host: Bits) -> Bits {
         const LTPSIZE: Bits = 7 << 16;
         if host & LTPSIZE == 4 << 16 { 4 << 16 } else { 0 }
@@ -152,7 +151,7 @@ mod register {
 
     pub(super) type Bits = usize;
 
-    /// The default where the host has these bits.
+    /// Returns the default, whatever the host has.
     pub(super) fn default(_: Bits) -> Bits {
         0
     }
@@ -184,7 +183,7 @@ mod register {
     ))
 ))]
 mod register {
-    /// Nothing to keep.
+    /// This target has no register to keep.
     #[derive(Clone, Copy)]
     pub(super) struct Bits;
 
@@ -212,7 +211,7 @@ mod register {
 mod tests {
     use super::*;
 
-    /// Flush-to-zero (x86: denormals-are-zero, too; RISC-V has none) and round toward zero.
+    /// Flush-to-zero (on x86 also denormals-are-zero; RISC-V has neither) and rounding toward zero.
     #[cfg(target_arch = "x86_64")]
     const HOSTILE: register::Bits = 0x1f80 | 0x8000 | 0x0040 | 0x6000;
     #[cfg(target_arch = "aarch64")]
@@ -222,7 +221,7 @@ mod tests {
     #[cfg(target_arch = "riscv64")]
     const HOSTILE: register::Bits = 1 << 5;
 
-    /// The control bits of the environment.
+    /// Returns the control bits of the environment.
     #[cfg(target_arch = "x86_64")]
     fn control() -> u32 {
         register::read() & !0x3f
@@ -240,7 +239,8 @@ mod tests {
         register::read() & 0xe0
     }
 
-    /// Bits of results that each hostile setting changes: two of rounding, two of subnormals.
+    /// Returns the bits of results that each hostile setting changes: two by rounding, two by flushing subnormal
+    /// numbers.
     fn results(x: &[f32; 4]) -> [u32; 4] {
         let [third, tiny, one, three] = black_box(*x);
         [one / three, third + one, tiny * third, tiny + tiny].map(f32::to_bits)

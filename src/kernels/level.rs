@@ -1,4 +1,4 @@
-//! The instruction sets, and which of them a machine has.
+//! The instruction sets, and the detection of the ones that a machine has.
 
 use core::fmt;
 
@@ -16,7 +16,7 @@ pub struct Level {
 }
 
 /// Makes the instruction sets from a table: the type, their names and features, and `dispatch!`. The first token is a
-/// `$`, for the macro that this one makes.
+/// `$`, which the definition of the inner macro `dispatch!` needs.
 macro_rules! levels {
     ($dollar:tt $($(#[$when:meta])* $isa:ident = $name:literal, $built:meta, $arch:ident::$kernels:ident, $detect:expr;)+) => {
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ macro_rules! levels {
         const ISAS: &[(Isa, &str)] = &[(Isa::Scalar, "scalar"), $($(#[$when])* (Isa::$isa, $name),)+];
 
         impl Isa {
-            /// Whether this build has its kernels: the features `level-*`.
+            /// Returns whether this build has the kernels of this instruction set, as the features `level-*` say.
             pub(super) const fn is_built(self) -> bool {
                 match self {
                     Self::Scalar => true,
@@ -38,7 +38,8 @@ macro_rules! levels {
             }
 
             fn is_available(self) -> bool {
-                // Miri interprets Rust alone: neither the question to the processor nor most of the instructions.
+                // Miri interprets Rust alone. It has neither the instruction that asks the processor nor most of the
+                // others.
                 let interpreted = cfg!(miri) && self != Self::Scalar;
                 self.is_built()
                     && !interpreted
@@ -54,14 +55,14 @@ macro_rules! levels {
             ($dollar level:expr, $dollar kernel:ident($dollar($dollar argument:expr),*)) => {
                 match $dollar level.isa {
                     $($(#[$when])*
-                    // Some kernels are safe: those that need no instructions but what every machine of the target has.
+                    // Some kernels are safe: the ones that need only instructions that every machine of the target has.
                     #[allow(unused_unsafe)]
                     // SAFETY: this level is made only where detection found its instructions, or the caller of `assume`
                     // promised them.
                     Isa::$isa if const { Isa::$isa.is_built() } => unsafe {
                         $arch::$kernels::$dollar kernel($dollar($dollar argument),*)
                     },)+
-                    // Besides plain Rust, levels that are not in this build: there is no value of them.
+                    // Plain Rust, and levels that are not in this build, of which no value exists.
                     _ => scalar::$dollar kernel($dollar($dollar argument),*),
                 }
             };
@@ -72,21 +73,23 @@ macro_rules! levels {
 }
 
 levels! { $
-    // Isa = its name, when it is built, the module of its kernels, whether this machine has it. The slowest first.
+    // Isa = name, the condition under which it is built, the module of its kernels, whether this machine has it. The
+    // slowest comes first.
 
-    // SIMD of 128 bits of WebAssembly. A module with an instruction that the host does not know is not loaded at all.
+    // WebAssembly SIMD of 128 bits. A host that does not know an instruction of a module does not load the module at
+    // all.
     #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
     Simd128 = "simd128", all(), wasm32::simd128, true;
 
-    // What every AArch64 processor with floating-point registers has.
+    // NEON, which every AArch64 processor with floating-point registers has.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon = "neon", feature = "level-neon", aarch64::neon, super::aarch64::has_neon();
 
-    // NEON with the dot product of bytes.
+    // NEON with dot products of bytes.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Dotprod = "dotprod", feature = "level-dotprod", aarch64::dotprod, super::aarch64::has_dotprod();
 
-    // NEON with the dot product and the product of matrices of bytes.
+    // NEON with dot products and matrix products of bytes.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     I8mm = "i8mm", feature = "level-i8mm", aarch64::i8mm, super::aarch64::has_i8mm();
 
@@ -102,7 +105,7 @@ levels! { $
     #[cfg(target_arch = "x86_64")]
     Avx512 = "avx512", feature = "level-avx512", x86_64::avx512, super::x86_64::has_avx512();
 
-    // AVX-512 F, BW, VL, VNNI, and AMX with bytes, where the process has the permission: see `Level::allow_amx`.
+    // AVX-512 F, BW, VL, VNNI, and AMX with bytes. The process needs the permission of `Level::allow_amx`.
     #[cfg(target_arch = "x86_64")]
     Amx = "amx", feature = "level-amx", x86_64::amx, super::x86_64::has_amx();
 }
@@ -111,7 +114,7 @@ impl Level {
     /// Plain Rust, on every machine. It is the specification of the arithmetic.
     pub const SCALAR: Self = Self { isa: Isa::Scalar, fetch: FetchOrder::Rows };
 
-    /// Returns the levels that this machine has, the slowest first. AMX is among them after [`Level::allow_amx`].
+    /// Returns the levels that this machine has, the slowest first. AMX is one of them only after [`Level::allow_amx`].
     pub fn available() -> impl DoubleEndedIterator<Item = Self> {
         ISAS.iter().filter(|(isa, _)| isa.is_available()).map(|&(isa, _)| Self::new(isa))
     }
@@ -121,12 +124,12 @@ impl Level {
         Self::available().next_back().unwrap_or(Self::SCALAR)
     }
 
-    /// Asks the operating system to let this process use AMX, and returns whether it may: only then the level "amx" is
-    /// available. Without this call it is not, as a library should not change the process of its host.
+    /// Asks the operating system to let this process use AMX, and returns whether the process may use it. The level
+    /// "amx" is available only after such a call, because a library should not change the process of its host unasked.
     ///
-    /// Linux on processors with AMX for bytes says yes, and false is returned everywhere else. The permission is for
-    /// the whole process and for good: all threads have it. The frames of signals get larger (by 8 KB) on threads that
-    /// use AMX, so Linux says no where a thread has an alternate signal stack that is too small for them.
+    /// Linux grants this on processors with AMX for bytes. Everywhere else the call returns false. The permission is
+    /// for all threads of the process, and permanent. Signal frames get larger (by 8 KB) on threads that use AMX. So
+    /// Linux refuses if a thread has an alternate signal stack that is too small for them.
     pub fn allow_amx() -> bool {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         return Isa::Amx.is_built() && super::x86_64::allow_amx();
@@ -134,7 +137,7 @@ impl Level {
         false
     }
 
-    /// Returns the level with this name, if this machine has it. `simd` is another name of the fastest one.
+    /// Returns the level with this name, if this machine has it. `simd` is another name of the fastest level.
     ///
     /// # Errors
     /// [`UnknownLevel`], which lists the names.
@@ -145,8 +148,8 @@ impl Level {
         Self::available().find(|level| level.name() == name).ok_or(UnknownLevel)
     }
 
-    /// Returns the level with this name, without asking the machine: for programs that know it better, on AArch64
-    /// without std for example, where "dotprod" is found only if the program is compiled for it.
+    /// Returns the level with this name without asking the machine, for programs that know the machine better. On
+    /// AArch64 without std, for example, "dotprod" is detected only if the program is compiled for it.
     ///
     /// # Errors
     /// [`UnknownLevel`] where this build has no such level.
@@ -160,19 +163,20 @@ impl Level {
             .ok_or(UnknownLevel)
     }
 
-    /// Returns the level with another order of fetching than the processor's, to measure both. The bits are the same.
+    /// Returns the level with another fetch order than the processor's, so that both can be measured. The bits are the
+    /// same.
     #[must_use]
     pub fn with_fetch_order(self, fetch: FetchOrder) -> Self {
         Self { fetch, ..self }
     }
 
-    /// Returns the order in which the kernels fetch weights ahead of time: [`FetchOrder::detect`], if nothing else was
-    /// asked for.
+    /// Returns the order in which the kernels fetch weights ahead of time: [`FetchOrder::detect`], unless it was
+    /// changed by [`Level::with_fetch_order`].
     pub fn fetch_order(self) -> FetchOrder {
         self.fetch
     }
 
-    /// Returns the name: "scalar" for example.
+    /// Returns the name of the level, for example "scalar".
     pub fn name(self) -> &'static str {
         ISAS.iter().find(|(isa, _)| *isa == self.isa).map_or("", |&(_, name)| name)
     }
@@ -221,7 +225,7 @@ mod tests {
 
     #[test]
     fn names_and_levels_are_one_to_one() {
-        // Now: other tests would change what is available meanwhile.
+        // The first call, because this test compares available levels, and other tests make AMX available meanwhile.
         Level::allow_amx();
         for level in Level::available() {
             assert_eq!(Level::from_name(level.name()), Ok(level));

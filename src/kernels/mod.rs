@@ -1,8 +1,7 @@
-//! Which instructions the arithmetic runs on, the kernels of each instruction set, and the floating-point
-//! environment.
+//! The instruction sets that the arithmetic runs on, the kernels of each, and the floating-point environment.
 //!
-//! Every level gives the same bits; a faster one is only faster. The generic kernels are the
-//! specification; an instruction set compiles them anew (`shims`) and replaces those that it does better.
+//! All levels give the same bits and differ in speed only. The generic kernels are the specification. An instruction
+//! set compiles them anew (`shims`) and replaces the ones that it does better.
 //!
 //! # Example
 //!
@@ -117,18 +116,18 @@ use crate::mem::{Matrix, Tile};
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::{Dtype, TensorView};
 use generic::Refused;
-// Machines without levels besides plain Rust dispatch to nothing else.
+// Machines whose only level is plain Rust do not dispatch to anything else.
 #[allow(unused_imports)]
 use level::Isa;
 use level::dispatch;
 
 impl Level {
-    /// Rows of weights times rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
+    /// Multiplies rows of weights with rows of activations: `out[row * OUTPUTS + i]` is row i of the weights times row
     /// `row` of the inputs.
     ///
-    /// At most [`OUTPUTS`] rows of weights; what is in `out` for further i is unspecified. `scratch` has
-    /// [`Level::products_scratch`] elements. `None` on a mismatch of form or sizes. Weights that the level has no
-    /// kernel for are multiplied by plain Rust.
+    /// There are at most [`OUTPUTS`] rows of weights. The elements of `out` for larger i are unspecified. `scratch` has
+    /// [`Level::products_scratch`] elements. Returns `None` on a mismatch of form or sizes. Weights that the level has
+    /// no kernel for are multiplied by plain Rust.
     pub fn products(
         self,
         weights: TensorView<'_>,
@@ -158,8 +157,8 @@ impl Level {
         }
     }
 
-    /// f32 elements of scratch that [`Level::products`] needs for weights of this type: as many as a kernel for their
-    /// form takes, whether or not the level has one.
+    /// Returns the number of f32 elements of scratch that [`Level::products`] needs for weights of this type. It is the
+    /// number for the weights' form, whether or not the level has a kernel for this type.
     pub fn products_scratch(self, dtype: Dtype) -> usize {
         dispatch!(self, products_scratch(crate::quant::form(dtype)))
     }
@@ -183,39 +182,40 @@ impl Level {
         dispatch!(self, attend(queries, chunks, source, out, scratch))
     }
 
-    /// Rounds the keys and values of some tokens, `[head_dim]` each, to the element types of a tile and stores them in
-    /// its slots, of which there are 16, from `slot` on.
+    /// Rounds the keys and values of some tokens, `[head_dim]` each, to the element types of a tile, and stores them in
+    /// its 16 slots, the first token in `slot`.
     ///
     /// # Errors
-    /// [`Fault::NonFinite`] where one is infinite or NaN then, after all are stored; [`Fault::Internal`] on a mismatch
-    /// of sizes.
+    /// [`Fault::NonFinite`], after all tokens are stored, if a rounded number is infinite or NaN. [`Fault::Internal`]
+    /// on a mismatch of sizes.
     pub fn store(self, tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Result<(), Fault> {
         dispatch!(self, store(tile, slot, tokens))
     }
 
-    /// f32 elements of scratch that [`Level::attend`] needs for heads in groups of `group`, to be as fast as it can
-    /// with units of at most `rows` and [`attend_rows`] rows; it also works with less, down to what one query needs.
+    /// Returns the number of f32 elements of scratch with which [`Level::attend`] is as fast as it can be, for `group`
+    /// query heads per KV head and units of at most `rows` rows, [`attend_rows`] of them if that is fewer. It also
+    /// works with less, down to what one query needs.
     pub fn attend_scratch(self, rows: usize, group: usize, head_dim: usize) -> Option<usize> {
         dispatch!(self, attend_scratch(rows, group, head_dim))
     }
 
-    /// A row `x` normalized: `x` and `out` are `[n]`.
+    /// Normalizes a row: `x` and `out` are `[n]`.
     pub fn norm(self, how: &Norm<'_>, x: &[f32], out: &mut [f32]) {
         dispatch!(self, norm(how, x, out))
     }
 
-    /// [`Level::norm`] of `x` in its place.
+    /// Normalizes the row `x` in place, as [`Level::norm`] does.
     pub fn norm_in_place(self, how: &Norm<'_>, x: &mut [f32]) {
         dispatch!(self, norm_in_place(how, x))
     }
 
-    /// Combines outputs of a linear layer with what is there: both are `[n]`.
+    /// Combines outputs of a linear layer with the elements of `y`: both are `[n]`.
     pub fn combine(self, how: Combine, y: &mut [f32], outputs: &[f32]) {
         let len = y.len().min(outputs.len());
         let (Some(y), Some(outputs)) = (y.get_mut(..len), outputs.get(..len)) else { return };
         let ((tiles, rest), (outputs, last)) = (y.as_chunks_mut::<OUTPUTS>(), outputs.as_chunks::<OUTPUTS>());
         let (rows, len) = (tiles.len(), rest.len());
-        // The rest is the beginning of a row.
+        // The rest is shorter than a row of outputs.
         let mut padded = [0.0; OUTPUTS];
         padded.iter_mut().zip(last).for_each(|(padded, &output)| *padded = output);
         let parts = [(tiles.as_flattened_mut(), rows, OUTPUTS, outputs.as_flattened()), (rest, 1, len, &padded[..])];
@@ -227,8 +227,9 @@ impl Level {
         }
     }
 
-    /// The same for the columns `cols` of a tile, counted from its first one, at most [`OUTPUTS`] of them, and outputs
-    /// `[rows, OUTPUTS]`, of which as many count as there are columns. `None` where the tile has not these columns.
+    /// Combines outputs of a linear layer, `[rows, OUTPUTS]`, with the columns `cols` of a tile, counted from the
+    /// tile's first column. There are at most [`OUTPUTS`] columns, and as many outputs of each row are used. Returns
+    /// `None` if the tile does not have these columns.
     pub fn combine_tile(
         self,
         how: Combine,
@@ -239,47 +240,48 @@ impl Level {
         dispatch!(self, combine_tile(how, tile, cols, outputs))
     }
 
-    /// `x = cap * tanh(x / cap)`, and +0 where that is below 2^-50 in magnitude.
+    /// Limits each element: `x = cap * tanh(x / cap)`, and +0 where this is below 2^-50 in magnitude.
     pub fn soft_cap(self, cap: f32, x: &mut [f32]) {
         dispatch!(self, soft_cap(cap, x))
     }
 
-    /// Convolves a row: `x` is `[channels]`, and becomes the result. `tail` is `[kernel - 1, channels]`, the rows
-    /// before it, the oldest first; `x` becomes its last one. `None` on a mismatch of sizes, and then nothing has
-    /// changed.
+    /// Convolves a row `x` of `[channels]` in place. `tail` is `[kernel - 1, channels]`: the rows before `x`, the
+    /// oldest first. Afterwards its last row is the old `x`. Returns `None` on a mismatch of sizes, and then nothing
+    /// has changed.
     pub fn convolve(self, how: &Convolution<'_>, tail: &mut [f32], x: &mut [f32]) -> Option<()> {
         dispatch!(self, convolve(how, tail, x))
     }
 
-    /// Updates the state of a head, `[key_dim, value_dim]`, and reads it: `out` is `[value_dim]`, the sum of the rows
-    /// of the new state, each multiplied by its element of the query. `None` on a mismatch of sizes, and then nothing
-    /// has changed.
+    /// Updates the state of a head, `[key_dim, value_dim]`, and reads it. `out` is `[value_dim]`: the sum of the rows
+    /// of the new state, each multiplied by its element of the query. Returns `None` on a mismatch of sizes, and then
+    /// nothing has changed.
     pub fn update_state(self, update: &Update<'_>, state: &mut [f32], out: &mut [f32]) -> Option<()> {
         dispatch!(self, update_state(update, state, out))
     }
 
-    /// What enters a state: `out = x`, and +0 where the magnitude is below 2^-50.
+    /// Settles the numbers that enter a state: `out = x`, and +0 where x is below 2^-50 in magnitude.
     pub fn settle(self, x: &[f32], out: &mut [f32]) {
         dispatch!(self, settle_row(x, out))
     }
 
-    /// A key or query of the delta rule: `out = (x / sqrt(sum of x^2 + 10^-6)) * scale`, as [`Level::settle`] has it.
+    /// Normalizes a key or a query of the delta rule: `out = (x / sqrt(sum of x^2 + 10^-6)) * scale`, where `x` and
+    /// `out` are settled as by [`Level::settle`].
     pub fn normalize(self, x: &[f32], scale: f32, out: &mut [f32]) {
         dispatch!(self, normalize(x, scale, out))
     }
 
-    /// `x *= gate / (1 + e^-gate)`.
+    /// Gates each element with SiLU: `x *= gate / (1 + e^-gate)`.
     pub fn gate(self, gate: &[f32], x: &mut [f32]) {
         dispatch!(self, gate(gate, x))
     }
 
-    /// Asks the processor, where it can be asked, for numbers that are read soon.
+    /// Prefetches numbers that are read soon, where the processor has an instruction for this.
     pub fn fetch(self, _soon: &[f32]) {
         #[cfg(target_arch = "x86_64")]
         x86_64::fetch(_soon);
     }
 
-    /// As [`quantize_row`](crate::quant::quantize_row).
+    /// Quantizes a row of activations, as [`quantize_row`](crate::quant::quantize_row) does.
     ///
     /// # Errors
     /// As [`quantize_row`](crate::quant::quantize_row).

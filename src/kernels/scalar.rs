@@ -11,7 +11,7 @@ use crate::tensor::TensorView;
 super::shims::shims!([f32; LANES]: (),);
 super::shims::quantize_shim!();
 
-/// None: what [`Level::products`](super::Level::products) does without kernels is the specification.
+/// Refuses all products, so that [`Level::products`](super::Level::products) computes them by plain Rust.
 pub(super) fn products(
     _weights: TensorView<'_>,
     _inputs: &Inputs<'_>,

@@ -1,10 +1,10 @@
-//! Whether the kernels of a level compute on this machine what the scalar ones do.
+//! A test whether the kernels of a level compute on this machine what the scalar kernels compute.
 
 use super::{Activation, Combine, Inputs, Isa, Level, Norm, NormKind, OUTPUTS, fpenv};
 use crate::quant::{form, row_words};
 use crate::tensor::{Dtype, TensorView};
 
-/// A superblock of every format.
+/// Columns of the weights: a super-block of every format.
 const COLS: usize = 256;
 
 /// Rows of activations: more than the kernels take at once, and not a multiple of that.
@@ -13,8 +13,8 @@ const ROWS: usize = 5;
 /// 32-bit words of a row of activations in any form.
 const ROW_WORDS: usize = COLS;
 
-/// Rows of activations for which kernels may compute in another way, and not a multiple of what they take at once then.
-/// Plain code has one way.
+/// Returns a number of rows of activations for which kernels may use another algorithm, and which is not a multiple of
+/// the rows that they then take at once. It is 0 for plain Rust, which has one algorithm.
 const fn many_rows(level: Level) -> usize {
     if matches!(level.isa, Isa::Scalar) { 0 } else { 51 }
 }
@@ -22,18 +22,19 @@ const fn many_rows(level: Level) -> usize {
 /// 32-bit words of a row of quantized activations.
 const QUANTIZED_WORDS: usize = COLS / 4 + COLS / 16;
 
-/// Bytes of weights, as words of an f32 each.
+/// Size of the weights in words of 4 bytes: enough for f32.
 const WEIGHTS: usize = OUTPUTS * COLS;
 
-/// 32-bit words of scratch that [`selftest`] needs.
+/// Returns the number of 32-bit words that [`selftest`] needs.
 pub fn selftest_words(level: Level) -> usize {
     let scratch = Dtype::ALL.into_iter().map(|dtype| level.products_scratch(dtype)).max().unwrap_or(0);
     WEIGHTS + 3 * ROWS * ROW_WORDS + 2 * ROWS * OUTPUTS + many_rows(level) * (QUANTIZED_WORDS + OUTPUTS) + scratch
 }
 
-/// Runs the products of every weight type, the quantization of activations, and the norms of a level on a few blocks
-/// of pseudo-random bytes: whether they are the scalar ones bit for bit. `None` where `words` is shorter than
-/// [`selftest_words`]. (NaNs count as equal: not all machines make the same ones.)
+/// Runs the kernels of a level on a few blocks of pseudo-random bytes, and returns whether the results are the scalar
+/// ones bit for bit. The kernels are the products of every weight type, the quantization of activations, the norms, and
+/// some combinations of outputs. Returns `None` if `words` is shorter than [`selftest_words`]. (NaNs count as equal:
+/// not all machines make the same ones.)
 pub fn selftest(level: Level, words: &mut [u32]) -> Option<bool> {
     let words = words.get_mut(..selftest_words(level))?;
     fpenv::with_default(|| {
@@ -46,7 +47,7 @@ pub fn selftest(level: Level, words: &mut [u32]) -> Option<bool> {
     })
 }
 
-/// What is computed with, and where to.
+/// The operands, results and scratch of the test, cut from the caller's words.
 struct Bench<'w> {
     level: Level,
     weights: &'w mut [u32],
@@ -55,7 +56,7 @@ struct Bench<'w> {
     expected_inputs: &'w mut [u32],
     out: &'w mut [f32],
     expected: &'w mut [f32],
-    /// The same rows of activations again and again, and their products.
+    /// The rows of activations, repeated in turn up to [`many_rows`].
     many_inputs: &'w mut [u32],
     many_out: &'w mut [f32],
     scratch: &'w mut [f32],
@@ -73,7 +74,7 @@ impl<'w> Bench<'w> {
         let (many_out, scratch) = rest.split_at_mut_checked(many_rows(level) * OUTPUTS)?;
         let mut state = 0x9e37_79b9_u32;
         let mut next = || {
-            // Numbers of Marsaglia's xorshift, "Xorshift RNGs", 2003.
+            // Pseudo-random numbers by Marsaglia's xorshift, "Xorshift RNGs", 2003.
             state ^= state << 13;
             state ^= state >> 17;
             state ^= state << 5;

@@ -1,6 +1,6 @@
 //! The generic kernels, compiled for an instruction set.
 
-/// Defines a function per generic kernel, with the given lanes, that is compiled with the given features; and what
+/// Defines a function for each generic kernel, with the given lanes and compiled with the given features. `$proof`
 /// proves that such a function has the instructions of the lanes.
 macro_rules! shims {
     ($lanes:ty: $proof:expr, $($features:literal)?) => {
@@ -88,7 +88,7 @@ macro_rules! shims {
     };
 }
 
-/// The same for the quantization of activations.
+/// Defines the function that quantizes activations, compiled with the given features.
 macro_rules! quantize_shim {
     ($($features:literal)?) => {
         $(#[target_feature(enable = $features)])?

@@ -1,7 +1,7 @@
 //! A bump arena over the caller's bytes.
 //!
-//! The same walk answers "how much?" (over [`Arena::measuring`], where every slice is empty) and does
-//! the carving (over [`Arena::new`]), so the two cannot disagree.
+//! The same code measures (over [`Arena::measuring`], where every slice is empty) and carves (over [`Arena::new`]), so
+//! the two cannot disagree.
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ pub const ALIGN: usize = 64;
 /// [Example](crate::mem#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What the section holds.
+    /// Name of the contents.
     pub name: &'static str,
     /// Distance from the start of the caller's memory, in bytes; a multiple of [`ALIGN`].
     pub offset: usize,
@@ -23,7 +23,7 @@ pub struct Section {
     pub bytes: usize,
 }
 
-/// Why the caller's memory cannot be used.
+/// A reason why the caller's memory cannot be used.
 ///
 /// [Example](crate::mem#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,16 @@ pub struct Section {
 pub enum MemoryError {
     /// The memory is smaller than the plan.
     TooSmall {
-        /// Bytes that are needed.
+        /// Number of bytes that are needed.
         needed: usize,
-        /// Bytes that were given.
+        /// Number of bytes that were given.
         given: usize,
     },
     /// The memory does not start at a multiple of [`ALIGN`].
     Misaligned {
-        /// The alignment that is needed, in bytes.
+        /// Alignment that is needed, in bytes.
         needed: usize,
-        /// Bytes from the last aligned address to the start of the memory.
+        /// Number of bytes from the last aligned address to the start of the memory.
         off_by: usize,
     },
     /// The requested sizes exceed the addresses of this machine.
@@ -66,7 +66,7 @@ impl core::error::Error for MemoryError {}
 /// [Example](crate::mem#example).
 #[derive(Debug)]
 pub struct Arena<'a> {
-    /// What is left; `None` while measuring.
+    /// The memory that is not handed out yet, or `None` while measuring.
     rest: Option<&'a mut [u8]>,
     given: usize,
     used: usize,
@@ -95,19 +95,19 @@ impl<'a> Arena<'a> {
     /// slice is empty while measuring.
     ///
     /// # Errors
-    /// [`MemoryError::TooLarge`] if the size overflows, [`MemoryError::TooSmall`] if it does not fit: then the arena is
-    /// as before.
+    /// [`MemoryError::TooLarge`] if the size overflows, and [`MemoryError::TooSmall`] if it does not fit. The arena
+    /// does not change then.
     pub fn slice<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<&'a mut [T], MemoryError> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or(MemoryError::TooLarge)?;
         match self.take(name, bytes)? {
-            // While measuring, too. An empty slice of bytes need not have the alignment of elements.
+            // This is the case while measuring, too. An empty slice of bytes need not have the alignment of elements.
             [] => Ok(&mut []),
             taken => bytemuck::try_cast_slice_mut(taken).map_err(|_| MemoryError::TooLarge),
         }
     }
 
-    /// The next bytes; none while measuring.
-    #[inline(never)] // once for all types of elements
+    /// Hands out the next bytes, or none while measuring.
+    #[inline(never)] // compiled once for all types of elements
     fn take(&mut self, name: &'static str, bytes: usize) -> Result<&'a mut [u8], MemoryError> {
         let padded = bytes.checked_next_multiple_of(ALIGN).ok_or(MemoryError::TooLarge)?;
         let end = self.used.checked_add(padded).ok_or(MemoryError::TooLarge)?;
@@ -127,7 +127,7 @@ impl<'a> Arena<'a> {
             }
         };
         if bytes > 0 {
-            // A report that is full loses names, not memory; the engine has fewer sections than it holds.
+            // A full report loses names and no memory. The engine has fewer sections than fit.
             let _ = self.sections.push(Section { name, offset: self.used, bytes });
         }
         self.used = end;
@@ -175,7 +175,8 @@ mod tests {
         assert_eq!(arena.used(), measuring.used());
     }
 
-    /// All small lengths of three slices: they follow each other, aligned, and what is measured is what is carved.
+    /// Checks all small lengths of three slices: they follow each other, aligned, and the measured size is the carved
+    /// one.
     #[test]
     fn every_small_arena_is_as_measured() {
         let mut memory = vec![0u8; 3 * 640];
@@ -207,7 +208,7 @@ mod tests {
         }
     }
 
-    /// Around the largest size that an object can have, behind slices of some sizes.
+    /// Checks sizes around the largest size that an object can have, behind slices of some sizes.
     #[test]
     fn sizes_that_no_machine_can_address_are_refused() {
         const MOST: usize = isize::MAX as usize;
@@ -232,7 +233,7 @@ mod tests {
         let memory = aligned(&mut memory);
         let mut arena = Arena::new(&mut memory[..255]).unwrap();
         assert_eq!(walk(&mut arena).unwrap_err(), MemoryError::TooSmall { needed: 256, given: 255 });
-        // What fits can still be had.
+        // After a refusal, a slice that fits can still be taken.
         let mut arena = Arena::new(&mut memory[..128]).unwrap();
         assert_eq!(arena.slice::<u8>("x", 129).unwrap_err(), MemoryError::TooSmall { needed: 192, given: 128 });
         assert_eq!(arena.slice::<u8>("y", 128).map(|bytes| bytes.len()), Ok(128));

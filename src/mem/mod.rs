@@ -1,9 +1,10 @@
-//! Memory of the caller: an arena that is measured and carved by the same walk, and matrices whose
-//! tiles several workers fill at once.
+//! Memory of the caller: an arena that is measured and carved by the same code, and matrices whose tiles several
+//! workers fill at the same time.
 //!
 //! # Example
 //!
-//! A function says what is in the memory. It measures and carves. Then two threads fill a matrix there:
+//! One function describes the contents of the memory, for measuring and for carving. Then two threads fill a matrix
+//! there:
 //!
 //! ```
 //! use gleed::mem::{Arena, Matrix, MemoryError};

@@ -1,7 +1,7 @@
 //! A matrix cut into tiles that workers take one at a time.
 //!
-//! This is what lets safe code fill one output from several threads: [`Tiles::next`] hands out every
-//! tile at most once, whoever calls it and however often, and two tiles never share an element.
+//! With this, safe code can fill one output from several threads. [`Tiles::next`] hands out every tile at most once,
+//! however many callers there are and however often they call, and no two tiles share an element.
 #![allow(unsafe_code)]
 
 use core::array;
@@ -17,7 +17,7 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Matrix<'a, T> {
     data: &'a mut [T],
-    /// The number of its first row.
+    /// Number of the first row.
     first: usize,
     rows: usize,
     cols: usize,
@@ -38,7 +38,7 @@ impl<'a, T> Matrix<'a, T> {
         (cols <= stride && needed <= data.len()).then_some(Self { data, first: 0, rows, cols, stride })
     }
 
-    /// Splits the matrix into its first `rows` rows and the others, which keep their numbers. Returns `None` if the
+    /// Splits the matrix into its first `rows` rows and the other rows. Rows keep their numbers. Returns `None` if the
     /// matrix has fewer rows.
     pub fn split_rows(self, rows: usize) -> Option<(Self, Self)> {
         let Self { data, first, cols, stride, .. } = self;
@@ -48,15 +48,15 @@ impl<'a, T> Matrix<'a, T> {
         Some((Self { data: head, first, rows, cols, stride }, tail))
     }
 
-    /// Returns the matrix as one tile per row, or `None` if rows are empty.
+    /// Returns the matrix as one tile per row, or `None` if the rows are empty.
     pub fn by_row(self) -> Option<Tiles<'a, T>> {
         let (rows, cols) = (self.rows, self.cols);
         self.tiles(1, cols, 0..rows)
     }
 
-    /// Cuts the matrix into tiles of `tile_rows` by `tile_cols` (those at the edges may be smaller),
-    /// numbered along the rows first: tile 0 and 1 hold the same columns where there are several rows
-    /// of tiles. `take` says which of them [`Tiles::next`] will hand out.
+    /// Cuts the matrix into tiles of `tile_rows` by `tile_cols`. Tiles at the edges may be smaller. Tiles are numbered
+    /// from top to bottom first: with several rows of tiles, tiles 0 and 1 hold the same columns. [`Tiles::next`] hands
+    /// out the tiles with the numbers in `take`.
     ///
     /// Returns `None` if a tile would be empty.
     pub fn tiles(self, tile_rows: usize, tile_cols: usize, take: Range<usize>) -> Option<Tiles<'a, T>> {
@@ -95,16 +95,16 @@ pub struct Tiles<'a, T> {
     stride: usize,
     tile_rows: usize,
     tile_cols: usize,
-    /// Tiles per column of tiles.
+    /// Number of tiles per column of tiles.
     down: usize,
     next: AtomicUsize,
     end: usize,
     lifetime: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: sharing a `Tiles` lets other threads call `next`, which moves elements' exclusive references
-// to them (hence T: Send) and hands out each tile once: `fetch_add` returns every index once, and
-// different indices are different rectangles of the matrix.
+// SAFETY: sharing a `Tiles` lets other threads call `next`, which moves exclusive references to elements to them (hence
+// T: Send) and hands out each tile once: `fetch_add` returns every index once, and different indices are different
+// rectangles of the matrix.
 unsafe impl<T: Send> Sync for Tiles<'_, T> {}
 
 // SAFETY: it is an exclusive borrow of elements of type T: Send, like the slice that it was made from.
@@ -116,7 +116,7 @@ impl<'a, T> Tiles<'a, T> {
         self.end.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
-    /// Splits the tiles into those before tile `index` and the others.
+    /// Splits the tiles into the tiles before tile `index` and the tiles from it on.
     pub fn split_at(self, index: usize) -> (Self, Self) {
         let next = self.next.into_inner();
         let at = index.clamp(next, self.end.max(next));
@@ -126,16 +126,16 @@ impl<'a, T> Tiles<'a, T> {
 
     /// Returns the next tile, or `None` if all have been handed out.
     pub fn next(&self) -> Option<Tile<'a, T>> {
-        // The load keeps the counter from wrapping round however often callers ask after the end.
+        // The load keeps the counter from wrapping round, however often callers ask after the end.
         if self.next.load(Ordering::Relaxed) >= self.end {
             return None;
         }
         let index = self.next.fetch_add(1, Ordering::Relaxed);
-        // Each index is given once, so this tile is, too.
+        // `fetch_add` returns each index once, so each tile is handed out once.
         if index < self.end { self.tile(index) } else { None }
     }
 
-    /// The tile of this number. The caller hands out each number once.
+    /// Returns the tile with this number. The caller must hand out each number at most once.
     fn tile(&self, index: usize) -> Option<Tile<'a, T>> {
         if index >= self.end || self.down == 0 {
             return None;
@@ -162,29 +162,31 @@ impl<T> fmt::Debug for Tiles<'_, T> {
     }
 }
 
-/// Tiles with this number and larger ones cannot be claimed.
+/// Number of tiles that can be claimed. Tiles with this index and larger ones cannot.
 const MAX_CLAIMS: usize = 4096;
 
-/// The tiles of a [`Matrix`], handed out by their numbers: for who fills two matrices at the same time, tile by tile.
+/// The tiles of a [`Matrix`], handed out by their numbers, for code that fills two matrices at the same time, tile by
+/// tile.
 #[derive(Debug)]
 pub(crate) struct Claims<'a, T> {
     tiles: Tiles<'a, T>,
-    /// A bit for each tile that was handed out.
+    /// One bit for each tile, set when the tile is handed out.
     taken: [AtomicU32; MAX_CLAIMS / 32],
 }
 
 impl<'a, T> Claims<'a, T> {
-    /// All tiles that [`Tiles::next`] would hand out, by their numbers.
+    /// Returns claims on all tiles that [`Tiles::next`] would hand out.
     pub(crate) fn new(tiles: Tiles<'a, T>) -> Self {
         Self { tiles, taken: array::from_fn(|_| AtomicU32::new(0)) }
     }
 
-    /// Tile `index`, the first time that it is asked for; `None` after that, and where there is no such tile.
+    /// Returns tile `index` the first time that it is asked for. Returns `None` after that, and if there is no such
+    /// tile.
     pub(crate) fn take(&self, index: usize) -> Option<Tile<'a, T>> {
         let (word, bit) = (self.taken.get(index / 32)?, 1 << (index % 32));
         let first = word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
-        // The bit is set once, so this tile is handed out once. The counter of the tiles stays where it was: tiles
-        // before it are others' to hand out.
+        // Each bit is set once, so each tile is handed out once. The counter of the tiles does not move: tiles before
+        // it are handed out elsewhere.
         if first && index >= self.tiles.next.load(Ordering::Relaxed) { self.tiles.tile(index) } else { None }
     }
 }
@@ -219,7 +221,8 @@ impl<T> Tile<'_, T> {
         self.col..self.col + self.cols
     }
 
-    /// Returns the address of the first row's element in a column of the tile, and the bytes from one row to the next.
+    /// Returns the address of the first row's element in column `col` of the tile, and the number of bytes from one row
+    /// to the next.
     pub(crate) fn address(&self, col: usize) -> (usize, usize) {
         (self.data.wrapping_add(col).addr(), self.stride.wrapping_mul(size_of::<T>()))
     }
@@ -232,15 +235,15 @@ impl<T> Tile<'_, T> {
             return None;
         }
         // SAFETY: `Tiles::next` or `Claims::take` made the tile from an exclusive borrow of a slice that holds the
-        // matrix up to the end of its last row, or `rows_mut` made it of rows of such a tile, which stays borrowed;
-        // this row's elements lie within it, no other tile that can be used has them, and `&mut self` keeps this tile
-        // from handing them out twice.
+        // matrix up to the end of its last row, or `rows_mut` made it from rows of such a tile, which stays borrowed.
+        // The elements of this row lie within that slice. No other tile that can be used has them, and `&mut self`
+        // keeps this tile from handing them out twice.
         Some(unsafe { core::slice::from_raw_parts_mut(self.data.wrapping_add(row * self.stride), self.cols) })
     }
 }
 
 impl<T> Tile<'_, T> {
-    /// Returns some rows of the tile as a tile, or `None` if it has not all of them.
+    /// Returns some rows of the tile as a tile, or `None` if the tile does not have all of them.
     pub fn rows_mut(&mut self, rows: Range<usize>) -> Option<Tile<'_, T>> {
         let first = rows.start.checked_sub(self.row)?;
         if rows.start > rows.end || rows.end > self.rows().end {
@@ -321,7 +324,7 @@ mod tests {
             assert!(Matrix::new(&mut data, rows, stride).unwrap().split_rows(rows + 1).is_none());
         }
         let mut data = vec![0u32; 8];
-        // What was handed out before stays so; ranges that begin past the end are empty.
+        // Tiles that were handed out before the split stay handed out. Ranges that begin past the end are empty.
         let tiles = Matrix::new(&mut data, 1, 8).unwrap().tiles(1, 1, 2..7).unwrap();
         let _ = tiles.next();
         let (a, b) = tiles.split_at(1);
@@ -346,7 +349,7 @@ mod tests {
             fill();
         });
         assert!(claims.take(0).is_none() && claims.take(usize::MAX).is_none());
-        // The second half of some tiles does not have those of the first.
+        // Each half of split tiles has only its own tiles.
         let mut halved = vec![0u32; 8];
         let (first, second) = Matrix::new(&mut halved, 1, 8).unwrap().tiles(1, 1, 0..8).unwrap().split_at(4);
         let (first, second) = (Claims::new(first), Claims::new(second));
@@ -364,7 +367,7 @@ mod tests {
         part.row_mut(2).unwrap().fill(99);
         assert!(part.row_mut(0).is_none() && part.row_mut(3).is_none());
         assert!(tile.rows_mut(3..3).unwrap().row_mut(3).is_none());
-        // Backwards on purpose.
+        // The range goes backwards on purpose.
         let backwards = Range { start: 2, end: 1 };
         assert!(tile.rows_mut(2..4).is_none() && tile.rows_mut(backwards).is_none());
         assert_eq!(tile.row_mut(2), Some(&mut [99, 99][..]));

@@ -1,4 +1,4 @@
-//! Which experts a token goes through.
+//! The choice of the experts that a token goes through.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -10,9 +10,9 @@ use crate::num::{settle, settled_of, sigmoid, softmax};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Choice {
-    /// Its number.
+    /// Index of the expert.
     pub expert: u32,
-    /// The weight, settled.
+    /// Weight of the expert's result, settled.
     pub weight: f32,
 }
 
@@ -21,38 +21,40 @@ pub struct Choice {
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
-    /// What becomes of the router's logits.
+    /// How scores are computed from the router's logits.
     pub scores: RouterScores,
     /// Whether weights are divided by their sum.
     pub normalized: bool,
-    /// Added to that sum.
+    /// Number that is added to the sum of the weights.
     pub epsilon: f32,
-    /// What weights are multiplied by at last.
+    /// Factor of the weights, applied last.
     pub scale: f32,
-    /// What logits are multiplied by at first.
+    /// Factor of the router's logits, applied first.
     pub logit_scale: f32,
-    /// How many groups of experts there are, equally large, one after the other: 1 to 64.
+    /// Number of groups of experts, 1 to 64. Groups are equally large and lie one after the other.
     pub groups: u32,
-    /// How many of them are chosen first, those whose two largest sums of score and bias are the largest together.
-    /// Experts of the others are not chosen. (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 2.1.2.)
+    /// Number of groups that are chosen first: the ones whose two largest sums of score and bias have the largest
+    /// total. Experts of other groups are not chosen. (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section
+    /// 2.1.2.)
     pub groups_used: u32,
 }
 
-/// What becomes of the router's logits.
+/// How scores are computed from the router's logits.
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RouterScores {
-    /// The largest are chosen; their softmax among themselves is their weights.
+    /// The logits. The weights are the softmax of the chosen logits.
     SoftmaxOfChosen,
-    /// Their softmax: of the chosen ones it is the weights.
+    /// The softmax of all logits. The weights are the scores of the chosen experts.
     Softmax,
-    /// The sigmoid of each.
+    /// The sigmoid of each logit. The weights are the scores of the chosen experts.
     Sigmoid,
 }
 
 impl Routing {
-    /// The weights are the softmax of the chosen logits. (Jiang et al., "Mixtral of Experts", 2024, section 2.1.)
+    /// Routing with the softmax of the chosen logits as weights. (Jiang et al., "Mixtral of Experts", 2024, section
+    /// 2.1.)
     pub const SOFTMAX_OF_CHOSEN: Self = Self {
         scores: RouterScores::SoftmaxOfChosen,
         normalized: false,
@@ -66,12 +68,12 @@ impl Routing {
     /// The largest number of groups.
     pub const MAX_GROUPS: u32 = u64::BITS;
 
-    /// Chooses the experts with the largest sums of score and bias, as many as there are places in `out`: in descending
-    /// order, the lower number first among equals. The biases do not enter the weights. Of several groups some are
-    /// chosen first, in the same order.
+    /// Chooses as many experts as `out` has elements: the ones with the largest sums of score and bias, in descending
+    /// order, the lower index first among equals. The biases do not enter the weights. If there are several groups,
+    /// some of them are chosen first, in the same order.
     ///
-    /// `logits` and `scores`, which is filled, are `[experts]`; so are the biases, little-endian f32, or they are
-    /// empty. `None` where a logit is not a number, or where sizes do not fit.
+    /// `logits` and `scores`, which is filled, are `[experts]`. The biases are `[experts]`, little-endian f32, or
+    /// empty. Returns `None` if a logit is not a number, or if sizes do not fit.
     pub fn choose(&self, logits: &[f32], biases: &[[u8; 4]], scores: &mut [f32], out: &mut [Choice]) -> Option<()> {
         let fits = scores.len() == logits.len() && (biases.is_empty() || biases.len() == logits.len());
         if !fits || logits.iter().any(|logit| logit.is_nan()) {
@@ -98,7 +100,7 @@ impl Routing {
         self.weigh(scores, out)
     }
 
-    /// The chosen groups, a bit each. `two` gives the two largest ranks of a group.
+    /// Returns the chosen groups as a set of bits. `two` returns the two largest ranks of a group.
     fn choose_groups(&self, two: impl Fn(u32) -> (f32, f32)) -> Option<u64> {
         if self.groups == 1 {
             return Some(u64::MAX);
@@ -122,7 +124,7 @@ impl Routing {
         }
     }
 
-    /// The weights of the chosen ones, from their scores. `None` if there are none.
+    /// Computes the weights of the chosen experts from their scores. Returns `None` if no expert is chosen.
     fn weigh(&self, scratch: &mut [f32], chosen: &mut [Choice]) -> Option<()> {
         chosen.first()?;
         if self.scores == RouterScores::SoftmaxOfChosen {
@@ -140,12 +142,12 @@ impl Routing {
     }
 }
 
-/// Whether a bit of a set is 1.
+/// Returns whether a bit of a set is 1.
 fn has(set: u64, bit: Option<u32>) -> bool {
     bit.and_then(|bit| set.checked_shr(bit)).is_some_and(|rest| rest & 1 == 1)
 }
 
-/// The pair with the largest first number, the first one among equals.
+/// Returns the pair with the largest first number, and the first such pair among equals.
 fn largest(ranks: impl Iterator<Item = (f32, u32)>) -> Option<(f32, u32)> {
     ranks.fold(None, |best, (rank, of)| match best {
         Some((largest, _)) if rank <= largest => best,
@@ -196,7 +198,7 @@ mod tests {
         assert_weights(&choose::<1>(sigmoid, &[]), &[1.0 / (1.0 + (-3f64).exp())]);
     }
 
-    /// A bias of the choice is not one of the weights.
+    /// Biases change the choice and not the weights.
     #[test]
     fn biases_choose_only() {
         let sigmoid = Routing { scores: RouterScores::Sigmoid, ..Routing::SOFTMAX_OF_CHOSEN };
@@ -208,7 +210,7 @@ mod tests {
         assert_weights(&normalized, &[of(-1.0) / (of(-1.0) + of(3.0)), of(3.0) / (of(-1.0) + of(3.0))]);
     }
 
-    /// The largest expert is in a group whose two largest are not the largest together.
+    /// The expert with the largest logit is in a group whose two largest logits do not have the largest sum.
     #[test]
     fn groups_are_chosen_first() {
         let logits = [5.0, -4.0, 0.5, 1.0, 2.0, 1.5, 0.0, 1.0];

@@ -1,7 +1,7 @@
-//! The rows that linear layers multiply, in all the forms that the weights at hand want.
+//! The rows of inputs of linear layers, in all activation formats that the weights need.
 //!
-//! Q, K and V may be of different formats and share one input, so an input row holds one or more forms, one
-//! after the other, and is prepared once.
+//! Q, K and V may have different formats and share one input. So an input row holds one or more forms, one after the
+//! other, and is prepared once.
 
 use core::ops::Range;
 
@@ -12,17 +12,18 @@ use crate::tensor::Dtype;
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
-/// The forms that an input is wanted in.
+/// The set of forms in which an input is needed.
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputForms {
-    /// Bit i is [`FORMS`]\[i\]: models keep these of each input, and models are small.
+    /// Bit i is set if [`FORMS`]\[i\] is needed. One byte, because models store this set for each input and should stay
+    /// small.
     wanted: u8,
 }
 
 impl InputForms {
-    /// Returns what weights of these types are multiplied with.
+    /// Returns the forms with which weights of these types are multiplied.
     pub fn of(dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         let mut wanted = 0;
         for dtype in dtypes {
@@ -32,12 +33,13 @@ impl InputForms {
         Self { wanted }
     }
 
-    /// 32-bit words of a row of `cols` in all the forms, each in whole cache lines; `None` where a form cannot hold it.
+    /// Returns the number of 32-bit words of a row of `cols` activations in all the forms, each in whole cache lines,
+    /// or `None` if a form cannot hold it.
     pub fn words(self, cols: usize) -> Option<usize> {
         self.forms().try_fold(0_usize, |sum, form| sum.checked_add(lines(form, cols)?))
     }
 
-    /// Stores `x` in all the forms; `words` has at least [`InputForms::words`] words.
+    /// Stores `x` in all the forms. `words` has at least [`InputForms::words`] words.
     ///
     /// # Errors
     /// [`Fault::NonFinite`] where an integer form meets a value that is not finite.
@@ -57,19 +59,19 @@ impl InputForms {
         Ok(())
     }
 
-    /// Returns the forms, in the order in which they lie.
+    /// Returns the forms, in the order in which they lie in a row.
     pub fn forms(self) -> impl Iterator<Item = Form> {
         FORMS.into_iter().enumerate().filter_map(move |(i, form)| (self.wanted >> i & 1 == 1).then_some(form))
     }
 }
 
-/// Prepared rows: `[rows, cols]` in the given forms.
+/// Rows of inputs, `[rows, cols]`, prepared in the given forms.
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct InputRows<'a> {
     words: &'a [u32],
-    /// Words from one row to the next.
+    /// Number of words from one row to the next.
     stride: usize,
     cols: usize,
     forms: InputForms,
@@ -77,29 +79,29 @@ pub struct InputRows<'a> {
 }
 
 impl<'a> InputRows<'a> {
-    /// Returns the rows that [`InputForms::prepare`] stored in `words`, `stride` words apart, and how many workers
-    /// multiply them at the same time.
+    /// Returns the rows that [`InputForms::prepare`] stored in `words`, `stride` words apart. `workers` is the number
+    /// of workers that multiply them at the same time.
     pub fn new(words: &'a [u32], stride: usize, cols: usize, forms: InputForms, workers: usize) -> Self {
         Self { words, stride, cols, forms, workers }
     }
 
-    /// Returns how many workers multiply the rows at the same time.
+    /// Returns the number of workers that multiply the rows at the same time.
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Returns a word of a row, counted from its start.
+    /// Returns the word with index `word` in a row.
     pub fn word(&self, row: usize, word: usize) -> Option<u32> {
         self.words.get(row.checked_mul(self.stride)?.checked_add(word)?).copied()
     }
 
-    /// Returns `cols` numbers of `count` rows, from word `start` of each on, in a form.
+    /// Returns `cols` numbers of some of the rows, from word `start` of each row on, as inputs in a form.
     pub fn slice(&self, rows: Range<usize>, start: usize, cols: usize, form: Form) -> Option<Inputs<'a>> {
         let words = self.words.get(rows.start.checked_mul(self.stride)?.checked_add(start)?..)?;
         Inputs::new(form, rows.len(), cols, words, self.stride)
     }
 
-    /// Some of the rows in one form; `None` where it was not prepared.
+    /// Returns some of the rows in one form, or `None` if this form was not prepared.
     pub fn select(&self, rows: Range<usize>, form: Form) -> Option<Inputs<'a>> {
         let mut start = rows.start.checked_mul(self.stride)?;
         for other in self.forms.forms() {
@@ -112,7 +114,8 @@ impl<'a> InputRows<'a> {
     }
 }
 
-/// Words of a row in whole cache lines. Vectors and tiles that are read across the border of two lines take longer.
+/// Returns the number of words of a row in whole cache lines. Vectors and tiles that cross the border of two lines take
+/// longer to read.
 fn lines(form: Form, cols: usize) -> Option<usize> {
     const LINE: usize = 64 / size_of::<u32>();
     row_words(form, cols)?.checked_next_multiple_of(LINE)

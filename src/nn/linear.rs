@@ -1,4 +1,4 @@
-//! Linear layers, a tile of outputs at a time.
+//! Linear layers, which compute one tile of outputs at a time.
 
 use super::input::InputRows;
 use crate::kernels::{Combine, Level, OUTPUTS};
@@ -12,15 +12,15 @@ use crate::tensor::{Dtype, TensorView};
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<'w> {
-    /// `[outputs, inputs]`.
+    /// Weights, `[outputs, inputs]`.
     pub weights: TensorView<'w>,
-    /// `[outputs]`, little-endian f32 of any alignment; empty where there is none.
+    /// Biases, `[outputs]`, little-endian f32 of any alignment, or empty.
     pub bias: &'w [u8],
-    /// What products with the weights are multiplied by, before anything is added.
+    /// Factor of the products with the weights, before anything is added.
     pub scale: f32,
-    /// What adapters add.
+    /// Matrices that adapters add.
     pub deltas: &'w [Delta<'w>],
-    /// The row of the deltas' weights that belongs to row 0 of `weights`.
+    /// Row of the deltas' weights that belongs to row 0 of `weights`.
     pub delta_row: usize,
 }
 
@@ -30,26 +30,27 @@ pub struct Linear<'w> {
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Delta<'w> {
-    /// `[outputs, rank]`.
+    /// Weights, `[outputs, rank]`.
     pub weights: TensorView<'w>,
-    /// The word of an input row that is 1 where the delta counts.
+    /// Index of the word of an input row that is 1 if the delta applies to this row.
     pub flag: usize,
-    /// The word of an input row where `low`, `[rank]`, begins.
+    /// Index of the word of an input row where `low`, `[rank]`, begins.
     pub low: usize,
 }
 
 impl<'w> Linear<'w> {
-    /// Without a bias, a scale and deltas.
+    /// Returns a layer without a bias, a scale and deltas.
     pub fn plain(weights: TensorView<'w>) -> Self {
         Self { weights, bias: &[], scale: 1.0, deltas: &[], delta_row: 0 }
     }
 
-    /// f32 elements of scratch that [`Linear::run`] needs for tiles of at most `rows` rows, without deltas.
+    /// Returns the number of f32 elements of scratch that [`Linear::run`] needs for tiles of at most `rows` rows,
+    /// without deltas.
     pub fn scratch(level: Level, dtype: Dtype, rows: usize) -> Option<usize> {
         rows.checked_mul(OUTPUTS)?.checked_add(level.products_scratch(dtype))
     }
 
-    /// Returns `count` of its outputs from the `first` on; `None` where it has fewer.
+    /// Returns `count` of the layer's outputs from output `first` on, or `None` if it has fewer.
     pub fn slice(&self, first: usize, count: usize) -> Option<Self> {
         let weights = self.weights.slice_rows(first, count)?;
         let sliced = Self { weights, delta_row: self.delta_row.checked_add(first)?, ..*self };
@@ -60,9 +61,9 @@ impl<'w> Linear<'w> {
         Some(Self { bias: self.bias.get(start?..)?.get(..len?)?, ..sliced })
     }
 
-    /// Combines the outputs for as many rows of inputs as the tile has, from `row` on, with a tile of a matrix in
-    /// which they begin at column `first`. Columns of the tile that belong to other layers are left alone. `None` on a
-    /// mismatch of sizes.
+    /// Computes the outputs for as many rows of inputs as the tile has, from `row` on, and combines them with the tile.
+    /// The layer's outputs begin at column `first` of the tile's matrix. Columns of the tile that belong to other
+    /// layers do not change. Returns `None` on a mismatch of sizes.
     pub fn run(
         &self,
         level: Level,
@@ -74,7 +75,7 @@ impl<'w> Linear<'w> {
     ) -> Option<()> {
         let (rows, cols) = (tile.rows(), tile.cols());
         let selected = inputs.select(row..row.checked_add(rows.len())?, form(self.weights.dtype()))?;
-        // One variable, of which little changes: a copy of all of it would wait for what was stored last.
+        // One variable is updated in place: a copy of the whole value would wait for the stores before it.
         let mut selected = selected.fetching(level.fetch_order());
         let (outputs, scratch) = scratch.split_at_mut_checked(rows.len().checked_mul(OUTPUTS)?)?;
         let (biases, _) = self.bias.as_chunks::<{ size_of::<f32>() }>();
@@ -82,7 +83,7 @@ impl<'w> Linear<'w> {
         let end = cols.end.min(first.saturating_add(self.weights.rows()));
         while col < end {
             let count = (end - col).min(OUTPUTS);
-            // The worker's next tile, if they all take turns.
+            // Columns between the end of this tile and the worker's next tile, if all workers take turns.
             let beyond = inputs.workers().saturating_sub(1).saturating_mul(cols.len());
             let distance = if col + count < end { count } else { beyond.saturating_add(count) };
             let weights = self.weights.slice_rows(col - first, count)?;
@@ -108,7 +109,7 @@ impl<'w> Linear<'w> {
 }
 
 impl Delta<'_> {
-    /// Adds what it gives for rows of inputs from `row` on to their outputs, `[rows, OUTPUTS]`.
+    /// Adds the delta's products, for rows of inputs from `row` on, to the outputs of these rows, `[rows, OUTPUTS]`.
     fn add(
         &self,
         level: Level,

@@ -2,7 +2,8 @@
 //!
 //! # Example
 //!
-//! A linear layer with what an adapter adds to it. The row of inputs is prepared once, for all layers that read it.
+//! A linear layer, alone and with an adapter's matrix added. The row of inputs is prepared once, for all layers that
+//! read it.
 //!
 //! ```
 //! use gleed::kernels::{Combine, Level};

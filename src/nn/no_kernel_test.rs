@@ -1,4 +1,4 @@
-//! Weights of a format without kernels: every level computes what plain Rust does.
+//! Tests weights of a format without kernels: every level computes what plain Rust computes.
 
 use core::ops::Range;
 
@@ -11,19 +11,19 @@ use crate::tensor::{Dtype, TensorView};
 /// Formats that no level has kernels for: blocks and floats.
 const FORMATS: [Dtype; 2] = [Dtype::TOY_BLOCKS, Dtype::TOY_FLOATS];
 
-/// Rows of inputs: one, as many as kernels take at once, and more than that.
+/// Numbers of rows of inputs: one, as many as kernels take at once, and more than that.
 const ROWS: [usize; 4] = [1, 2, 8, 33];
 
-/// Three tiles of outputs, the last one not full.
+/// Number of rows of weights: three tiles of outputs, of which the last is not full.
 const ROWS_OF_WEIGHTS: usize = 2 * OUTPUTS + 6;
 const COLS: usize = 512;
 
-/// Weights of any bytes that are finite, and rows of inputs for them.
+/// Weights of random bytes that are finite, and rows of inputs for them.
 struct Case {
     dtype: Dtype,
     bytes: Vec<u8>,
     words: Vec<u32>,
-    /// Words from one row of inputs to the next.
+    /// Number of words from one row of inputs to the next.
     stride: usize,
 }
 
@@ -34,7 +34,7 @@ impl Case {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state >> 8
         };
-        // Below 0x78 a byte is no infinity or NaN of the floats.
+        // The byte of an infinity or a NaN of the floats is 0x78 or above, apart from its sign.
         let mut bytes: Vec<u8> =
             (0..ROWS_OF_WEIGHTS * dtype.row_bytes(COLS).unwrap()).map(|_| (next() % 0x78) as u8).collect();
         bytes.iter_mut().step_by(3).for_each(|byte| *byte |= 0x80);
@@ -57,7 +57,7 @@ impl Case {
         Inputs::new(form(self.dtype), rows, COLS, &self.words, self.stride).unwrap()
     }
 
-    /// Each weight row times each input row, by the format's own dot product.
+    /// Returns the product of each input row with each weight row, by the format's own dot product.
     fn expected(&self) -> Vec<u32> {
         let rows = self.inputs().rows();
         let dots = (0..rows).flat_map(|row| (0..ROWS_OF_WEIGHTS).map(move |output| (row, output)));

@@ -2,14 +2,14 @@
 
 use crate::num::settle;
 
-/// Which elements of a head form a pair.
+/// The way in which elements of a head form pairs.
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RopePairs {
-    /// 2i and 2i + 1.
+    /// Elements 2i and 2i + 1.
     Adjacent,
-    /// i and i + dims / 2.
+    /// Elements i and i + dims / 2.
     Halves,
 }
 
@@ -18,39 +18,39 @@ pub enum RopePairs {
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequencies {
-    /// Pair i of n / 2 has `base^(-2i / n)`.
+    /// Base: pair i of n / 2 has the frequency `base^(-2i / n)`.
     pub base: f32,
-    /// What that is divided by.
+    /// Divisor of the frequencies.
     pub factor: f32,
-    /// Which frequencies are divided by it; all of them if `None`.
+    /// Selects the frequencies that are divided by the factor. `None` divides all.
     pub yarn: Option<Yarn>,
-    /// What cosines and sines are multiplied by.
+    /// Factor of cosines and sines.
     pub magnitude: f32,
 }
 
-/// Fast frequencies stay, slow ones are divided by the factor, with a ramp between them. (Peng et al., "YaRN", 2023,
-/// section 3.2.)
+/// A selection of frequencies: fast ones stay, slow ones are divided by the factor, and a ramp joins them. (Peng et
+/// al., "YaRN", 2023, section 3.2.)
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Yarn {
-    /// Tokens that the model was first trained on.
+    /// Number of tokens of context that the model was first trained with.
     pub context: f32,
-    /// The ramp begins at the pair that turns so often in this context.
+    /// Number of turns in this context of the pair at which the ramp begins.
     pub fast: f32,
-    /// It ends at the pair that turns so often.
+    /// Number of turns in this context of the pair at which the ramp ends.
     pub slow: f32,
 }
 
 impl Frequencies {
-    /// Those of a base, not scaled.
+    /// Returns the frequencies of a base, not scaled.
     pub const fn plain(base: f32) -> Self {
         Self { base, factor: 1.0, yarn: None, magnitude: 1.0 }
     }
 
-    /// The frequency of every pair: `[dims / 2]`.
+    /// Computes the frequency of every pair: `out` is `[dims / 2]`.
     ///
-    /// `divisors` gives a further divisor per pair (`rope_freqs` of Llama 3), or nothing.
+    /// `divisors` has a further divisor per pair (`rope_freqs` of Llama 3), or is empty.
     pub fn fill(&self, divisors: impl Iterator<Item = f32>, out: &mut [f64]) {
         let dims = (out.len() * 2) as f64;
         let (base, factor) = (f64::from(self.base), f64::from(self.factor));
@@ -67,14 +67,14 @@ impl Frequencies {
         }
     }
 
-    /// Returns what YaRN multiplies cosines and sines by: `0.1 ln(factor) + 1`.
+    /// Returns YaRN's factor of cosines and sines: `0.1 ln(factor) + 1`, or 1 if the factor is at most 1.
     pub fn yarn_magnitude(&self) -> f32 {
         if self.factor > 1.0 { (0.1 * libm::log(self.factor.into()) + 1.0) as f32 } else { 1.0 }
     }
 }
 
 impl Yarn {
-    /// The pairs at which the ramp begins and ends.
+    /// Returns the indices of the pairs at which the ramp begins and ends.
     fn ramp(&self, dims: f64, base: f64) -> [f64; 2] {
         let turning = |turns: f32| {
             let wavelengths = f64::from(self.context) / (f64::from(turns) * 2.0 * core::f64::consts::PI);
@@ -86,8 +86,8 @@ impl Yarn {
     }
 }
 
-/// Cosines, then sines, of the angles of one position, times `magnitude`: `out` is `[dims]`, each rounded once from
-/// f64, and settled ([`settle`]).
+/// Computes cosines, then sines, of the angles of one position, times `magnitude`. `out` is `[dims]`. Each number is
+/// rounded once from f64, and settled ([`settle`]).
 pub fn rotation(position: usize, frequencies: &[f64], magnitude: f32, out: &mut [f32]) {
     let Some((cosines, sines)) = out.split_at_mut_checked(frequencies.len()) else { return };
     let magnitude = f64::from(magnitude);
@@ -98,7 +98,7 @@ pub fn rotation(position: usize, frequencies: &[f64], magnitude: f32, out: &mut 
     }
 }
 
-/// Rotates the first `rotation.len()` elements of one head by the table that [`rotation`] made.
+/// Rotates the first `rotation.len()` elements of one head by the cosines and sines that [`rotation`] computed.
 pub fn rotate(head: &mut [f32], rotation: &[f32], pairs: RopePairs) {
     let half = rotation.len() / 2;
     let (Some((cosines, sines)), Some(rotated)) = (rotation.split_at_checked(half), head.get_mut(..rotation.len()))
@@ -157,7 +157,7 @@ mod tests {
         scaled.fill(core::iter::empty(), &mut ours);
         Frequencies::plain(10_000.0).fill(core::iter::empty(), &mut plain);
         let ratios: Vec<f64> = ours.iter().zip(plain).map(|(ours, plain)| plain / ours).collect();
-        // 64 ln(512 / (32 * 2 pi)) / (2 ln 10000) = 3.2, and 15.3 for one turn.
+        // The ramp begins at 64 ln(512 / (32 * 2 pi)) / (2 ln 10000) = 3.2. It ends at 15.3, the same for one turn.
         assert!(ratios[..4].iter().all(|&ratio| ratio == 1.0), "{ratios:?}");
         assert!(ratios[4..16].is_sorted() && ratios[4] > 1.0 && ratios[15] < 4.0, "{ratios:?}");
         assert!(ratios[16..].iter().all(|&ratio| ratio == 4.0), "{ratios:?}");

@@ -1,13 +1,14 @@
-//! A temperature of attention that falls with the position.
+//! A temperature of attention that falls with the position: queries get larger.
 
-/// What queries are multiplied by after their rotation: `1 + scale * ln(1 + floor(position / length))`.
+/// A factor of queries, after their rotation, that grows with the position: `1 + scale * ln(1 + floor(position /
+/// length))`.
 ///
 /// [Example](crate::nn#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Temperature {
-    /// How fast it falls.
+    /// How fast the factor grows.
     pub scale: f32,
-    /// Positions below this are as they are; above 0.
+    /// Number of positions with the factor 1, and with each further factor. It is above 0.
     pub length: usize,
 }
 

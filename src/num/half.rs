@@ -4,10 +4,10 @@ use half::f16;
 
 /// Returns the value of `half`. NaN stays NaN.
 ///
-/// Normal halves: the bits are shifted into place and the exponent's bias is corrected; infinity and NaN get their
-/// exponent by selection. Subnormal halves: their bits are the last ones of a number from 2^-14 to 2^-13, from which
-/// 2^-14 is subtracted. So there is no subnormal f32, which a machine may flush to zero. (Fabian Giesen, "Half to float
-/// done quick", 2012.)
+/// Normal halves: the bits are shifted into place, and the bias of the exponent is corrected. Infinity and NaN get
+/// their exponent by a selection. Subnormal halves: their bits become the last bits of a number from 2^-14 to 2^-13,
+/// from which 2^-14 is subtracted. So no f32 is subnormal, which a machine may flush to zero. (Fabian Giesen, "Half to
+/// float done quick", 2012.)
 #[inline]
 pub fn f16_to_f32(half: f16) -> f32 {
     const TWO_TO_MINUS_14: f32 = f32::from_bits(113 << 23);
@@ -22,8 +22,8 @@ pub fn f16_to_f32(half: f16) -> f32 {
 
 /// Returns `x` rounded to the nearest half, ties to even. Too large numbers become infinite, NaN stays NaN.
 ///
-/// Normal halves: the exponent's bias is corrected and half a unit of the last place added, less one where
-/// the place is even. Subnormal halves: 2^-24, their unit, is the last place of numbers from 0.5 to 1, so adding 0.5
+/// Normal halves: the bias of the exponent is corrected. Then half a unit of the last place is added, minus one bit if
+/// the last place is even. Subnormal halves: their unit 2^-24 is the last place of numbers from 0.5 to 1, so adding 0.5
 /// rounds to it. (Fabian Giesen, "Float to half done quick", 2012.)
 #[inline]
 pub fn f32_to_f16(x: f32) -> f16 {
@@ -44,7 +44,7 @@ pub fn f32_to_f16(x: f32) -> f16 {
 mod tests {
     use super::*;
 
-    /// All halves, the middles between them, their neighbours, and a sample of everything.
+    /// All halves, the middles between them, their neighbours, and a sample of all f32 numbers.
     #[test]
     fn rounds_as_the_half_crate_does() {
         let check = |bits: u32| {

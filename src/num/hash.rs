@@ -1,6 +1,6 @@
-//! XXH64 (Yann Collet's xxHash, 64-bit variant), streaming: fingerprints and checksums.
+//! XXH64 (Yann Collet's xxHash, 64-bit variant), streaming, for fingerprints and checksums.
 //!
-//! It detects damage, not forgery.
+//! The hash detects damage, not forgery.
 
 const P1: u64 = 0x9E37_79B1_85EB_CA87;
 const P2: u64 = 0xC2B2_AE3D_27D4_EB4F;
@@ -80,7 +80,7 @@ impl Xxh64 {
         h ^ (h >> 32)
     }
 
-    /// Moves bytes into the tail until it is full or they run out; returns what is left of them.
+    /// Moves bytes into the tail until it is full or the bytes run out, and returns the remaining bytes.
     fn fill_tail<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let free = self.tail.get_mut(self.tail_len..).unwrap_or_default();
         let taken = free.len().min(bytes.len());

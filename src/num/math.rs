@@ -25,27 +25,28 @@ pub fn exp(x: f32) -> f32 {
     exp_from(x, -87.0)
 }
 
-/// Returns the weight of a score in attention that is `x` above the largest one: [`exp`], and +0 below [`WEIGHT_MIN`].
+/// Returns the weight in attention of a score that exceeds the largest score by `x`: [`exp`], and +0 below
+/// [`WEIGHT_MIN`].
 #[inline]
 pub(crate) fn weight(x: f32) -> f32 {
     exp_from(x, WEIGHT_MIN)
 }
 
-/// Where weights of attention begin: e^-27.5 is more than 2^-40.
+/// Smallest score, relative to the largest one, whose weight in attention is not 0. e^-27.5 is more than 2^-40.
 pub(crate) const WEIGHT_MIN: f32 = -27.5;
 
-/// e^x, and +0 below `least`.
+/// Returns e^x, and +0 below `least`.
 #[inline]
 fn exp_from(x: f32, least: f32) -> f32 {
     const LOG2_E: f32 = core::f32::consts::LOG2_E;
-    // ln 2 in two parts; the first has 9 significant bits, so n * LN2_HI is exact.
+    // ln 2 in two parts. The first has 9 significant bits, so n * LN2_HI is exact.
     const LN2_HI: f32 = 0.693_359_4;
     const LN2_LO: f32 = -2.121_944_4e-4;
     let shifted = x * LOG2_E + ROUND_MAGIC;
     let n = shifted - ROUND_MAGIC;
     let r = (x - n * LN2_HI) - n * LN2_LO;
     let y = (exp_polynomial(r) * (r * r) + r) + 1.0;
-    // The low bits of `shifted` hold n in two's complement; -126 <= n <= 127 where the result counts.
+    // The low bits of `shifted` hold n in two's complement. Wherever the result is used, -126 <= n <= 127.
     let exponent = shifted.to_bits().wrapping_sub(ROUND_MAGIC.to_bits()).wrapping_add(127);
     let result = y * f32::from_bits(exponent << 23);
     // Selections at the end, so that loops over this have no branches.
@@ -60,8 +61,8 @@ pub fn sigmoid(x: f32) -> f32 {
     if x < -80.0 { 0.0 } else { result }
 }
 
-/// Returns ln(1 + e^x), as `max(x, 0) + ln(1 + t)` with `t = e^-|x|`. The logarithm is 2 artanh(t / (2 + t)), by its
-/// series up to the power 15: the argument is at most 1/3. The result is settled ([`settle`]).
+/// Returns ln(1 + e^x), as `max(x, 0) + ln(1 + t)` with `t = e^-|x|`. The logarithm is 2 artanh(t / (2 + t)), computed
+/// by the series up to the power 15. Its argument is at most 1/3. The result is settled ([`settle`]).
 #[inline]
 pub fn softplus(x: f32) -> f32 {
     let t = exp(-abs(x));
@@ -76,7 +77,7 @@ pub fn softplus(x: f32) -> f32 {
     p = p * square + 1.0 / 3.0;
     p = p * square + 1.0;
     let positive = if x > 0.0 { x } else { 0.0 };
-    // NaN stays: it is in t.
+    // NaN stays NaN, because it is in t.
     settle(positive + (2.0 * s) * p)
 }
 
@@ -87,10 +88,10 @@ pub fn settle(x: f32) -> f32 {
     if abs(x) < SETTLED_MIN { 0.0 } else { x }
 }
 
-/// 2^-50: smaller numbers are not settled.
+/// 2^-50: settled numbers other than 0 are at least this in magnitude.
 pub(crate) const SETTLED_MIN: f32 = f32::from_bits(0x2680_0000);
 
-/// Returns a number of a file, little-endian, settled ([`settle`]).
+/// Returns a little-endian number of a file, settled ([`settle`]).
 #[inline]
 pub(crate) fn settled_of(bytes: [u8; 4]) -> f32 {
     settle(f32::from_le_bytes(bytes))
@@ -102,14 +103,14 @@ pub fn silu(x: f32) -> f32 {
     x / (1.0 + exp(-x))
 }
 
-/// Returns x, or the nearer of -7 and 7 if that is closer to 0. What is not a number stays that.
+/// Returns x limited to -7..=7. NaN stays NaN.
 #[inline]
 pub fn limited(x: f32) -> f32 {
     let below = if x > 7.0 { 7.0 } else { x };
     if below < -7.0 { -7.0 } else { below }
 }
 
-/// Returns x / (1 + e^(-1.702 x)), of 7 where x is larger.
+/// Returns x / (1 + e^(-1.702 x)), where x above 7 counts as 7.
 #[inline]
 pub fn limited_silu(x: f32) -> f32 {
     let x = if x > 7.0 { 7.0 } else { x };
@@ -119,12 +120,12 @@ pub fn limited_silu(x: f32) -> f32 {
 /// Returns x^2 where x is above 0, and 0 where it is below, settled ([`settle`]).
 #[inline]
 pub fn squared_relu(x: f32) -> f32 {
-    // What is not a number stays that.
+    // The comparison keeps NaN.
     let above = if x < 0.0 { 0.0 } else { x };
     settle(above * above)
 }
 
-/// (e^r - 1 - r) / r^2.
+/// Returns (e^r - 1 - r) / r^2.
 #[inline]
 pub(super) fn exp_polynomial(r: f32) -> f32 {
     let mut p = 1.987_569_1e-4_f32;
@@ -135,16 +136,17 @@ pub(super) fn exp_polynomial(r: f32) -> f32 {
     p * r + 0.5
 }
 
-/// Returns x / (1 + e^(x (a + b x^2))): the tanh form of GELU, `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`,
-/// with `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.)
+/// Returns the tanh form of GELU, x / (1 + e^(x (a + b x^2))) with `a = -2 sqrt(2 / pi)` and `b = 0.044715 a`. It
+/// equals `x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))`. (Hendrycks and Gimpel, "Gaussian Error Linear Units",
+/// 2016.)
 #[inline]
 pub fn gelu_tanh(x: f32) -> f32 {
     x / (1.0 + exp(x * (-1.595_769_2 + -0.071_354_814 * (x * x))))
 }
 
-/// Returns GELU, `x / 2 (1 + erf(x / sqrt(2)))`. For x < 0 the result is x times half the complementary error function
-/// of |x| / sqrt(2). For other x it is x less |x| times that half. It is settled ([`settle`]). (The function's relative
-/// error is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
+/// Returns GELU, `x / 2 (1 + erf(x / sqrt(2)))`. Let h be half the complementary error function of |x| / sqrt(2). For x
+/// < 0 the result is x h, otherwise x - |x| h. It is settled ([`settle`]). (The relative error of the complementary
+/// error function is 1.2e-7 before rounding: Press et al., "Numerical Recipes in C", 2nd edition, 6.2, `erfcc`.)
 #[inline]
 pub fn gelu_erf(x: f32) -> f32 {
     const COEFFICIENTS: [f32; 9] = [
@@ -162,7 +164,7 @@ pub fn gelu_erf(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.5 * z);
     let p = COEFFICIENTS.into_iter().fold(0.170_872_77_f32, |p, c| p * t + c);
     let tail = (0.5 * abs(x)) * (t * exp(p - z * z));
-    // 0.5 * infinity * 0 is not a number.
+    // 0.5 * infinity * 0 would be NaN.
     let tail = if z > 20.0 { 0.0 } else { tail };
     settle(if x < 0.0 { -tail } else { x - tail })
 }
@@ -195,10 +197,10 @@ pub fn short(x: f32) -> f32 {
     if magnitude >= HUGE.to_bits() { f32::NAN } else { rounded }
 }
 
-/// 2^11 + 1: splits off 11 of 24 bits.
+/// 2^11 + 1, which splits off 11 of 24 bits.
 pub(crate) const SHORT_SPLIT: f32 = 2049.0;
 
-/// The magnitude, by its bits.
+/// Returns the magnitude, by clearing the sign bit.
 #[inline]
 fn abs(x: f32) -> f32 {
     f32::from_bits(x.to_bits() & 0x7fff_ffff)
@@ -216,9 +218,9 @@ pub fn is_finite(x: f32) -> bool {
     x.to_bits() & 0x7fff_ffff < 0x7f80_0000
 }
 
-/// Returns whether all elements are neither infinite nor NaN. It looks at all of them, several at a time.
+/// Returns whether no element is infinite or NaN. It looks at all elements, several at a time.
 pub fn all_finite(x: &[f32]) -> bool {
-    // The top bit is set where the exponent is the largest.
+    // The top bit becomes 1 if the exponent is the largest.
     x.iter().fold(0, |any, x| any | ((x.to_bits() & 0x7fff_ffff) + 0x0080_0000)) >> 31 == 0
 }
 
@@ -248,8 +250,8 @@ pub fn sum_lanes<A: Copy, B: Copy>(a: &[A], b: &[B], value: impl Fn(A, B) -> f32
     tree16(lanes)
 }
 
-/// Logits become their softmax: exponentials of what they are below the largest, divided by their sum, which goes in
-/// order; settled ([`settle`]).
+/// Replaces logits by their softmax, settled ([`settle`]). The exponentials of the differences from the largest logit
+/// are divided by their sum, which is added up in order.
 pub(crate) fn softmax(logits: &mut [f32]) {
     let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| if logit > max { logit } else { max });
     let mut sum = 0.0;
@@ -360,7 +362,7 @@ mod tests {
         assert!(tanh(f32::NAN).is_nan());
     }
 
-    /// All mantissas, at the least and the largest exponent and in between.
+    /// Checks all mantissas, with the smallest and the largest exponent and two in between.
     #[test]
     fn short_numbers_have_exact_products() {
         let bits = |exponent: i32, mantissa: u32| f32::from_bits(((exponent + 127) as u32) << 23 | mantissa);
@@ -375,7 +377,7 @@ mod tests {
                 assert_eq!(short(-x), -rounded);
             }
         }
-        // The extremes of f16: 2^-24, which is subnormal, 2^-14 with all bits, and the largest.
+        // The extremes of f16: 2^-24, which is subnormal, 2^-14 with all mantissa bits, and the largest.
         for half in [f32::from_bits(0x3380_0000), f32::from_bits(0x38ff_e000), 65_504.0] {
             for x in [SETTLED_MIN, short(1.999_9 * SETTLED_MIN), short(1.234_567), f32::from_bits(0x717f_f800)] {
                 assert_eq!(f64::from(half * x), f64::from(half) * f64::from(x), "{half} {x}");

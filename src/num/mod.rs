@@ -1,4 +1,4 @@
-//! Numbers: the rounding, the transcendental functions and the hash that the arithmetic is defined by.
+//! Numbers: the rounding, the transcendental functions and the hash that define the arithmetic.
 //!
 //! Everything here is part of the specification in `docs/arithmetic.md`: the same operations in the same
 //! order on every machine.

@@ -2,35 +2,35 @@
 
 use super::math::{exp, exp_polynomial, settle};
 
-/// The numbers of [`xielu`]: of x and x^2 above 0, of x and of `e^x - 1 - x` below it, and the largest x that e^x is
-/// taken of.
+/// The numbers of [`xielu`]: factors of its three terms, and the largest x whose e^x is computed.
 ///
 /// [Example](crate::num#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Xielu {
-    /// x is multiplied by it.
+    /// Factor of x.
     pub linear: f32,
-    /// x^2 is multiplied by it, where x is above 0.
+    /// Factor of x^2, where x is above 0.
     pub positive: f32,
-    /// `e^x - 1 - x` is multiplied by it, where x is not.
+    /// Factor of `e^x - 1 - x`, where x is not above 0.
     pub negative: f32,
-    /// A number below 0: of larger x the first term is that of this one.
+    /// Largest x whose e^x is computed, a number below 0. Larger x that are not above 0 take the e^x of this number.
     pub largest: f32,
 }
 
-/// Returns xIELU: `positive x^2 + linear x` above 0, `negative (e^y - 1 - x) + linear x` below, where y is x or
-/// `largest`, whichever is less. Each term is settled ([`settle`]), and so is their sum. (Huang and Schlag, "Deriving
-/// Activation Functions Using Integration", 2024.)
+/// Returns xIELU: `positive x^2 + linear x` where x is above 0, otherwise `negative (e^y - 1 - x) + linear x`, where y
+/// is the smaller of x and `largest`. Each term is settled ([`settle`]), and so is their sum. (Huang and Schlag,
+/// "Deriving Activation Functions Using Integration", 2024.)
 #[inline]
 pub fn xielu(x: f32, numbers: Xielu) -> f32 {
     let y = if x < numbers.largest { x } else { numbers.largest };
     let below = settle(numbers.negative * (exp_minus_1(y) - x));
     let above = settle(numbers.positive * settle(x * x));
-    // NaN stays: it is in both.
+    // NaN stays NaN, because it is in both terms.
     settle(if x > 0.0 { above } else { below } + settle(numbers.linear * x))
 }
 
-/// e^x - 1 of numbers that are not above 0: the polynomial of [`exp`] where that needs no reduction.
+/// Returns e^x - 1 for x that is not above 0. Near 0, where [`exp`] needs no reduction, this is its polynomial without
+/// the 1.
 #[inline]
 fn exp_minus_1(x: f32) -> f32 {
     let small = exp_polynomial(x) * (x * x) + x;
@@ -56,7 +56,7 @@ mod tests {
                     false => negative * (wide.min(largest).exp_m1() - wide) + linear * wide,
                 };
                 let error = (f64::from(xielu(x, numbers)) - want).abs();
-                // The terms have different signs.
+                // The terms have different signs, so the error is compared with the largest term.
                 let size = want.abs().max(negative * wide.abs()).max(linear * wide.abs());
                 assert!(error <= 4e-7 * size, "{x}: {}, not {want}", xielu(x, numbers));
             }

@@ -1,7 +1,7 @@
-//! What adapters add to linear layers, for the sequences that want it.
+//! The additions of adapters to linear layers, for the sequences that use them.
 //!
 //! The product of a row with the first matrix of each pair, `low = A x`, is computed together with the forms of that
-//! row and kept behind them, scaled; linear layers then add `B low`.
+//! row. It is scaled and kept behind them. Linear layers then add `B low`.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -15,16 +15,16 @@ use crate::quant::form;
 use crate::tensor::Dtype;
 use crate::weights::{Adapter, Config, Role, TARGETS, TensorRef};
 
-/// Adapters that an engine can have at a time.
+/// Largest number of adapters that an engine can have at a time.
 pub(crate) const MAX_ADAPTERS: usize = 8;
 
-/// Element types of their matrices.
+/// Element types of the adapters' matrices.
 pub(super) const FLOATS: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::BF16];
 
-/// Layers that share an input, at most.
+/// Largest number of layers that share an input.
 const SHARED: usize = 3;
 
-/// The two matrices that are added to one of a layer's: `[rank, inputs]` and `[outputs, rank]`.
+/// The two matrices that are added to one of a layer's matrices: `[rank, inputs]` and `[outputs, rank]`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Pair {
@@ -32,35 +32,35 @@ struct Pair {
     b: TensorRef,
 }
 
-/// The adapters that are loaded, and how much of each every sequence wants.
+/// The adapters that are loaded, and their scales for every sequence.
 #[derive(Debug)]
 pub(crate) struct Adapters<'m, 'a> {
-    /// The file of each, and what its products are multiplied by, times its rank.
+    /// File and alpha of each adapter. Products are multiplied by alpha / rank.
     loaded: heapless::Vec<(&'m [u8], f32), MAX_ADAPTERS>,
-    /// How many there is room for.
+    /// Number of adapters for which there is room.
     room: usize,
     rank: usize,
     layers: usize,
-    /// `[adapters, layers, TARGETS]`.
+    /// Pairs of matrices, `[adapters, layers, TARGETS]`.
     pairs: &'a mut [Pair],
-    /// `[sequences, adapters]`.
+    /// Scales, `[sequences, adapters]`.
     scales: &'a mut [f32],
-    /// `[sequences]`: handles of those that have the scales. The scales of all others are 0.
+    /// Handles of the sequences to which the scales belong, `[sequences]`. All other sequences have scales of 0.
     owners: &'a mut [u32],
 }
 
-/// 32-bit words behind the forms of an input row: of each adapter whether it counts, then its products for the layers
-/// that share the input, `[SHARED, rank]`.
+/// Returns the number of 32-bit words behind the forms of an input row. For each adapter these are a flag whether it
+/// applies, and its products for the layers that share the input, `[SHARED, rank]`.
 pub(super) fn adapter_words(capacity: Capacity) -> usize {
     capacity.adapters.saturating_mul(words_of(capacity.adapter_rank))
 }
 
-/// Those of one adapter.
+/// Returns the number of these words for one adapter.
 fn words_of(rank: usize) -> usize {
     rank.saturating_mul(SHARED).saturating_add(1)
 }
 
-/// The place of a layer's products among those that share an input.
+/// Returns the index of a layer's products among the layers that share an input.
 fn place(tensor: Role) -> usize {
     match tensor {
         Role::K | Role::Up => 1,
@@ -95,17 +95,17 @@ impl<'m, 'a> Adapters<'m, 'a> {
         self.loaded.is_empty()
     }
 
-    /// How many are loaded.
+    /// Returns the number of adapters that are loaded.
     pub(crate) fn len(&self) -> usize {
         self.loaded.len()
     }
 
-    /// How many there is room for, and the largest rank.
+    /// Returns the number of adapters for which there is room, and the largest rank.
     pub(crate) fn limits(&self) -> (usize, usize) {
         (self.room, self.rank)
     }
 
-    /// Takes one more; `None` where there is no room for it.
+    /// Loads an adapter and returns its index, or `None` if there is no room for it.
     pub(crate) fn load(&mut self, adapter: &Adapter<'m>) -> Option<usize> {
         let index = self.loaded.len();
         if index >= self.room || adapter.rank() > self.rank {
@@ -123,7 +123,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
         Some(index)
     }
 
-    /// The scale of an adapter for a sequence; `None` where there is no such adapter.
+    /// Returns the scale of an adapter for a sequence, or `None` if there is no such adapter.
     pub(crate) fn scale(&self, seq: SeqId, adapter: usize) -> Option<f32> {
         (adapter < self.loaded.len()).then(|| self.scales_of(seq).get(adapter).copied().unwrap_or(0.0))
     }
@@ -137,12 +137,12 @@ impl<'m, 'a> Adapters<'m, 'a> {
         Some(())
     }
 
-    /// Whether any adapter changes what a sequence computes.
+    /// Returns whether any adapter changes the results of a sequence.
     pub(crate) fn change(&self, seq: SeqId) -> bool {
         self.scales_of(seq).iter().any(|&scale| scale != 0.0)
     }
 
-    /// A sequence without adapters, or with those of another.
+    /// Begins a sequence without adapters, or with the scales of the sequence `like`.
     pub(crate) fn begin(&mut self, seq: SeqId, like: Option<SeqId>) {
         for adapter in 0..self.room {
             let scale = like.and_then(|like| self.scales_of(like).get(adapter).copied());
@@ -156,12 +156,12 @@ impl<'m, 'a> Adapters<'m, 'a> {
         }
     }
 
-    /// Whether the scales in the place of a sequence are its own, and not of one that was there before.
+    /// Returns whether the scales in the slot of a sequence belong to it, and not to an earlier sequence.
     fn owns(&self, seq: SeqId) -> bool {
         self.owners.get(seq.slot()) == Some(&seq.to_bits())
     }
 
-    /// Empty where all are 0.
+    /// Returns the scales of a sequence, or an empty slice if all are 0.
     fn scales_of(&self, seq: SeqId) -> &[f32] {
         if !self.owns(seq) {
             return &[];
@@ -174,8 +174,8 @@ impl<'m, 'a> Adapters<'m, 'a> {
         self.pairs.get((adapter * self.layers + layer) * TARGETS.len() + target).copied()
     }
 
-    /// Stores the products of a row `x` of an input with the first matrices of all pairs that read it, behind the forms
-    /// in `out`.
+    /// Multiplies a row `x` of an input with the first matrices of all pairs that read it, and stores the products
+    /// behind the forms in `out`.
     pub(super) fn project(
         &self,
         level: Level,
@@ -216,7 +216,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
         Some(())
     }
 
-    /// What is added to the layers that read an input, whose rows have `words` words.
+    /// Returns the additions to the layers that read an input. Its rows have `words` words.
     fn deltas(&self, layer: usize, input: Input, words: usize) -> Deltas<'m> {
         let mut deltas = Deltas { of: [const { heapless::Vec::new() }; SHARED] };
         let of_adapter = words_of(self.rank);
@@ -227,7 +227,7 @@ impl<'m, 'a> Adapters<'m, 'a> {
                 let low = flag + 1 + place(tensor) * self.rank;
                 let weights = self.pair(adapter, layer, tensor).and_then(|pair| pair.b.view(file));
                 if let (Some(weights), Some(list)) = (weights, deltas.of.get_mut(place(tensor))) {
-                    // There is room for every adapter.
+                    // The list has room for every adapter.
                     let _ = list.push(Delta { weights, flag, low });
                 }
             }
@@ -237,19 +237,19 @@ impl<'m, 'a> Adapters<'m, 'a> {
 }
 
 impl<'m> Context<'m, '_> {
-    /// What adapters add to the matrices of a layer that read an input.
+    /// Returns the additions of adapters to the matrices of a layer that read an input.
     pub(super) fn deltas(&self, layer: usize, input: Input) -> Deltas<'m> {
         self.adapters.deltas(layer, input, self.input_words)
     }
 }
 
-/// What is added to the layers that share an input.
+/// The additions to the layers that share an input.
 pub(super) struct Deltas<'m> {
     of: [heapless::Vec<Delta<'m>, MAX_ADAPTERS>; SHARED],
 }
 
 impl Deltas<'_> {
-    /// The layer with what is added to it.
+    /// Returns the layer with its additions.
     pub(super) fn add_to<'w>(&'w self, linear: Option<Linear<'w>>, tensor: Role) -> Option<Linear<'w>> {
         let deltas = self.of.get(place(tensor)).filter(|_| TARGETS.contains(&tensor));
         let deltas = deltas.map(|deltas| deltas.as_slice()).unwrap_or_default();

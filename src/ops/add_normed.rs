@@ -49,7 +49,7 @@ impl Viewed for AddNormed {
 }
 
 impl Context<'_, '_> {
-    /// How a branch is added to the residual stream.
+    /// Returns how a branch is added to the residual stream.
     pub(super) fn add_scaled(&self) -> Combine {
         let scale = self.config.residual_scale;
         if scale == 1.0 { Combine::Add } else { Combine::AddScaled(scale) }

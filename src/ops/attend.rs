@@ -10,8 +10,8 @@ use crate::error::Fault;
 use crate::kernels::{CHUNK, Queries, Scores, attend_chunks, attend_rows};
 use crate::weights::{Attention, Config, Role};
 
-/// Attention of every row over the keys and values of its sequence. A unit is the query heads of some rows that share
-/// a KV head, in some chunks of positions.
+/// Attention of every row over the keys and values of its sequence. A unit is the query heads that share a KV head, of
+/// some rows, in some chunks of positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attend;
 
@@ -24,7 +24,7 @@ impl Operation for Attend {
         &[]
     }
 
-    /// The row that sees the most chunks sets the number of passes.
+    /// Returns the units. The row that sees the most chunks sets the number of passes.
     fn grid(&self, context: &Context<'_, '_>, layer: usize, rows: usize, batch: Batch<'_>) -> Grid {
         let config = &context.config;
         let shape = config.layer(layer);
@@ -80,7 +80,7 @@ impl Viewed for Attend {
     }
 }
 
-/// Rows of one sequence that follow each other are done together.
+/// Runs units of one pass. Successive rows of one sequence are computed together.
 fn attend_pass(
     context: &Context<'_, '_>,
     buffers: &mut Buffers<'_>,
@@ -124,7 +124,7 @@ fn attend_pass(
     })
 }
 
-/// How many rows from the first on are successive positions of one sequence.
+/// Returns the number of rows, from the first on, that are at successive positions of one sequence.
 fn run_length(rows: &[Row]) -> usize {
     let follows = |pair: &[Row]| matches!(pair, [a, b] if b.follows(a));
     1 + rows.windows(2).take_while(|pair| follows(pair)).count()

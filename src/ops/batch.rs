@@ -1,4 +1,4 @@
-//! The rows of a batch, and how large it can be.
+//! The rows of a batch, and the size of the largest batch.
 
 use core::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::kernels::Level;
 use crate::kv::{MAX_GROUPS, Visibility};
 
 impl Row {
-    /// A token at this position of any sequence, to count units by.
+    /// Returns a row at this position of an unspecified sequence, for counting units.
     pub(crate) fn at(position: usize) -> Self {
         Self { position: position as u32, ..Self::zeroed() }
     }
@@ -23,48 +23,49 @@ impl Row {
         SeqId::from_bits(self.sequence)
     }
 
-    /// Whether this row is the successor of `other` in its sequence.
+    /// Returns whether this row is the successor of `other` in its sequence.
     pub(super) fn follows(&self, other: &Self) -> bool {
         self.sequence == other.sequence && other.position.checked_add(1) == Some(self.position)
     }
 }
 
-/// Rows that are computed together. A sequence's rows are in the order of their positions, among those that are
-/// finished and among the others.
+/// Rows that are computed together. The rows of a sequence are in the order of their positions, separately among
+/// finished and unfinished rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch<'b> {
     pub(crate) rows: &'b [Row],
-    /// The first so many rows go through all layers; of the others only keys and values are wanted.
+    /// Number of finished rows, which come first and go through all layers. Of the others only keys and values, or a
+    /// state, are needed.
     pub(crate) finished: usize,
-    /// The first so many of these have logits.
+    /// Number of finished rows that have logits. They come first.
     pub(crate) logits: usize,
-    /// By the slot of a sequence: which rows are its own.
+    /// Rows of each sequence, by the slot of the sequence.
     pub(crate) runs: &'b [Run],
 }
 
-/// The rows of a sequence: those that are not finished, then the others, each the successor of the one before it.
+/// The rows of a sequence: first the unfinished rows, then the finished ones, each the successor of the row before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Run {
-    /// The first of the rows that are not finished, and their number.
+    /// Index of the first unfinished row, and the number of unfinished rows.
     pub(crate) unfinished: [u32; 2],
-    /// The same of the others.
+    /// Index of the first finished row, and the number of finished rows.
     pub(crate) finished: [u32; 2],
 }
 
 impl Run {
-    /// No rows.
+    /// A run without rows.
     pub(crate) const EMPTY: Self = Self { unfinished: [0; 2], finished: [0; 2] };
 
-    /// One row, to count units by.
+    /// A run of one row, for counting units.
     pub(crate) const ONE: Self = Self { unfinished: [0; 2], finished: [0, 1] };
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.unfinished[1] as usize + self.finished[1] as usize
     }
 
-    /// The index in the batch of the run's row `number`.
+    /// Returns the index in the batch of row `number` of the run.
     pub(super) fn row(&self, number: usize) -> usize {
         let [start, count] = self.unfinished.map(|number| number as usize);
         match number.checked_sub(count) {
@@ -74,7 +75,7 @@ impl Run {
     }
 }
 
-/// Rows of one sequence, by their numbers in its run.
+/// Some rows of one sequence, by their numbers in its run.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) run: Run,
@@ -82,17 +83,17 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The sequence.
+    /// Returns the sequence.
     pub(super) fn seq(&self, batch: Batch<'_>) -> Option<SeqId> {
         batch.rows.get(self.run.row(self.numbers.start)).map(Row::seq)
     }
 
-    /// Whether it begins with the first row of the run.
+    /// Returns whether the piece begins with the first row of the run.
     pub(super) fn begins(&self) -> bool {
         self.numbers.start == 0
     }
 
-    /// The indices of its rows in the batch, in the order of their positions.
+    /// Returns the indices of the piece's rows in the batch, in the order of their positions.
     pub(super) fn rows(&self) -> impl Iterator<Item = usize> + use<> {
         let run = self.run;
         self.numbers.clone().map(move |number| run.row(number))
@@ -100,12 +101,13 @@ impl Piece {
 }
 
 impl<'b> Batch<'b> {
-    /// Rows of a sequence: where a token sees those after it, all that the sequence has.
+    /// Returns the number of rows of a sequence. In an encoder these are all tokens of the sequence.
     pub(super) fn text_len(&self, seq: SeqId) -> usize {
         self.runs.get(seq.slot()).map_or(0, Run::len)
     }
 
-    /// Rows `part` of the batch, counted sequence by sequence in the order of positions.
+    /// Returns the rows with the numbers `part`, as a piece of each sequence. Numbers count the rows sequence by
+    /// sequence, in the order of positions.
     pub(super) fn pieces(&self, part: Range<usize>) -> impl Iterator<Item = Piece> + use<'b> {
         let mut before = 0;
         self.runs.iter().filter_map(move |&run| {
@@ -121,21 +123,21 @@ impl<'b> Batch<'b> {
 pub(crate) struct Capacity {
     pub(crate) rows: usize,
     pub(crate) logit_rows: usize,
-    /// Tokens that a sequence can have.
+    /// Number of tokens that a sequence can have.
     pub(crate) context: usize,
-    /// What the layers of each group see.
+    /// Positions that the layers of each group see.
     pub(crate) visibility: [Visibility; MAX_GROUPS],
     pub(crate) sequences: usize,
-    /// Adapters that can be loaded.
+    /// Number of adapters that can be loaded.
     pub(crate) adapters: usize,
-    /// The largest rank of their matrices.
+    /// Largest rank of the adapters' matrices.
     pub(crate) adapter_rank: usize,
     pub(crate) workers: usize,
     pub(crate) level: Level,
 }
 
 impl Capacity {
-    /// Hidden states that are kept of a sequence, where they are given.
+    /// Returns the number of given hidden states that are kept of a sequence.
     pub(crate) fn given(&self) -> usize {
         if self.rows == 0 { 0 } else { self.rows.saturating_add(1) }
     }

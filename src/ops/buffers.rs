@@ -9,50 +9,53 @@ use crate::mem::{Arena, Matrix, MemoryError, Tiles, row_of};
 use crate::nn::{Choice, InputForms, Linear};
 use crate::weights::{Config, Dtypes, FeedForward, FinalNorm, LayerShape, Pooler, Role};
 
-/// Everything is `[rows, width]` unless it says otherwise.
+/// The buffers of a batch. Each is `[rows, width]` unless its comment says otherwise.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "experts"), allow(dead_code))]
 pub(crate) struct Buffers<'a> {
-    /// Residual stream: hidden.
+    /// Residual stream. Its width is hidden.
     pub(super) x: &'a mut [f32],
-    /// Inputs of linear layers in their forms: [`Context::input_words`]. Rows times experts, where there are any.
+    /// Inputs of linear layers in their forms. The width is [`Context::input_words`]. With experts there is one row for
+    /// each expert of each row.
     pub(super) input: &'a mut [u32],
-    /// Q, K and V side by side.
+    /// Queries, keys and values side by side.
     pub(super) qkv: &'a mut [f32],
-    /// Attention's result, a partial for each KV head: [`partials_width`].
+    /// Attention's result, with a partial for each KV head. The width is [`partials_width`].
     pub(super) partials: &'a mut [f32],
-    /// A branch before its norm: hidden. Empty where branches end without one.
+    /// A branch before its norm. The width is hidden. Empty if branches end without a norm.
     pub(super) branch: &'a mut [f32],
-    /// What the gate and up matrices give: of all experts that a row goes through.
+    /// Results of the gate and up matrices, for all experts that a row goes through.
     pub(super) ffn: &'a mut [f32],
-    /// The logits of experts; empty where there are none.
+    /// Logits of the experts, or empty without experts.
     pub(super) router: &'a mut [f32],
-    /// The experts that a row goes through.
+    /// Experts that a row goes through.
     pub(super) choices: &'a mut [Choice],
-    /// The rows in the order of their experts: `Groups`. Not a matrix.
+    /// The rows in the order of their experts: `Groups`. This is not a matrix.
     pub(super) groups: &'a mut [u32],
-    /// Inputs of experts, and their results: hidden. A row for each expert of each row, in the order of the experts.
+    /// Inputs of the experts: one row for each expert of each row, in the order of the experts.
     pub(super) gathered: &'a mut [u32],
+    /// Results of the experts, with rows as in `gathered`. The width is hidden.
     pub(super) results: &'a mut [f32],
-    /// Cosines and sines: the rotated elements of a head, of each set of frequencies.
+    /// Cosines and sines. The width is the number of rotated elements of a head, summed over the sets of frequencies.
     pub(super) rotations: &'a mut [f32],
-    /// What every layer gets of each token: `[rows, layers, per_layer]`. Empty where it gets nothing.
+    /// Inputs that every layer gets of each token: `[rows, layers, per_layer]`, or empty.
     pub(super) per_layer: &'a mut [f32],
-    /// What the input matrices of a recurrent layer give: [`Recurrent::input_width`](crate::weights::Recurrent).
+    /// Results of the input matrices of a recurrent layer. The width is
+    /// [`Recurrent::input_width`](crate::weights::Recurrent).
     pub(super) mix: &'a mut [f32],
-    /// Its result before the output matrix: `Recurrent::inner`.
+    /// Result of a recurrent layer before the output matrix. The width is `Recurrent::inner`.
     pub(super) mixed: &'a mut [f32],
-    /// `[logit_rows, vocab]`.
+    /// Logits, `[logit_rows, vocab]`.
     pub(super) logits: &'a mut [f32],
     /// Hidden states that were given with tokens: `[sequences, given, hidden]`, each at its position modulo `given`.
-    /// Empty where none are.
+    /// Empty if the model takes none.
     pub(super) given: &'a mut [f32],
-    /// Not a matrix: what [`Pooled`](super::Pooled) needs.
+    /// Memory of [`Pooled`](super::Pooled). This is not a matrix.
     pub(super) pooled: &'a mut [f32],
     pub(super) scratch: Scratch<'a>,
 }
 
-/// What workers need for themselves: `[workers, len]`.
+/// Scratch of the workers: `[workers, len]`.
 #[derive(Debug)]
 pub(crate) struct Scratch<'a> {
     pub(super) data: &'a mut [f32],
@@ -61,7 +64,7 @@ pub(crate) struct Scratch<'a> {
 }
 
 impl Scratch<'_> {
-    /// A row for each worker.
+    /// Returns the scratch with one row for each worker.
     pub(super) fn by_worker(&mut self) -> Result<Tiles<'_, f32>, Fault> {
         let scratch = Matrix::new(self.data, self.workers, self.len);
         scratch.and_then(Matrix::by_row).ok_or(Fault::Internal(site!()))
@@ -69,8 +72,8 @@ impl Scratch<'_> {
 }
 
 impl<'a> Buffers<'a> {
-    /// Takes the memory from the arena. `matrices` are the types of the model's matrices; `branches` says whether any
-    /// operation writes to [`Buffers::branch`], `has_logits` whether any writes to [`Buffers::logits`].
+    /// Takes the memory from the arena. `matrices` are the types of the model's matrices. `branches` says whether any
+    /// operation writes to [`Buffers::branch`], and `has_logits` whether any operation writes to [`Buffers::logits`].
     pub(crate) fn carve(
         arena: &mut Arena<'a>,
         context: &Context<'_, '_>,
@@ -83,7 +86,7 @@ impl<'a> Buffers<'a> {
         let FeedForward { experts, experts_used, .. } = config.feed_forward;
         let matrix = |rows: usize, cols: usize| rows.checked_mul(cols).ok_or(MemoryError::TooLarge);
         let pairs = matrix(rows, experts_used)?;
-        // Without rows these are on a device: only logits come back.
+        // Without rows, the buffers of a batch are on a device, and only logits come back.
         let inputs = if rows == 0 { 0 } else { pairs.max(rows).max(logit_rows) };
         let gathered = context.forms.words(Input::FeedForward, config).ok_or(MemoryError::TooLarge)?;
         let ffn = config.widest_ffn().ok_or(MemoryError::TooLarge)?;
@@ -119,27 +122,29 @@ impl<'a> Buffers<'a> {
         })
     }
 
-    /// Where the logits of the `index`-th row that wants them go: `[vocab]`.
+    /// Returns the place for the logits of the `index`-th row that has logits: `[vocab]`.
     pub(crate) fn logits_mut(&mut self, index: usize, vocab: usize) -> Option<&mut [f32]> {
         self.logits.get_mut(index.checked_mul(vocab)?..)?.get_mut(..vocab)
     }
 
-    /// The logits of the `index`-th row that wanted them: `[vocab]`.
+    /// Returns the logits of the `index`-th row that has logits: `[vocab]`.
     pub(crate) fn logits(&self, index: usize, vocab: usize) -> Option<&[f32]> {
         row_of(self.logits, index, vocab)
     }
 
-    /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
+    /// Returns the final norm of the `index`-th finished row of the last batch, `[hidden]`, or `None` if there is no
+    /// such row.
     pub(crate) fn hidden(&mut self, context: &Context<'_, '_>, index: usize) -> Option<&[f32]> {
         hidden_of(context, self.x, index, self.scratch.data)
     }
 
-    /// Notes the hidden state that is given with the token at a place: `[hidden]`. `None` where it has another length.
+    /// Keeps the hidden state `[hidden]` that is given with a token, at a place. Returns `None` if it does not fit
+    /// there.
     pub(crate) fn give(&mut self, place: usize, hidden: &[f32]) -> Option<()> {
         give(self.given, place, hidden)
     }
 
-    /// The same with [`Buffers::hidden`] of a row.
+    /// Keeps the result of [`Buffers::hidden`] for a row, at a place.
     pub(crate) fn give_own(&mut self, context: &Context<'_, '_>, index: usize, place: usize) -> Option<()> {
         give(self.given, place, hidden_of(context, self.x, index, self.scratch.data)?)
     }
@@ -152,7 +157,7 @@ fn give(given: &mut [f32], place: usize, hidden: &[f32]) -> Option<()> {
     Some(())
 }
 
-/// The final norm of row `index` of the residual stream: `[hidden]`.
+/// Returns the final norm of row `index` of the residual stream: `[hidden]`.
 pub(super) fn hidden_of<'s>(
     context: &Context<'_, '_>,
     x: &[f32],
@@ -169,14 +174,14 @@ pub(super) fn hidden_of<'s>(
     };
     match context.weights.norm(0, role) {
         Some(norm) => context.level.norm(&norm, x, out),
-        // The last layer of some encoders ends with a norm.
+        // The last layer of some encoders ends with a norm, so no final norm follows.
         None => out.iter_mut().zip(x).for_each(|(out, &x)| *out = x),
     }
     Some(out)
 }
 
-/// 32-bit elements of [`Buffers::pooled`]: the sums, what the first of two matrices gives, and the input of a matrix;
-/// none where there is no matrix.
+/// Returns the number of 32-bit elements of [`Buffers::pooled`]: the sums, the result of the first of two matrices, and
+/// the input of a matrix. It is 0 if no matrix follows the pooling.
 fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
     let Pooler { dense: [first, second], classifier, classes, .. } = config.pooler;
     if [first, second, classifier, classes] == [0; 4] {
@@ -188,17 +193,17 @@ fn pooled_len(config: &Config, matrices: Dtypes) -> Option<usize> {
     config.hidden.checked_add(between(config))?.checked_add(words)
 }
 
-/// Elements between two matrices behind the pooling.
+/// Returns the number of elements between the two matrices behind the pooling.
 pub(super) fn between(config: &Config) -> usize {
     config.pooler.dense[0].max(config.pooler.classifier)
 }
 
-/// Words of [`Buffers::groups`]: the rows by their experts, where there are any.
+/// Returns the number of words of [`Buffers::groups`], for the rows in the order of their experts.
 pub(super) fn group_words(pairs: usize, experts: usize) -> Option<usize> {
     pairs.checked_mul(2)?.checked_add(if pairs > 0 { experts } else { 0 })
 }
 
-/// f32 elements of scratch per worker.
+/// Returns the number of f32 elements of scratch per worker.
 fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<usize> {
     let Capacity { rows, level, .. } = capacity;
     let per_layer = config.layers.checked_mul(config.embedding.per_layer)?;
@@ -211,7 +216,7 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     let tile_rows = rows.checked_mul(experts_used.max(1))?.min(Grid::MAX_TILE_ROWS);
     let linear_of = |dtype| Linear::scratch(level, dtype, tile_rows);
     let linear = matrices.iter().try_fold(0, |max, dtype| Some(linear_of(dtype)?.max(max)))?;
-    // A row to be quantized and its norm, or what a unit of a recurrent layer needs.
+    // A row to be quantized and its norm, or the scratch of a unit of a recurrent layer.
     #[cfg(feature = "recurrent")]
     let mixer = config.recurrent.inner().max(super::recur::scratch_len(&config.recurrent));
     #[cfg(not(feature = "recurrent"))]
@@ -220,7 +225,7 @@ fn scratch_len(config: &Config, matrices: Dtypes, capacity: Capacity) -> Option<
     let joined = if config.is_predictor() { config.hidden.checked_mul(2)? } else { 0 };
     let widest = widest.max(joined);
     let adapters = if capacity.adapters > 0 {
-        // A row, also rounded, and some of its products, or the products of a tile twice.
+        // A row, the same row rounded, and some of its products, or the products of a tile twice.
         let floats = FLOATS.into_iter().map(|dtype| level.products_scratch(dtype)).max()?;
         let twice = linear.checked_add(tile_rows.checked_mul(OUTPUTS)?)?.checked_add(floats)?;
         widest.checked_mul(2)?.checked_add(OUTPUTS)?.checked_add(floats)?.max(twice)

@@ -1,4 +1,4 @@
-//! What operations read and do not change while a batch is computed.
+//! Data that operations read and that does not change while a batch is computed.
 
 use super::adapters::{Adapters, adapter_words};
 use super::batch::Capacity;
@@ -15,34 +15,34 @@ use crate::num::Xielu;
 use crate::weights::xielu;
 use crate::weights::{Config, Files, Role, Uses, Weights};
 
-/// A model's numbers and weights, and what is computed from them once.
+/// A model's numbers and weights, and data that is computed from them once.
 #[derive(Debug)]
 pub(crate) struct Context<'m, 'a> {
     pub(crate) config: Config,
     pub(super) level: Level,
-    /// What the layers of each group see.
+    /// Positions that the layers of each group see.
     pub(super) visibility: [Visibility; MAX_GROUPS],
     pub(super) weights: Weights<'m, 'a>,
     pub(super) forms: Forms,
-    /// 32-bit words of an input row: the largest forms, then the adapters' products.
+    /// Number of 32-bit words of an input row: the largest forms, then the adapters' products.
     pub(super) input_words: usize,
     pub(crate) adapters: Adapters<'m, 'a>,
-    /// What divides the rotary frequencies.
+    /// Role of the divisors of the rotary frequencies.
     divisors: Role,
-    /// Of all sets: one for every two elements that are rotated.
+    /// Rotary frequencies of all sets, one for every two elements that are rotated.
     pub(super) frequencies: &'a mut [f64],
-    /// Slopes of ALiBi: `[heads]`, or none.
+    /// Slopes of ALiBi: `[heads]`, or empty.
     pub(super) slopes: &'a mut [f32],
-    /// What the activation functions of the layers have for themselves: `[layers][4]`, or none.
+    /// Numbers of the layers' own activation functions: `[layers][4]`, or empty.
     #[cfg(feature = "arch-apertus")]
     activations: &'a mut [f32],
-    /// Hidden states that are given are kept for so many tokens of a sequence: the rows of a batch, and one whose token
-    /// is not known yet.
+    /// Number of tokens of a sequence whose given hidden states are kept: one for each row of a batch, and one for a
+    /// token that is not known yet.
     given: usize,
 }
 
 impl<'m, 'a> Context<'m, 'a> {
-    /// Takes the memory from the arena and prepares what all batches share.
+    /// Takes the memory from the arena and prepares the data that all batches share.
     pub(crate) fn carve(
         arena: &mut Arena<'a>,
         files: &Files<'m>,
@@ -84,7 +84,7 @@ impl<'m, 'a> Context<'m, 'a> {
 }
 
 impl<'m> Context<'m, '_> {
-    /// The activation function of a layer.
+    /// Returns the activation function of a layer.
     #[cfg_attr(not(feature = "arch-apertus"), allow(unused_variables))]
     pub(super) fn activation(&self, layer: usize) -> Activation {
         #[cfg(feature = "arch-apertus")]
@@ -94,7 +94,8 @@ impl<'m> Context<'m, '_> {
         self.config.feed_forward.activation
     }
 
-    /// The same for a device: it sees the program while memory is measured. `None` where the file lacks the numbers.
+    /// Returns the activation function of a layer for a device, which sees the program while memory is measured.
+    /// Returns `None` if the file lacks the numbers of the function.
     #[cfg_attr(not(feature = "arch-apertus"), allow(unused_variables))]
     pub(super) fn viewed_activation(&self, layer: usize) -> Option<Activation> {
         #[cfg(feature = "arch-apertus")]
@@ -104,18 +105,19 @@ impl<'m> Context<'m, '_> {
         Some(self.config.feed_forward.activation)
     }
 
-    /// Whether products with one of a layer's matrices are multiplied by a scale.
+    /// Returns whether products with one of these matrices of a layer are multiplied by a scale.
     pub(crate) fn is_scaled(&self, layer: usize, matrices: &[Role]) -> bool {
         matrices.iter().any(|&role| self.weights.is_scaled(layer, role))
     }
 
-    /// The place of the hidden state that is given with the token at a position; `None` without a batch.
+    /// Returns the place of the hidden state that is given with the token at a position, or `None` if the context has
+    /// no rows.
     pub(crate) fn given_place(&self, seq: SeqId, position: usize) -> Option<usize> {
         let place = position.checked_rem(self.given)?;
         seq.slot().checked_mul(self.given)?.checked_add(place)
     }
 
-    /// Cosines and sines, for sequences as long as was planned.
+    /// Returns the cosines and sines, for sequences of the planned length.
     pub(super) fn rotary(&self) -> RotaryView<'m> {
         rotary(&self.config, &self.weights, self.divisors)
     }
@@ -130,13 +132,13 @@ fn rotary<'m>(config: &Config, weights: &Weights<'m, '_>, divisors: Role) -> Rot
     RotaryView { sets }
 }
 
-/// What the activation functions of the layers have for themselves: `[layers][4]`, or nothing.
+/// Returns the numbers of the layers' own activation functions: `[layers][4]`, or nothing.
 #[cfg(feature = "arch-apertus")]
 fn activations<'a>(arena: &mut Arena<'a>, files: &Files<'_>, config: &Config) -> Result<&'a mut [f32], MemoryError> {
     let has_own = matches!(config.feed_forward.activation, Activation::Xielu(_));
     let all = arena.slice("activation functions", if has_own { 4 * config.layers } else { 0 })?;
     for (layer, numbers) in all.as_chunks_mut().0.iter_mut().enumerate() {
-        // A model whose file lacks them was refused.
+        // A model whose file lacks the numbers was refused.
         if let Ok(Xielu { linear, positive, negative, largest }) = xielu(files, layer) {
             *numbers = [linear, positive, negative, largest];
         }

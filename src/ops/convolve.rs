@@ -1,4 +1,4 @@
-//! Causal convolutions: of the input of a delta rule or state space, and between the two gates of LFM2.
+//! Causal convolutions: of the input of a delta rule or a state space, and between the two gates of LFM2.
 
 use core::ops::Range;
 
@@ -11,11 +11,11 @@ use crate::mem::row_of;
 use crate::num::{all_finite, settled_of};
 use crate::weights::Role;
 
-/// Rows between the one that is convolved and the one that is fetched: they lie far apart, so the processor does not
-/// foresee them.
+/// Number of rows from the row that is convolved to the row that is fetched. Rows lie so far apart that the processor
+/// does not fetch them ahead by itself.
 const AHEAD: usize = 4;
 
-/// The convolution of the mixer's input and SiLU, in its place.
+/// The convolution of the mixer's input and SiLU, in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Convolve;
 
@@ -119,13 +119,13 @@ impl Viewed for ShortConvolution {
     }
 }
 
-/// What a device needs to know of the convolution of a layer.
+/// Returns the view of the convolution of a layer, for a device.
 fn convolution_view<'m>(context: &Context<'m, '_>, role: Role, layer: usize) -> Option<ConvolutionView<'m>> {
     let (weights, bias) = (context.weights.tensor(layer, role)?, context.weights.bias(layer, role));
     Some(ConvolutionView { weights, bias, layer: context.config.recurrent.layers.before(layer) })
 }
 
-/// The weights of some channels, at most [`CHANNELS`], in scratch.
+/// Returns the convolution of some channels, at most [`CHANNELS`], with its weights in scratch.
 fn kernel<'s>(
     context: &Context<'_, '_>,
     role: Role,
@@ -150,7 +150,7 @@ fn kernel<'s>(
     Some(Convolution { weights: transposed, bias, activates })
 }
 
-/// Whether what enters a state, and what comes out of it, is finite.
+/// Checks that numbers which enter a state or come out of it are finite.
 pub(super) fn check_finite(x: &[f32]) -> Result<(), Fault> {
     if all_finite(x) { Ok(()) } else { Err(Fault::NonFinite) }
 }

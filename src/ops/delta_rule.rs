@@ -10,7 +10,7 @@ use crate::mem::row_of;
 use crate::num::{exp, settle, sigmoid, softplus};
 use crate::weights::{Recurrent, Role, inverse_root};
 
-/// For each head: the state forgets, what it has for the key is corrected, and the query reads it. The result is
+/// For each head, the state decays, its value for the key is corrected, and the query reads the state. The result is
 /// normalized and gated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeltaRule;
@@ -76,7 +76,7 @@ impl Viewed for DeltaRule {
     }
 }
 
-/// Where the input of a head is in a row: query, key, value and gate.
+/// Returns the start and the length of the query, key, value and gate of a head in a row of the mixer's input.
 fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
     let Recurrent { channels, key_dim, value_dim, groups, .. } = *recurrent;
     // Heads take the keys and queries in turn.
@@ -89,7 +89,7 @@ fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
     ]
 }
 
-/// What a row's input is for a head.
+/// The input of one row for one head.
 struct Token<'t> {
     key: &'t [f32],
     query: &'t [f32],
@@ -100,7 +100,7 @@ struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// The input of head `head`; keys, queries and values in scratch.
+    /// Returns the input of head `head`. Keys, queries and values are in scratch.
     fn new(context: &Context<'_, '_>, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
         let (level, recurrent) = (context.level, context.config.recurrent);
         let Recurrent { channels, heads, key_dim, value_dim, .. } = recurrent;

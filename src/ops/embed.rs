@@ -1,4 +1,4 @@
-//! Tokens to the residual stream.
+//! Embedding of the tokens, to the residual stream.
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::{EmbedView, OpView};
@@ -8,8 +8,8 @@ use crate::num::settle;
 use crate::quant::dequantize;
 use crate::weights::Role;
 
-/// The embedding of every row's token, scaled, with its learned type and position added and normalized where the model
-/// has these.
+/// The embedding of every row's token, scaled. If the model has them, the learned type and position are added, and the
+/// sum is normalized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Embed;
 

@@ -1,7 +1,7 @@
 //! A feed-forward layer of experts, of which each row goes through a few. (Jiang et al., "Mixtral of Experts", 2024.)
 //!
-//! Rows are put in the order of their experts, so that one reading of an expert's weights serves all of its rows. The
-//! results of a row are added in the order in which its experts were chosen, whatever other rows there are.
+//! Rows are put in the order of their experts, so that an expert's weights are read once for all of its rows. The
+//! results of a row are added in the order in which its experts were chosen, so they do not depend on other rows.
 
 use super::buffers::group_words;
 use super::groups::Groups;
@@ -14,7 +14,7 @@ use crate::nn::{Choice, InputRows};
 use crate::num::{settle, settled_of};
 use crate::weights::{FeedForward, Gate, Role};
 
-/// The logits of experts, and of what the result of the shared one is multiplied by.
+/// The logits of the experts, and the logit of the shared expert's gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route;
 
@@ -56,7 +56,7 @@ impl Viewed for Route {
     }
 }
 
-/// Which experts each row goes through.
+/// The choice of the experts that each row goes through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChooseExperts;
 
@@ -103,7 +103,7 @@ impl Viewed for ChooseExperts {
     }
 }
 
-/// Puts rows in the order of their experts.
+/// The order of rows by their experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupRows;
 
@@ -116,7 +116,7 @@ impl Operation for GroupRows {
         &[]
     }
 
-    /// One unit, of a few operations for each row.
+    /// Returns one unit, which does a few operations for each row.
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         let FeedForward { experts, experts_used, .. } = context.config.feed_forward;
         Grid::by_row(rows.min(1), group_words(rows * experts_used, experts).unwrap_or(0))
@@ -136,7 +136,7 @@ impl Viewed for GroupRows {
     }
 }
 
-/// The inputs of experts, in their order.
+/// The inputs of the experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gather;
 
@@ -173,8 +173,8 @@ impl Viewed for Gather {
     }
 }
 
-/// `activation(gate) * up`, or `activation(up)`, of the chosen experts: every row gives as many rows of the result as
-/// it has experts, in the order of the experts.
+/// `activation(gate) * up`, or `activation(up)`, of the chosen experts. Every row has one row of the result for each of
+/// its experts, in the order of the experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpertGateUp;
 
@@ -287,12 +287,12 @@ impl Viewed for ExpertDown {
     }
 }
 
-/// The weighted sum of the experts' results, in the order in which they were chosen, or its norm.
+/// The weighted sum of the experts' results, in the order in which they were chosen, or the norm of this sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddExperts {
-    /// What is there is kept.
+    /// Buffer to which the sum, or its norm, is added.
     pub(crate) to: Target,
-    /// The norm of the sum; then it is added.
+    /// Norm of the sum, if there is one.
     pub(crate) norm: Option<Role>,
 }
 
@@ -357,7 +357,7 @@ impl Viewed for AddExperts {
     }
 }
 
-/// The experts of rows in their order.
+/// The experts of the rows, in the order of the experts.
 struct Chosen<'c> {
     choices: &'c [Choice],
     groups: Groups<'c>,
@@ -368,7 +368,7 @@ impl<'c> Chosen<'c> {
         Some(Self { choices, groups: Groups::new(groups, pairs)? })
     }
 
-    /// Calls `body` with every expert that rows of a tile go through, and these rows.
+    /// Calls `body` with every expert that rows of a tile go through, and with these rows.
     fn each_expert(
         &self,
         tile: &mut Tile<'_, f32>,
@@ -395,8 +395,8 @@ mod tests {
     use super::*;
     use crate::mem::Matrix;
 
-    /// A prompt's rows multiply matrices: the weights of an expert are read once for all of its rows, and once more
-    /// where a tile ends among them.
+    /// With the rows of a prompt, the weights of an expert are read once for all of its rows, and once more if a tile
+    /// ends among them.
     #[test]
     fn an_expert_is_read_for_many_rows() {
         const COLS: usize = 40;
@@ -412,7 +412,7 @@ mod tests {
             let matrix = Matrix::new(&mut data, grid.rows, grid.cols).unwrap();
             let tiles = matrix.tiles(grid.tile_rows, grid.tile_cols, 0..usize::MAX).unwrap();
             let (mut readings, mut products) = (0, 0);
-            // Of the first columns.
+            // Only tiles of the first columns.
             for mut tile in std::iter::from_fn(|| tiles.next()).filter(|tile| tile.cols().start == 0) {
                 let mut read = |_, tile: &mut Tile<'_, f32>| {
                     (readings, products) = (readings + 1, products + tile.rows().len());

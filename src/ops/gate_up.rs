@@ -10,21 +10,21 @@ use crate::weights::{Config, Gate, Role};
 /// `activation(gate) * up`, or `activation(up)`, of every row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GateUp {
-    /// The gate and up matrices; the second alone where it is all there is.
+    /// The gate and up matrices. A fused matrix, and a matrix without a gate, is the second one.
     pub(crate) matrices: [Role; 2],
     pub(crate) from: Input,
-    /// What becomes of the result.
+    /// Input that the result becomes.
     pub(crate) to: Input,
 }
 
 impl GateUp {
-    /// Of the feed-forward layer.
+    /// Gate and up matrices of the feed-forward layer.
     pub(crate) const DENSE: Self = Self { matrices: [Role::Gate, Role::Up], from: Input::FeedForward, to: Input::Down };
-    /// Of what every row goes through beside its experts.
+    /// Gate and up matrices of the shared expert.
     #[cfg(feature = "experts")]
     pub(crate) const SHARED: Self =
         Self { matrices: [Role::GateShared, Role::UpShared], from: Input::FeedForward, to: Input::SharedDown };
-    /// Of what a layer gets of each token: a gate without an up matrix.
+    /// Gate of a layer's input of each token, without an up matrix.
     #[cfg(feature = "layer-inputs")]
     pub(crate) const LAYER_INPUT: Self =
         Self { matrices: [Role::LayerInputGate; 2], from: Input::PerLayer, to: Input::PerLayerOut };
@@ -38,7 +38,8 @@ impl GateUp {
         }
     }
 
-    /// The gate's matrix, if there is one, and the up matrix, of those that `linear` gives; each has `width` rows.
+    /// Returns the gate matrix, if there is one, and the up matrix. `linear` returns the matrix of a role. Each of the
+    /// two has `width` rows.
     fn linears<'w>(
         &self,
         config: &Config,

@@ -1,33 +1,34 @@
-//! How the work of an operation is cut into units.
+//! The units into which the work of an operation is cut.
 
 use crate::kernels::OUTPUTS;
 
-/// The result of an operation, `[rows, cols]`, and the tiles it is cut into; a tile is a unit of work, or a few of
-/// them.
+/// The result of an operation, `[rows, cols]`, and the tiles into which it is cut. A tile is one unit of work for each
+/// pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub(crate) rows: usize,
     pub(crate) cols: usize,
     pub(crate) tile_rows: usize,
     pub(crate) tile_cols: usize,
-    /// How often all tiles are gone through: each time they go on where they ended.
+    /// Number of passes over all tiles. In each pass, a tile's work continues where it ended in the pass before.
     pub(crate) passes: usize,
 }
 
 impl Grid {
-    /// Multiplications that a unit of a linear layer has at least, about, where it can have them: some microseconds.
+    /// Number of multiplications of a unit of a linear layer, roughly, if the layer is large enough: some microseconds.
     const UNIT: usize = 1 << 18;
-    /// Units that a linear layer has at least, where it can have them, so that as many threads have work.
+    /// Smallest number of units of a linear layer, if the layer is large enough, so that as many threads have work.
     const UNITS: usize = 16;
-    /// Rows of a batch in a unit: enough to make unpacking the weights cheap, few enough for a bounded unit.
+    /// Largest number of rows of a batch in a unit: enough to make the unpacking of weights cheap, and few enough to
+    /// bound the unit.
     pub(crate) const MAX_TILE_ROWS: usize = 256;
 
-    /// Whole rows, a few in a unit: one alone is done faster than workers take turns.
+    /// Returns units of a few whole rows. A single row takes less time than the exchange between workers.
     pub(crate) fn by_row(rows: usize, cols: usize) -> Self {
         Self { rows, cols, tile_rows: 4, tile_cols: cols.max(1), passes: 1 }
     }
 
-    /// Units for a linear layer with `inputs` inputs. They depend on the shape alone, so a budget in units
+    /// Returns units for a linear layer with `inputs` inputs. They depend on the shape alone, so a budget in units
     /// means the same on every machine.
     pub(crate) fn linear(rows: usize, outputs: usize, inputs: usize) -> Self {
         let tile_rows = rows.clamp(1, Self::MAX_TILE_ROWS);
@@ -36,8 +37,8 @@ impl Grid {
         Self { rows, cols: outputs, tile_rows, tile_cols, passes: 1 }
     }
 
-    /// Units for the experts of some rows: `pairs` of a row and an expert, in the order of the experts. Tiles are as
-    /// high as it takes for most rows of an expert to be in one.
+    /// Returns units for the experts of some rows: `pairs` pairs of a row and an expert, in the order of the experts.
+    /// Tiles are so high that most rows of an expert are in one tile.
     #[cfg(feature = "experts")]
     pub(crate) fn experts(pairs: usize, experts: usize, outputs: usize, inputs: usize) -> Self {
         const SPREAD: usize = 4;
@@ -45,12 +46,12 @@ impl Grid {
         Self { rows: pairs, ..Self::linear(tile_rows.min(pairs.max(1)), outputs, inputs) }
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     pub(crate) fn units(&self) -> usize {
         self.tiles() * self.passes
     }
 
-    /// The number of tiles.
+    /// Returns the number of tiles.
     pub(crate) fn tiles(&self) -> usize {
         self.rows.div_ceil(self.tile_rows.max(1)) * self.cols.div_ceil(self.tile_cols.max(1))
     }
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
     use crate::mem::Matrix;
 
-    /// Units are as many as the tiles that a matrix of this shape hands out, and these are all of it.
+    /// There are as many units as a matrix of this shape hands out tiles, and the tiles cover the matrix.
     #[test]
     fn units_are_counted_as_tiles_are_handed_out() {
         let mut data = vec![0_u8; 20 * 140];

@@ -1,20 +1,20 @@
-//! The rows of a batch in the order of the experts that they go through.
+//! The rows of a batch in the order of their experts.
 
 use crate::nn::Choice;
 
-/// Pairs of a row and one of its experts, numbered by rows, and their places in the order of the experts. So the rows
-/// of an expert follow each other, and its weights are read once for all of them.
+/// Pairs of a row and one of its experts, numbered by rows, and their places in the order of the experts. In this order
+/// the rows of an expert follow each other, and its weights are read once for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Groups<'g> {
-    /// The pair at each place.
+    /// Number of the pair at each place.
     pairs: &'g [u32],
-    /// The place of each pair.
+    /// Place of each pair.
     places: &'g [u32],
 }
 
 impl<'g> Groups<'g> {
-    /// Fills [`group_words`](super::buffers::group_words): orders pairs by their experts, and those of an expert by
-    /// their numbers (a counting sort). `None` on a mismatch of sizes.
+    /// Fills [`group_words`](super::buffers::group_words) words: orders pairs by their experts, and pairs of one expert
+    /// by their numbers (a counting sort). Returns `None` on a mismatch of sizes.
     pub(super) fn sort(choices: &[Choice], words: &mut [u32]) -> Option<()> {
         let (pairs, words) = words.split_at_mut_checked(choices.len())?;
         let (places, next) = words.split_at_mut_checked(choices.len())?;
@@ -22,7 +22,7 @@ impl<'g> Groups<'g> {
         for choice in choices {
             *next.get_mut(choice.expert as usize)? += 1;
         }
-        // Where the first pair of each expert goes, and then the one after it.
+        // `next` becomes the place of the first pair of each expert, and then of each next pair.
         let mut before = 0;
         for next in next.iter_mut() {
             (*next, before) = (before, before + *next);
@@ -36,18 +36,18 @@ impl<'g> Groups<'g> {
         Some(())
     }
 
-    /// What [`Groups::sort`] made of so many choices.
+    /// Returns the groups that [`Groups::sort`] made of `choices` choices.
     pub(super) fn new(words: &'g [u32], choices: usize) -> Option<Self> {
         let (pairs, words) = words.split_at_checked(choices)?;
         Some(Self { pairs, places: words.get(..choices)? })
     }
 
-    /// The pair at a place.
+    /// Returns the pair at a place.
     pub(super) fn pair(&self, place: usize) -> Option<usize> {
         self.pairs.get(place).map(|&pair| pair as usize)
     }
 
-    /// The place of a pair.
+    /// Returns the place of a pair.
     pub(super) fn place(&self, pair: usize) -> Option<usize> {
         self.places.get(pair).map(|&place| place as usize)
     }
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(pairs, [1, 4, 2, 0, 3, 5]);
         assert!(pairs.iter().enumerate().all(|(place, &pair)| groups.place(pair) == Some(place)));
         assert_eq!((groups.pair(6), groups.place(6)), (None, None));
-        // An expert that there is not, and too little room.
+        // An expert that does not exist, and too little room.
         assert_eq!(Groups::sort(&choices, &mut words[..15]), None);
         assert_eq!(Groups::sort(&choices, &mut words[..11]), None);
         assert!(Groups::new(&words[..11], 6).is_none());

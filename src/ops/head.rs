@@ -7,7 +7,7 @@ use crate::kernels::Combine;
 use crate::num::{all_finite, settle};
 use crate::weights::Role;
 
-/// The output matrix, or the embedding where it serves as such; scaled and capped as the model does so.
+/// The output matrix, or the embedding in its place, with the scale and the soft cap of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head;
 

@@ -8,27 +8,27 @@ use crate::weights::{Config, LayerShape, Role, Survey};
 /// An input that several matrices share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Of the matrices of queries, keys and values, and of the input matrices of recurrent layers.
+    /// Input of the matrices of queries, keys and values, and of the input matrices of recurrent layers.
     Attention,
-    /// Of attention's output matrix.
+    /// Input of attention's output matrix.
     Output,
-    /// Of the feed-forward layer, its experts and their router.
+    /// Input of the feed-forward layer, its experts and their router.
     FeedForward,
-    /// Of the down matrix.
+    /// Input of the down matrix.
     Down,
-    /// Of the experts' down matrices: a row for each expert of each row.
+    /// Input of the experts' down matrices: one row for each expert of each row.
     ExpertDown,
-    /// Of the down matrix that every row goes through beside its experts.
+    /// Input of the shared expert's down matrix.
     SharedDown,
-    /// Of the output matrix of a recurrent layer.
+    /// Input of the output matrix of a recurrent layer.
     Mixer,
-    /// Of the matrix that gives every layer something of the embedding, and of a layer's gate of that.
+    /// Input of the matrix that projects the embedding for all layers, and of a layer's gate of its part.
     PerLayer,
-    /// Of the matrix that adds what a layer got of a token.
+    /// Input of the matrix whose result adds a layer's input of a token.
     PerLayerOut,
-    /// Of the output matrix of the model.
+    /// Input of the output matrix of the model.
     Head,
-    /// Of the matrix that makes one row of a token and a hidden state.
+    /// Input of the matrix that joins a token and a hidden state to one row.
     Joined,
 }
 
@@ -47,7 +47,7 @@ impl Input {
         Self::Joined,
     ];
 
-    /// The matrices that read it.
+    /// Returns the roles of the matrices that read the input.
     pub(crate) fn readers(self) -> &'static [Role] {
         match self {
             Self::Attention => &[
@@ -86,7 +86,7 @@ impl Input {
         }
     }
 
-    /// Elements per row, in a layer.
+    /// Returns the number of elements per row, in a layer.
     pub(super) fn width(self, config: &Config, layer: &LayerShape) -> usize {
         match self {
             Self::Attention | Self::FeedForward | Self::PerLayer | Self::Head => config.hidden,
@@ -101,45 +101,48 @@ impl Input {
     }
 }
 
-/// The forms in which each input is wanted by the matrices that read it.
+/// The forms in which the matrices that read each input need it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Forms([InputForms; Input::ALL.len()]);
 
 impl Forms {
-    /// Those that the types of a model's matrices want.
+    /// Returns the forms that the types of a model's matrices need.
     pub(crate) fn of(survey: &Survey) -> Self {
         Self(Input::ALL.map(|input| {
             let types = survey.of(input.readers());
-            // The embedding serves as the output matrix where there is no other.
+            // Without an output matrix, the embedding takes its place.
             let tied = input == Input::Head && types.is_empty();
             InputForms::of(if tied { survey.of(&[Role::Embedding]) } else { types }.iter())
         }))
     }
 
-    /// Those of an input.
+    /// Returns the forms of an input.
     pub(super) fn get(&self, input: Input) -> InputForms {
         self.0.get(input as usize).copied().unwrap_or_default()
     }
 
-    /// 32-bit words of a row of an input in all its forms, where it is widest; `None` where memory could not hold it.
+    /// Returns the number of 32-bit words of a row of an input in all its forms, in the layer where it is widest, or
+    /// `None` if memory could not hold it.
     pub(super) fn words(&self, input: Input, config: &Config) -> Option<usize> {
         let words = |shape| self.get(input).words(input.width(config, &shape));
         config.layer_shapes().try_fold(0, |max, shape| Some(words(shape)?.max(max)))
     }
 
-    /// 32-bit words of a row of the largest input in all its forms; `None` where memory could not hold it.
+    /// Returns the number of 32-bit words of a row of the largest input in all its forms, or `None` if memory could not
+    /// hold it.
     pub(super) fn widest(&self, config: &Config) -> Option<usize> {
         Input::ALL.into_iter().try_fold(0, |max, input| Some(self.words(input, config)?.max(max)))
     }
 }
 
 impl Context<'_, '_> {
-    /// An input of a layer, as a device sees it.
+    /// Returns the view of an input of a layer, for a device.
     pub(super) fn input_view(&self, layer: usize, input: Input) -> InputView {
         InputView { width: input.width(&self.config, &self.config.layer(layer)), forms: self.forms.get(input) }
     }
 
-    /// The rows of a layer's input that were prepared in `words`, multiplied by `workers` workers at the same time.
+    /// Returns the rows of a layer's input that were prepared in `words`. `workers` workers multiply them at the same
+    /// time.
     pub(super) fn input_rows<'w>(
         &self,
         (layer, input): (usize, Input),

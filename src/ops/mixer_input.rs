@@ -7,8 +7,8 @@ use crate::kernels::Combine;
 use crate::nn::Linear;
 use crate::weights::{Mixer, Recurrent, Role};
 
-/// What the input matrices of a recurrent layer give, side by side. Behind what is convolved come the gate and the
-/// numbers per head.
+/// The results of the input matrices of a recurrent layer, side by side: the columns of the convolution, then the gate,
+/// then the numbers per head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MixerInput;
 
@@ -51,7 +51,7 @@ impl Viewed for MixerInput {
     }
 }
 
-/// The matrices, each with its first column.
+/// Returns the matrices, each with its first column.
 fn parts<'m>(context: &Context<'m, '_>, layer: usize) -> heapless::Vec<(usize, Option<Linear<'m>>), 4> {
     let linear = |role| context.weights.linear(layer, role);
     let recurrent @ Recurrent { channels, heads, .. } = context.config.recurrent;
@@ -60,7 +60,7 @@ fn parts<'m>(context: &Context<'m, '_>, layer: usize) -> heapless::Vec<(usize, O
         Mixer::None => return heapless::Vec::new(),
         Mixer::ShortConvolution => return heapless::Vec::from_iter([(0, linear(Role::ShortConvIn))]),
         Mixer::DeltaRule => [Role::DeltaQkv, Role::MixerGate, Role::Alpha, Role::Beta].map(linear),
-        // The file has the gate first.
+        // The file has the gate first, then the columns of the convolution, then the steps.
         Mixer::StateSpace => {
             let part = |first, count| linear(Role::ScanIn).and_then(|linear| linear.slice(first, count));
             [part(inner, channels), part(0, inner), part(inner + channels, heads), None]

@@ -1,8 +1,8 @@
-//! The operations that a program is made of, one file each: what an operation reads and writes, the number and
-//! shape of its units, and its work.
+//! The operations of programs, one file each: what an operation reads and writes, the number and shape of its units,
+//! and its work.
 //!
-//! An operation is a small value. It names tensors by their roles and buffers by what they hold, never a model. To add
-//! one, write its file and add its row to the table at the end of this page.
+//! An operation is a small value. It names tensors by their roles and buffers by their contents, never a model. To add
+//! an operation, write its file, and add its row to the table at the end of this file.
 
 mod adapters;
 mod add_normed;
@@ -97,7 +97,7 @@ pub(crate) use work::Work;
 use crate::device::OpView;
 
 impl Op {
-    /// Whether it reads a branch, which one before it has written.
+    /// Returns whether the operation reads a branch, which an earlier operation has written.
     pub(crate) fn reads_branch(&self) -> bool {
         match self {
             Self::AddNormed(_) => true,
@@ -111,21 +111,21 @@ impl Op {
 /// Makes the enum [`Op`] of all operations.
 macro_rules! operations {
     ($($(#[cfg($($condition:tt)*)])? #[doc = $doc:literal] $name:ident)*) => {
-        /// An operation as a value. Some have parameters.
+        /// An operation as a value. Some operations have parameters.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Op {
             $($(#[cfg($($condition)*)])? #[doc = $doc] $name($name),)*
         }
 
         impl Op {
-            /// What the operation does.
+            /// Returns the operation.
             pub(crate) fn operation(&self) -> &dyn Operation {
                 match self {
                     $($(#[cfg($($condition)*)])? Self::$name(operation) => operation,)*
                 }
             }
 
-            /// What a device needs to know of it in a layer.
+            /// Returns the view of the operation in a layer, for a device.
             pub(crate) fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> OpView<'m> {
                 let view = match self {
                     $($(#[cfg($($condition)*)])? Self::$name(operation) => operation.view(context, layer),)*
@@ -137,7 +137,7 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Tokens to the residual stream.
+    /// Rows of the embedding for the tokens, to the residual stream.
     Embed
     /// Cosines and sines of the positions.
     Angles
@@ -158,27 +158,27 @@ operations! {
     /// The norm of a branch, added to the residual stream.
     AddNormed
     #[cfg(feature = "encoder")]
-    /// The norm of the residual stream's sum with a branch, added to the residual stream.
+    /// The norm of the sum of the residual stream and a branch, added to the residual stream.
     AddSumNormed
     #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
-    /// The norm of the residual stream or of a branch, in its place.
+    /// The norm of the residual stream or of a branch, in place.
     Renorm
     #[cfg(feature = "layer-inputs")]
-    /// A layer's number times the residual stream.
+    /// The residual stream multiplied by a number of the layer.
     Scale
     #[cfg(feature = "layer-inputs")]
     /// A projection of the embedding for all layers.
     ProjectPerLayer
     #[cfg(feature = "layer-inputs")]
-    /// What all layers get of each token.
+    /// The inputs that all layers get of each token: the embedding is added to the projection.
     AddPerLayer
     /// The gate and up matrices and the activation function.
     GateUp
     #[cfg(feature = "experts")]
-    /// The logits of experts.
+    /// The logits of the experts.
     Route
     #[cfg(feature = "experts")]
-    /// Which experts each row goes through.
+    /// The choice of the experts that each row goes through.
     ChooseExperts
     #[cfg(feature = "experts")]
     /// The order of rows by their experts.
@@ -190,16 +190,16 @@ operations! {
     /// Gate, up and activation of the chosen experts.
     ExpertGateUp
     #[cfg(feature = "experts")]
-    /// The chosen experts' down matrices.
+    /// The down matrices of the chosen experts.
     ExpertDown
     #[cfg(feature = "experts")]
-    /// The sum of what the chosen experts gave.
+    /// The sum of the results of the chosen experts.
     AddExperts
     #[cfg(feature = "predictor")]
     /// The norms of tokens and of given hidden states, side by side.
     Join
     #[cfg(feature = "predictor")]
-    /// The matrix that makes the residual stream of these.
+    /// The matrix that makes the residual stream of the joined norms.
     ProjectJoined
     #[cfg(feature = "recurrent")]
     /// The input matrices of a recurrent layer.

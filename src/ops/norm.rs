@@ -9,7 +9,7 @@ use crate::error::Fault;
 use crate::mem::row_of;
 use crate::weights::Role;
 
-/// A norm of the residual stream, in the forms that an input's matrices want.
+/// A norm of the residual stream, in the forms that the matrices of an input need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Norm {
     pub(crate) weight: Role,

@@ -1,4 +1,4 @@
-//! What becomes of the heads of queries and keys before attention.
+//! Operations on queries, keys and values before attention.
 
 use super::{Batch, Buffers, Context, Grid, Memory, Operation, Viewed, Work};
 use crate::device::{HeadNormView, NormRotateView, OpView};
@@ -9,7 +9,7 @@ use crate::nn::rotate;
 use crate::tensor::TensorView;
 use crate::weights::{LayerShape, QkNorm, Role};
 
-/// Clamps queries, keys and values, norms them, and rotates queries and keys, as far as the model does so.
+/// Clamps queries, keys and values, normalizes them, and rotates queries and keys, each if the model does so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NormRotate;
 
@@ -94,7 +94,8 @@ impl Viewed for NormRotate {
     }
 }
 
-/// What becomes of a row of values: `k` are the keys, as they are before their norm.
+/// Makes the values of a row from its keys, if the model does so, and normalizes them. `k` are the keys before their
+/// norm.
 fn finish_values(context: &Context<'_, '_>, shape: &LayerShape, k: &[f32], v: &mut [f32]) {
     if shape.keys_as_values {
         v.iter_mut().zip(k).for_each(|(v, &k)| *v = k);
@@ -105,7 +106,7 @@ fn finish_values(context: &Context<'_, '_>, shape: &LayerShape, k: &[f32], v: &m
     }
 }
 
-/// Limits magnitudes. What is not a number stays: the cache refuses it.
+/// Limits magnitudes. NaN stays NaN, and the cache refuses it.
 fn clamp(x: &mut [f32], limit: f32) {
     for x in x {
         let above = if *x > limit { limit } else { *x };
@@ -113,7 +114,7 @@ fn clamp(x: &mut [f32], limit: f32) {
     }
 }
 
-/// Norms the heads of a row of Q or of K.
+/// Normalizes the heads of a row of queries or of keys.
 fn norm_heads(
     context: &Context<'_, '_>,
     shape: &LayerShape,
@@ -128,7 +129,7 @@ fn norm_heads(
     }
     let last = weights.rows().checked_sub(1)?;
     for (index, head) in heads.chunks_exact_mut(shape.kv.head_dim.max(1)).enumerate() {
-        // One row of weights for all heads, or one for each.
+        // There is one row of weights for all heads, or one for each.
         context.level.norm_in_place(&with(weights.row(index.min(last))?), head);
     }
     Some(())

@@ -1,5 +1,5 @@
-//! What every layer gets of each token beside the residual stream: a row of an embedding of its own, and a part of a
-//! projection of the residual stream. The rows are read from the file for the tokens of the batch only.
+//! The inputs that every layer gets of each token beside the residual stream: a row of an embedding for the layers, and
+//! a part of a projection of the residual stream. Only the rows of the batch's tokens are read from the file.
 
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
 use crate::device::{LayerInputsView, OpView};
@@ -42,8 +42,8 @@ impl Viewed for ProjectPerLayer {
     }
 }
 
-/// Adds the embedding to the projection: `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)` of each layer's
-/// part. (Gemma Team, "Gemma 3n", 2025.)
+/// Adds the embedding to the projection. A layer's part is `(norm(p / sqrt(hidden)) + e * sqrt(per_layer)) / sqrt(2)`.
+/// (Gemma Team, "Gemma 3n", 2025.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddPerLayer;
 
@@ -97,14 +97,14 @@ impl Viewed for AddPerLayer {
     }
 }
 
-/// What the projection, the embedding and their sum are multiplied by.
+/// Returns the factors of the projection, of the embedding and of their sum.
 fn factors(config: &Config) -> [f32; 3] {
     let of_embedding = libm::sqrt(config.embedding.per_layer as f64) as f32;
     [inverse_root(config.hidden), of_embedding, inverse_root(2)]
 }
 
 impl Context<'_, '_> {
-    /// Elements of what all layers get of a token.
+    /// Returns the number of elements of the inputs of all layers for a token.
     fn per_layer_width(&self) -> usize {
         self.config.layers * self.config.embedding.per_layer
     }

@@ -1,6 +1,6 @@
-//! Hidden states of a text become one vector: their sum or one of them, then the heads behind that.
+//! The vector of a text from its hidden states: their mean or one of them, then the matrices behind the pooling.
 //!
-//! No program has it: the rows of a text can be those of several batches.
+//! This is no operation of a program, because the rows of a text can come from several batches.
 
 use super::buffers::{Buffers, between, hidden_of};
 use super::context::Context;
@@ -11,11 +11,12 @@ use crate::nn::{InputForms, InputRows};
 use crate::num::{all_finite, gelu_erf, is_finite, settle, softmax, tanh};
 use crate::weights::{ClassifierForm, Pooler, Pooling, Role};
 
-/// The vector of a text while rows are added: finite ones, fewer than 2^32. The sums lie in memory of the engine where
-/// a head follows, which may have another width, otherwise in the place of the result.
+/// The state of a text's vector while rows are added. Rows are finite, and fewer than 2^32. The sums lie in the
+/// engine's memory if a matrix follows, because its result may have another width. Otherwise they lie in the place of
+/// the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pooled {
-    /// What rows are multiplied by: 1, or [`Self::SMALL`] once a sum was beyond f32.
+    /// Factor of the rows: 1, or [`Self::SMALL`] after a sum did not fit f32.
     factor: f32,
     rows: u32,
 }
@@ -23,10 +24,10 @@ pub(crate) struct Pooled {
 impl Pooled {
     pub(crate) const EMPTY: Self = Self { factor: 1.0, rows: 0 };
 
-    /// 2^-32: as many rows, multiplied by it, have finite sums.
+    /// 2^-32, a factor with which 2^32 rows have finite sums.
     const SMALL: f32 = 1.0 / 4_294_967_296.0;
 
-    /// How many were added.
+    /// Returns the number of rows that were added.
     pub(crate) fn rows(&self) -> usize {
         self.rows as usize
     }
@@ -43,10 +44,10 @@ impl Pooled {
         self.rows = self.rows.saturating_add(1);
     }
 
-    /// Makes means of the sums, settled.
+    /// Turns the sums into means, settled.
     fn divide(&self, sums: &mut [f32]) {
         let count = self.rows as f32;
-        // Rounded up, the mean of numbers near the largest one could be beyond it.
+        // The mean of numbers near the largest f32 could be rounded up beyond it.
         sums.iter_mut().for_each(|sum| *sum = settle((*sum / count / self.factor).clamp(f32::MIN, f32::MAX)));
     }
 }
@@ -66,7 +67,7 @@ impl Buffers<'_> {
         Some(())
     }
 
-    /// Makes `out` the vector of the text whose rows were added to it.
+    /// Turns the sums into the vector of the text, in `out`.
     pub(crate) fn finish_pooled(
         &mut self,
         context: &Context<'_, '_>,
@@ -121,7 +122,7 @@ impl Buffers<'_> {
     }
 }
 
-/// The product of a matrix and `x`, and its bias.
+/// Computes the product of a matrix and `x`, with its bias.
 fn multiply(
     context: &Context<'_, '_>,
     role: Role,

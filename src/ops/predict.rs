@@ -1,6 +1,6 @@
-//! The first operations of a layer that predicts further ahead: tokens, and the hidden states that the model had before
-//! each of them, become the residual stream. Gloeckle et al., "Better & Faster Large Language Models via Multi-token
-//! Prediction", 2024, in the form of DeepSeek-V3.
+//! The first operations of a layer that predicts further ahead. The residual stream is made of tokens, and of the
+//! hidden states that the model had before each of them. Gloeckle et al., "Better & Faster Large Language Models via
+//! Multi-token Prediction", 2024, in the form of DeepSeek-V3.
 
 use super::quantize::prepare;
 use super::{Batch, Buffers, Context, Grid, Input, Memory, Operation, Viewed, Work};
@@ -11,7 +11,8 @@ use crate::num::settle;
 use crate::quant::dequantize;
 use crate::weights::Role;
 
-/// The norm of the embedding of every row's token, and behind it the norm of the hidden state that was given with it.
+/// The norm of the embedding of every row's token, and behind it the norm of the hidden state that was given with the
+/// token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Join;
 
@@ -56,7 +57,7 @@ impl Operation for Join {
 
 impl Viewed for Join {}
 
-/// The product of these with a matrix: the residual stream.
+/// The product of the joined norms with a matrix, which is the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProjectJoined;
 

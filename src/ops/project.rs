@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::weights::Role;
 
-/// A matrix whose results are added to the residual stream, or become a branch of their own.
+/// A matrix whose results are added to the residual stream, or become the branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Project {
     pub(crate) matrix: Role,

@@ -6,7 +6,7 @@ use crate::error::Fault;
 use crate::kernels::Combine;
 use crate::weights::{HeadGates, Role};
 
-/// Queries, keys and values side by side, of three matrices or of one; behind them the gates, where there are any.
+/// Queries, keys and values side by side, from three matrices or from one, and the gates behind them, if there are any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Qkv;
 
@@ -29,7 +29,7 @@ impl Operation for Qkv {
         let gated = shape.gates == HeadGates::Elements;
         let deltas = context.deltas(work.layer, Input::Attention);
         let linear = |role| deltas.add_to(context.weights.linear(work.layer, role), role);
-        // A layer that reads the keys and values of another one may have matrices that nobody reads.
+        // A layer that reads the keys and values of another layer may have matrices of its own that nothing reads.
         let own = |role| linear(role).filter(|_| shape.has_kv);
         let q = linear(Role::Q);
         let parts = if context.config.attention.fused {
@@ -37,7 +37,7 @@ impl Operation for Qkv {
         } else {
             [(0, q.filter(|_| !gated)), (q_width, own(Role::K)), (q_width + kv_width, own(Role::V))]
         };
-        // The rows of each head's queries, then those of its gate.
+        // For each head, the matrix has the rows of its queries, then the rows of its gates.
         let heads = 0..if gated { context.config.heads } else { 0 };
         let gates = heads.flat_map(|head| {
             let half = |half: usize| q.and_then(|q| q.slice((2 * head + half) * head_dim, head_dim));
@@ -76,7 +76,7 @@ impl Viewed for Qkv {
     }
 }
 
-/// Whether any architecture that is built has a matrix of gates.
+/// Returns whether this build has an architecture with a matrix of gates.
 const fn has_own_gates() -> bool {
     cfg!(any(feature = "arch-spark2_5", feature = "arch-afmoe"))
 }

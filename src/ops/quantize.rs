@@ -8,7 +8,7 @@ use crate::mem::row_of;
 use crate::num::sigmoid;
 use crate::weights::{HeadGates, LayerShape, Mixer, Role};
 
-/// Activations in the forms that an input's matrices want.
+/// Activations in the forms that the matrices of an input need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantize {
     pub(crate) from: Source,
@@ -20,14 +20,14 @@ pub(crate) struct Quantize {
 pub(crate) enum Source {
     /// The residual stream.
     Residual,
-    /// Attention's result: its sums, divided.
+    /// Attention's result, with its sums divided.
     Attention,
-    /// What the gate and up matrices gave, of as many rows as the input has.
+    /// Results of the gate and up matrices, with as many rows as the input has.
     FeedForward,
-    /// The gate of what the layer gets of each token, times that.
+    /// Gate of a layer's input of each token, multiplied by that input.
     #[cfg(feature = "layer-inputs")]
     LayerInput,
-    /// What a recurrent layer gave, each group normalized where the model does so.
+    /// Result of a recurrent layer, with each group normalized if the model does so.
     Mixer,
 }
 
@@ -116,7 +116,7 @@ impl Viewed for Quantize {
     }
 }
 
-/// Multiplies attention's result for row `index` by its gates, where the model has these.
+/// Multiplies attention's result for row `index` by its gates, if the model has gates.
 fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) -> Option<()> {
     if layer.gates == HeadGates::None {
         return Some(());
@@ -136,7 +136,7 @@ fn gate_heads(layer: &LayerShape, qkv: &[f32], index: usize, heads: &mut [f32]) 
     Some(())
 }
 
-/// Normalizes the groups of a row of a state space, where the model does so.
+/// Normalizes the groups of a row of a state space, if the model does so.
 fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out: &'r mut [f32]) -> Option<&'r [f32]> {
     let Some(norms) = group_norm(context, layer) else { return Some(row) };
     let width = norms.weights.cols();
@@ -147,17 +147,17 @@ fn norm_groups<'r>(context: &Context<'_, '_>, layer: usize, row: &'r [f32], out:
     Some(out)
 }
 
-/// The norm of the groups of what a recurrent layer gave, if there is one. (That of a delta rule's heads comes before
-/// their gates.)
+/// Returns the norm of the groups of a recurrent layer's result, if there is one. (The norm of a delta rule's heads
+/// comes before their gates.)
 fn group_norm<'m>(context: &Context<'m, '_>, layer: usize) -> Option<HeadNormView<'m>> {
     let weights = context.weights.tensor(layer, Role::MixerNorm);
     let weights = weights.filter(|_| context.config.recurrent.mixer == Mixer::StateSpace)?;
     Some(HeadNormView { norm: context.weights.norm_with(weights.row(0)?, &[]), weights, whole_row: false })
 }
 
-/// Stores row `index` of an input, `x`, in the forms that its matrices want, and behind them the products with the
+/// Stores row `index` of an input, `x`, in the forms that its matrices need, and behind them the products with the
 /// first matrices of adapters.
-#[inline(never)] // Two operations share it.
+#[inline(never)] // Several operations share it.
 pub(super) fn prepare(
     context: &Context<'_, '_>,
     to: Input,

@@ -1,4 +1,4 @@
-//! What the operations of recurrent layers have in common: units of some columns of all sequences, in passes over the
+//! The common part of the operations of recurrent layers: units of some columns of all sequences, in passes over the
 //! rows.
 
 use core::ops::Range;
@@ -13,23 +13,23 @@ use crate::mem::{Matrix, Tile};
 use crate::num::settled_of;
 use crate::weights::{Recurrent, Role};
 
-/// Channels of a convolution in a unit.
+/// Number of channels of a convolution in a unit.
 pub(super) const CHANNELS: usize = TAIL_CHANNELS;
 
-/// f32 elements of scratch that the operations need.
+/// Returns the number of f32 elements of scratch that the operations need.
 pub(super) fn scratch_len(recurrent: &Recurrent) -> usize {
     // A kernel with its biases, or a key, a query and a value.
     let kernel = recurrent.kernel.saturating_add(1).saturating_mul(CHANNELS);
     kernel.max(recurrent.key_dim.saturating_mul(2).saturating_add(recurrent.value_dim))
 }
 
-/// The number of a head in a tensor that has one for each, settled.
+/// Returns the number of a head in a tensor that has one number for each head, settled.
 pub(super) fn number(context: &Context<'_, '_>, layer: usize, role: Role, head: usize) -> Option<f32> {
     let (numbers, _) = context.weights.tensor(layer, role)?.bytes().as_chunks::<4>();
     numbers.get(head).map(|&number| settled_of(number))
 }
 
-/// What a device needs to know of the update of a layer's matrices.
+/// Returns the view of the update of a layer's matrices, for a device.
 pub(super) fn update_view<'m>(
     context: &Context<'m, '_>,
     layer: usize,
@@ -42,8 +42,8 @@ pub(super) fn update_view<'m>(
     Some(UpdateView { rule, heads, groups, key_dim, value_dim, columns, decay, bias, layer })
 }
 
-/// Fetches parts of a row of the mixer's input, of `len` elements each, while the row before it is computed: rows lie
-/// far apart, so the processor does not foresee them.
+/// Fetches parts of a row of the mixer's input, `(start, len)` each, while the row before it is computed. Rows lie so
+/// far apart that the processor does not fetch them ahead by itself.
 pub(super) fn fetch(level: Level, row: Option<&[f32]>, parts: &[(usize, usize)]) {
     let Some(row) = row else { return };
     for &(start, len) in parts {
@@ -51,22 +51,22 @@ pub(super) fn fetch(level: Level, row: Option<&[f32]>, parts: &[(usize, usize)])
     }
 }
 
-/// What a unit does: `(columns of the result, their states, the rows that are due, scratch)`. The rows are numbers as
-/// [`Batch::pieces`](super::Batch::pieces) takes them.
+/// The work of a unit: `(columns of the result, their states, the rows that are due, scratch)`. The rows are numbers
+/// for [`Batch::pieces`](super::Batch::pieces).
 pub(super) type UnitBody<'b> =
     dyn Fn(&mut Tile<'_, f32>, &mut StateTile<'_>, Range<usize>, &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
 /// A part of the state of each layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Rows that the convolution will see again.
+    /// Rows that the convolution reads again later.
     Tails,
-    /// The heads' matrices.
+    /// Matrices of the heads.
     Matrices,
 }
 
 impl Part {
-    /// Elements that a unit changes for each row.
+    /// Returns the number of elements that a unit changes for each row.
     pub(super) fn elements(self, recurrent: &Recurrent) -> usize {
         match self {
             Self::Tails => recurrent.kernel.saturating_mul(CHANNELS),
@@ -74,7 +74,7 @@ impl Part {
         }
     }
 
-    /// Columns of a unit.
+    /// Returns the number of columns of a unit.
     fn columns(self, recurrent: &Recurrent) -> usize {
         match self {
             Self::Tails => CHANNELS,
@@ -82,7 +82,7 @@ impl Part {
         }
     }
 
-    /// The units of an operation that changes this part for `cols` columns.
+    /// Returns the units of an operation that changes this part for `cols` columns.
     pub(super) fn grid(self, recurrent: &Recurrent, rows: usize, cols: usize) -> Grid {
         let passes = rows.div_ceil(rows_per_pass(self.elements(recurrent))).max(1);
         Grid { rows, cols, tile_rows: rows.max(1), tile_cols: self.columns(recurrent).max(1), passes }
@@ -96,15 +96,15 @@ impl Part {
     }
 }
 
-/// Rows that a unit goes through: bounded work.
+/// Returns the number of rows of a unit, which bounds its work.
 fn rows_per_pass(elements: usize) -> usize {
     const ELEMENTS: usize = 1 << 20;
     ELEMENTS.checked_div(elements).unwrap_or(ELEMENTS).clamp(1, Grid::MAX_TILE_ROWS)
 }
 
 impl Work<'_> {
-    /// Runs the units that are due of an operation with a grid of [`Part::grid`]. The result is the first columns of
-    /// the matrix `[rows, width]` in `out`.
+    /// Runs the units that are due of an operation whose grid is [`Part::grid`]. The result is the first columns of the
+    /// matrix `[rows, width]` in `out`.
     pub(super) fn each_unit(
         &self,
         recurrent: &Recurrent,

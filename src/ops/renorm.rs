@@ -1,4 +1,4 @@
-//! The norm of a buffer in its place.
+//! The norm of a buffer, in place.
 
 use core::slice::from_ref;
 
@@ -7,8 +7,8 @@ use crate::device::{OpView, RenormView};
 use crate::error::Fault;
 use crate::weights::Role;
 
-/// Normalizes the residual stream itself, as models do whose norms follow the additions, or a branch to which another
-/// one is going to be added.
+/// Normalizes the residual stream itself, in models whose norms follow the additions, or a branch before another branch
+/// is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Renorm {
     pub(crate) of: Target,

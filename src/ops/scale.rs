@@ -6,7 +6,7 @@ use crate::error::Fault;
 use crate::num::{settle, settled_of};
 use crate::weights::Role;
 
-/// Multiplies the residual stream by the layer's own number, where the file has one, and settles it.
+/// Multiplies the residual stream by the layer's own number, if the file has one, and settles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale;
 
@@ -19,7 +19,7 @@ impl Operation for Scale {
         &[Role::LayerScale]
     }
 
-    /// The same with and without a number: a plan has no weights.
+    /// The grid is the same with and without a number, because a plan has no weights.
     fn grid(&self, context: &Context<'_, '_>, _: usize, rows: usize, _: Batch<'_>) -> Grid {
         Grid::by_row(rows, context.config.hidden)
     }

@@ -10,7 +10,8 @@ use crate::mem::row_of;
 use crate::num::{exp, settle, softplus};
 use crate::weights::{Recurrent, Role};
 
-/// For each head: the state forgets, what the step writes is added, and the query reads it. The result is gated.
+/// For each head, the state decays, the step's product of key and value is added, and the query reads the state. The
+/// result is gated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scan;
 
@@ -72,7 +73,7 @@ impl Viewed for Scan {
     }
 }
 
-/// Where the input of a head is in a row: key, query, value and gate.
+/// Returns the start and the length of the key, query, value and gate of a head in a row of the mixer's input.
 fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
     let Recurrent { channels, heads, key_dim, value_dim, groups, .. } = *recurrent;
     // Heads that follow each other share keys and queries.
@@ -86,7 +87,7 @@ fn parts(recurrent: &Recurrent, head: usize) -> [(usize, usize); 4] {
     ]
 }
 
-/// What a row's input is for a head.
+/// The input of one row for one head.
 struct Token<'t> {
     key: &'t [f32],
     query: &'t [f32],
@@ -97,7 +98,7 @@ struct Token<'t> {
 }
 
 impl<'t> Token<'t> {
-    /// The input of head `head`; keys, queries and values in scratch.
+    /// Returns the input of head `head`. Keys, queries and values are in scratch.
     fn new(context: &Context<'_, '_>, input: &'t [f32], head: usize, scratch: &'t mut [f32]) -> Option<Self> {
         let recurrent @ Recurrent { channels, key_dim, value_dim, .. } = context.config.recurrent;
         let [key_at, query_at, value_at, gate_at] = parts(&recurrent, head);

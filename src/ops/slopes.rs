@@ -1,8 +1,8 @@
-//! Attention with linear biases: a slope for each head.
+//! Attention with linear biases (ALiBi): a slope for each head.
 
 use crate::device::Slopes;
 
-/// The slopes of ALiBi, one per head.
+/// Fills in the slopes of ALiBi, one per head.
 pub(super) fn fill_slopes(exponent: f32, slopes: &mut [f32]) {
     let all = Slopes { exponent, heads: slopes.len() };
     slopes.iter_mut().enumerate().for_each(|(head, slope)| *slope = all.get(head));

@@ -10,7 +10,7 @@ use crate::mem::row_of;
 use crate::par::{Budget, Parallel, Serial, Watch, for_each_tile};
 use crate::weights::Role;
 
-/// Rows whose keys and values are worth it to be written head by head, a block of each at a time.
+/// Smallest number of rows for which it pays to write keys and values head by head, one block of each head at a time.
 const SHARED_ROWS: usize = 16;
 
 /// Writes K and V into the cache. A unit is a row.
@@ -31,15 +31,15 @@ impl Operation for Store {
         Grid { tile_rows: 1, ..Grid::by_row(rows, 1) }
     }
 
-    /// Rows of one block share its tiles, so several workers can only take a KV head each, of many rows, and nothing
-    /// can end the step between these.
+    /// Rows of one block share its tiles. So several workers can only take one KV head each, for many rows, and the
+    /// step cannot end between these heads.
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let shape = context.config.layer(work.layer);
         let (q_width, kv_width, width) = (shape.q_width(), shape.kv_width(), shape.heads_width());
         let Batch { rows, finished, .. } = work.batch;
         let Buffers { qkv, scratch, .. } = memory.buffers;
         let row = |unit: usize| {
-            // In the order of the positions: finished rows are the last ones of their sequences.
+            // Units are in the order of the positions: finished rows are the last ones of their sequences.
             let unfinished = rows.len().checked_sub(finished)?;
             let index = if unit < unfinished { unit + finished } else { unit - unfinished };
             let (row, qkv) = (rows.get(index)?, row_of(qkv, index, width)?);
@@ -53,14 +53,14 @@ impl Operation for Store {
         while start < end && work.watch.allows_unit() {
             let next = if together { end.min(start + WRITTEN_ROWS) } else { start + 1 };
             let parallel: &dyn Parallel = if together { work.parallel } else { &Serial };
-            // Its rows were reserved when they were queued: what the cache refuses is a defect.
             let is_stored =
                 |unit: usize| has_states && row(unit).is_some_and(|row| memory.cache.is_stored(row.seq, row.position));
-            // Rows that only the states need again are stored already. They come first of their sequence, so those of
-            // the next sequence may follow rows that are not.
+            // Rows that are computed only for their states are stored already. They are the first rows of their
+            // sequence, so the stored rows of the next sequence may follow rows that are not stored.
             let kept = (start..next).find(|&unit| !is_stored(unit)).unwrap_or(next);
             let next = (kept..next).find(|&unit| is_stored(unit)).unwrap_or(next);
             let rows = (kept..next).map(row);
+            // The rows' blocks were reserved when the rows were queued, so a refusal by the cache is a defect.
             let writer = memory.cache.writer(layer, rows).map_err(|_| Fault::Internal(site!()))?;
             let (tiles, watch) = (core::slice::from_ref(&writer.tiles), Watch::new(&Budget::default()));
             for_each_tile(parallel, tiles, &scratch.by_worker()?, &watch, &|tile, _| writer.write(tile))?;

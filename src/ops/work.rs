@@ -8,7 +8,7 @@ use crate::error::Fault;
 use crate::mem::{Matrix, Tiles};
 use crate::par::{Parallel, TileBody, Watch, for_each_tile};
 
-/// Fills a row, given its index, with a worker's scratch.
+/// Fills a row: `(index of the row, the row, scratch of the worker)`.
 pub(super) type RowBody<'b, T> = dyn Fn(usize, &mut [T], &mut [f32]) -> Result<(), Fault> + Sync + 'b;
 
 /// The units of an operation that are to be done now.
@@ -21,20 +21,20 @@ pub(crate) struct Work<'w> {
     pub(crate) watch: &'w Watch<'w>,
 }
 
-/// The lanes that an operation's tiles are cut into, each for some of the workers.
+/// The lanes into which an operation's tiles are cut. Each lane is for some of the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lanes {
     /// All workers take the tiles in order, so that a step can end after any of them.
     One,
-    /// Parts of the tiles that follow each other: weights are read in order.
+    /// Lanes of successive tiles, so that each worker reads weights in order.
     Tiles(usize),
-    /// Rows that follow each other: what a worker has computed it reads itself in the next operation.
+    /// Lanes of successive rows, so that a worker reads in the next operation what it has computed itself.
     Rows(usize),
 }
 
 impl Lanes {
     const MAX: usize = 8;
-    /// Rows that are worth it to unpack all weights for them alone.
+    /// Smallest number of rows of a lane for which it pays to unpack all weights once more.
     const ROWS: usize = 96;
 
     fn count(self) -> usize {
@@ -46,19 +46,19 @@ impl Lanes {
 }
 
 impl Work<'_> {
-    /// Workers that take turns in a lane.
+    /// Returns the number of workers that take turns in a lane.
     pub(super) fn workers(&self, scratch: &Scratch<'_>) -> usize {
         self.slots(scratch).div_ceil(self.lanes(scratch).count().max(1))
     }
 
-    /// Workers that take tiles at the same time.
+    /// Returns the number of workers that take tiles at the same time.
     pub(super) fn slots(&self, scratch: &Scratch<'_>) -> usize {
         self.parallel.slots().min(scratch.workers)
     }
 
     fn lanes(&self, scratch: &Scratch<'_>) -> Lanes {
         let slots = self.slots(scratch).min(Lanes::MAX);
-        // With an end of the step in sight, what is finished has to be the first units.
+        // If the step can end early, the units that are done must be the first ones.
         if slots < 2 || self.take.len() < 2 || !self.watch.is_unlimited() || self.take != (0..self.grid.tiles()) {
             return Lanes::One;
         }
@@ -80,7 +80,8 @@ impl Work<'_> {
         })
     }
 
-    /// Fills the tiles of `out` that are due, several at once where there are workers: how many are left.
+    /// Fills the tiles of `out` that are due, several at the same time if there are workers. Returns the number of
+    /// tiles that are left.
     pub(super) fn each_tile<T: Send>(
         &self,
         out: &mut [T],
@@ -91,7 +92,8 @@ impl Work<'_> {
         self.each_tile_in(self.lanes(scratch), out, scratch, body)
     }
 
-    /// The same where `out` is a part of the columns of a matrix, and each tile has all rows.
+    /// Does the same as [`Work::each_tile`] for an `out` that is a part of the columns of a matrix. Each tile has all
+    /// rows.
     pub(super) fn each_column<T: Send>(
         &self,
         out: Matrix<'_, T>,
@@ -118,7 +120,7 @@ impl Work<'_> {
         for_each_tile(self.parallel, &cut, &scratch, self.watch, body)
     }
 
-    /// The tiles of a matrix that are due, in lanes.
+    /// Cuts the tiles of a matrix that are due into lanes.
     fn cut<'o, T>(
         &self,
         mut matrix: Matrix<'o, T>,

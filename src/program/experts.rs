@@ -7,10 +7,10 @@ use crate::ops::{
 };
 use crate::weights::Role;
 
-/// Which experts a row goes through, and the inputs of these.
+/// The choice of the experts that a row goes through, and the copy of their inputs.
 const CHOOSE: &[Step] = &[finished(ROUTE), finished(CHOOSE_EXPERTS), finished(GROUP_ROWS), finished(GATHER)];
 
-/// What the chosen experts give.
+/// The results of the chosen experts.
 const CHOSEN: &[Step] = &[
     finished(EXPERT_GATE_UP),
     finished(quantize(Source::FeedForward, Input::ExpertDown)),
@@ -18,7 +18,8 @@ const CHOSEN: &[Step] = &[
     finished(add_experts(Target::Residual)),
 ];
 
-/// An expert that every row goes through. It is done while the input is there, of which the other experts have a copy.
+/// The shared expert, which every row goes through. It runs while its input is there. The other experts have a copy of
+/// the input.
 const SHARED: &[Step] = &[
     finished(SHARED_GATE_UP),
     finished(quantize(Source::FeedForward, Input::SharedDown)),
@@ -28,11 +29,11 @@ const SHARED: &[Step] = &[
 /// Experts in place of a feed-forward layer.
 pub(crate) const EXPERTS: &[Step] = layer![CHOOSE, CHOSEN];
 
-/// Experts, and one more that every row goes through.
+/// Experts, and a shared expert.
 pub(crate) const SHARED_EXPERTS: &[Step] = layer![CHOOSE, SHARED, CHOSEN];
 
-/// The same with a norm at both ends.
-#[allow(dead_code)] // By architectures that may be left out.
+/// Experts and a shared expert, with a norm at both ends.
+#[allow(dead_code)] // used by architectures that may be left out
 pub(crate) const SHARED_EXPERTS_BOTH_NORMS: &[Step] = layer![
     &[finished(norm(Role::FfnNorm, Input::FeedForward))],
     CHOOSE,
@@ -56,12 +57,12 @@ pub(crate) const GATHER: Op = Op::Gather(Gather);
 pub(crate) const EXPERT_DOWN: Op = Op::ExpertDown(ExpertDown);
 const SHARED_GATE_UP: Op = Op::GateUp(GateUp::SHARED);
 
-/// The experts' results.
+/// Returns the operation that adds the experts' results.
 const fn add_experts(to: Target) -> Op {
     Op::AddExperts(AddExperts { to, norm: None })
 }
 
-/// The down matrix that every row goes through beside its experts.
+/// Returns the operation of the shared expert's down matrix.
 const fn shared_down(to: Target) -> Op {
     project(Role::DownShared, Input::SharedDown, to)
 }

@@ -1,4 +1,4 @@
-//! The interpreter of programs: where a batch stands, on which rows, what runs, what comes next.
+//! The interpreter of programs: the place of a batch in a program, the rows and units of a step, and the next step.
 
 use core::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::ops::{Batch, Buffers, Capacity, Context, Grid, Memory, Op, Pooled, Wo
 use crate::par::{Parallel, Watch};
 use crate::weights::Pooling;
 
-/// A model's program, what it reads, and the buffers of one batch.
+/// A model's program, its tensors, and the buffers of one batch.
 #[derive(Debug)]
 pub(crate) struct Forward<'m, 'a> {
     pub(super) program: Program,
@@ -20,19 +20,19 @@ pub(crate) struct Forward<'m, 'a> {
     pub(super) last_keeping: usize,
 }
 
-/// Where a batch stands in a program.
+/// The place of a batch in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     pub(crate) part: Part,
     step: usize,
 }
 
-/// Whole steps of a program that follow each other.
+/// A number of successive whole steps of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fitting {
     pub(crate) steps: usize,
     pub(crate) units: usize,
-    /// What comes after them; `None` at the end.
+    /// Step after them, or `None` at the end.
     pub(crate) next: Option<Cursor>,
 }
 
@@ -41,7 +41,7 @@ impl Cursor {
 }
 
 impl<'m, 'a> Forward<'m, 'a> {
-    /// Takes the memory from the arena and prepares what all batches share.
+    /// Takes the memory from the arena and prepares the data that all batches share.
     pub(crate) fn carve(arena: &mut Arena<'a>, model: &Loaded<'m>, capacity: Capacity) -> Result<Self, MemoryError> {
         let Loaded { files, config, program, forms, matrices } = model;
         let uses = |layer, role| model.uses(layer, role);
@@ -51,12 +51,12 @@ impl<'m, 'a> Forward<'m, 'a> {
         Ok(Self { program: *program, context, buffers, last_keeping: config.last_keeping() })
     }
 
-    /// The step at `cursor`.
+    /// Returns the step at `cursor`.
     pub(super) fn step(&self, cursor: Cursor) -> Option<&'static Step> {
         self.program.steps(&self.context.config, cursor.part).get(cursor.step)
     }
 
-    /// The next step that has anything to do; `None` at the end.
+    /// Returns the next step that has something to do, or `None` at the end.
     pub(crate) fn next(&self, cursor: Cursor, batch: Batch<'_>) -> Option<Cursor> {
         let mut cursor = cursor;
         loop {
@@ -67,7 +67,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
     }
 
-    /// The next step; `None` at the end.
+    /// Returns the next step, or `None` at the end.
     pub(super) fn after(&self, cursor: Cursor) -> Option<Cursor> {
         let mut next = Cursor { step: cursor.step + 1, ..cursor };
         while self.step(next).is_none() {
@@ -76,7 +76,7 @@ impl<'m, 'a> Forward<'m, 'a> {
         Some(next)
     }
 
-    /// The shape and units of a step.
+    /// Returns the shape and the units of a step.
     fn grid(&self, cursor: Cursor, batch: Batch<'_>) -> Grid {
         let Some(step) = self.step(cursor) else { return Grid::by_row(0, 0) };
         let layer = self.layer(cursor);
@@ -88,7 +88,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         step.op.operation().grid(&self.context, layer, rows, batch)
     }
 
-    /// Runs the units `take` of a step as long as `watch` allows it. Returns how many of them are left: the last ones.
+    /// Runs the units `take` of a step as long as `watch` allows it. Returns the number of units that are left, which
+    /// are the last ones.
     pub(crate) fn run(
         &mut self,
         cursor: Cursor,
@@ -104,12 +105,12 @@ impl<'m, 'a> Forward<'m, 'a> {
         step.op.operation().run(&self.context, memory, work)
     }
 
-    /// Units of a step.
+    /// Returns the number of units of a step.
     pub(crate) fn units(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
         self.grid(cursor, batch).units()
     }
 
-    /// The number of a step among all of the program, as [`Forward::for_each_operation`] gives them.
+    /// Returns the index of a step among all steps of the program, in the order of [`Forward::for_each_operation`].
     pub(crate) fn number(&self, cursor: Cursor) -> usize {
         let steps = |part| self.program.steps(&self.context.config, part).len();
         let layers = match cursor.part {
@@ -120,8 +121,8 @@ impl<'m, 'a> Forward<'m, 'a> {
         steps(Part::Begin) + (0..layers).map(|layer| steps(Part::Layer(layer))).sum::<usize>() + cursor.step
     }
 
-    /// The steps from `cursor` on, those with nothing to do included, that are at most `steps` and have at most `units`
-    /// units together.
+    /// Returns the longest run of steps from `cursor` on that has at most `steps` steps and at most `units` units.
+    /// Steps with nothing to do are included.
     pub(crate) fn fitting(&self, cursor: Cursor, batch: Batch<'_>, steps: usize, units: usize) -> Fitting {
         let mut fitting = Fitting { steps: 0, units: 0, next: Some(cursor) };
         while let Some(at) = fitting.next.filter(|_| fitting.steps < steps) {
@@ -134,13 +135,14 @@ impl<'m, 'a> Forward<'m, 'a> {
         fitting
     }
 
-    /// Units of a step and of all that come after it.
+    /// Returns the number of units of a step and of all steps after it.
     pub(crate) fn units_from(&self, cursor: Cursor, batch: Batch<'_>) -> usize {
         let next = |cursor: &Cursor| self.next(*cursor, batch);
         core::iter::successors(Some(cursor), next).map(|cursor| self.units(cursor, batch)).sum()
     }
 
-    /// The layer of a step: 0 before the layers, and their number after them. Faults are reported by it.
+    /// Returns the layer of a step: 0 before the layers, and the number of layers after them. Faults are reported with
+    /// it.
     pub(crate) fn layer(&self, cursor: Cursor) -> usize {
         match cursor.part {
             Part::Begin => 0,
@@ -149,41 +151,42 @@ impl<'m, 'a> Forward<'m, 'a> {
         }
     }
 
-    /// The logits of the `index`-th row that wanted them: `[vocab]`.
+    /// Returns the logits of the `index`-th row that has logits: `[vocab]`.
     pub(crate) fn logits(&self, index: usize) -> Option<&[f32]> {
         self.buffers.logits(index, self.context.config.vocab)
     }
 
-    /// Where a device's go.
+    /// Returns the place for a device's logits of the `index`-th row that has logits.
     pub(crate) fn logits_mut(&mut self, index: usize) -> Option<&mut [f32]> {
         self.buffers.logits_mut(index, self.context.config.vocab)
     }
 
-    /// The final norm of the `index`-th finished row of the last batch: `[hidden]`. `None` where there is no such row.
+    /// Returns the final norm of the `index`-th finished row of the last batch: `[hidden]`. Returns `None` if there is
+    /// no such row.
     pub(crate) fn hidden(&mut self, index: usize) -> Option<&[f32]> {
         self.buffers.hidden(&self.context, index)
     }
 
-    /// Keeps the hidden state `[hidden]` that is given with the token at a position. `None` where it has another
+    /// Keeps the hidden state `[hidden]` that belongs to the token at a position. Returns `None` if it has another
     /// length.
     pub(crate) fn give(&mut self, seq: SeqId, position: usize, hidden: &[f32]) -> Option<()> {
         let place = self.context.given_place(seq, position)?;
         if hidden.len() == self.context.config.hidden { self.buffers.give(place, hidden) } else { None }
     }
 
-    /// The same with the final norm of the `index`-th finished row of the last batch.
+    /// Keeps the final norm of the `index`-th finished row of the last batch for the token at a position.
     pub(crate) fn give_own(&mut self, seq: SeqId, position: usize, index: usize) -> Option<()> {
         let place = self.context.given_place(seq, position)?;
         self.buffers.give_own(&self.context, index, place)
     }
 
-    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. `None` where there is
-    /// no such row.
+    /// Adds the final norm of the `index`-th finished row of the last batch to a text's vector. Returns `None` if there
+    /// is no such row.
     pub(crate) fn pool(&mut self, pooled: &mut Pooled, index: usize, out: &mut [f32]) -> Option<()> {
         self.buffers.pool(&self.context, pooled, index, out)
     }
 
-    /// Makes `out` the vector of the text whose rows were added to it.
+    /// Turns the sum in `out` into the vector of the text whose rows were added to it.
     pub(crate) fn finish_pooled(&mut self, pooled: &Pooled, pooling: Pooling, out: &mut [f32]) -> Result<(), Fault> {
         self.buffers.finish_pooled(&self.context, pooled, pooling, out)
     }

@@ -1,9 +1,9 @@
-//! Programs as tables: what a host can see of them.
+//! Programs as tables, for a host.
 
 use super::{Cursor, Forward, Part, Rows};
 use crate::ops::Batch;
 
-/// Names of tensors in a file. In a layer they are what follows `blk.N.`.
+/// Names of tensors in a file. For a tensor of a layer this is the part after `blk.N.`.
 ///
 /// [Example](crate::program#example).
 pub type TensorNames = heapless::Vec<&'static str, 8>;
@@ -14,24 +14,24 @@ pub type TensorNames = heapless::Vec<&'static str, 8>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepInfo {
-    /// Where it runs.
+    /// Part of the program in which the step runs.
     pub part: Part,
-    /// The name of the layer's kind. Layers of one kind run the same operations. Empty outside of layers.
+    /// Name of the layer's kind, or empty outside of layers. Layers of one kind run the same operations.
     pub kind: &'static str,
-    /// What it does.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// The rows of a batch that it runs on.
+    /// Rows of a batch that the step runs on.
     pub rows: Rows,
-    /// The tensors that it can read, without their biases; the file may leave some out.
+    /// Tensors that the step can read, without their biases. The file may leave some out.
     pub tensors: TensorNames,
-    /// Units of work.
+    /// Number of units of work.
     pub units: usize,
-    /// Those of them that are done, see [`Engine::next_step`](crate::Engine::next_step).
+    /// Number of units that are done: see [`Engine::next_step`](crate::Engine::next_step).
     pub done: usize,
 }
 
 impl Forward<'_, '_> {
-    /// Calls `found` with every step that has anything to do for a batch, in order.
+    /// Calls `found` with every step that has something to do for a batch, in order.
     pub(crate) fn for_each_step(&self, batch: Batch<'_>, found: &mut dyn FnMut(&StepInfo)) {
         let next = |cursor: &Cursor| self.next(*cursor, batch);
         for cursor in core::iter::successors(Some(Cursor::START), next) {
@@ -41,7 +41,7 @@ impl Forward<'_, '_> {
         }
     }
 
-    /// The step at `cursor`.
+    /// Returns the step at `cursor`.
     pub(crate) fn info(&self, cursor: Cursor, batch: Batch<'_>) -> Option<StepInfo> {
         let (step, config) = (self.step(cursor)?, &self.context.config);
         let (operation, layer) = (step.op.operation(), self.layer(cursor));

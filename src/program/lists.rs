@@ -1,10 +1,10 @@
 //! The lists of operations that several architectures share.
 //!
-//! In all of them keys and values are written to the cache first, and attention reads them there: so prefill and decode
-//! see the same rounded values.
+//! In all of them, keys and values are written to the cache first, and attention reads them there. So prefill and
+//! decode see the same rounded values.
 
 #[cfg(feature = "experts")]
-#[allow(unused_imports)] // By architectures that may be left out.
+#[allow(unused_imports)] // used by architectures that may be left out
 pub(crate) use super::experts::{
     CHOOSE_EXPERTS, EXPERT_DOWN, EXPERT_GATE_UP, EXPERTS, GATHER, GROUP_ROWS, ROUTE, SHARED_EXPERTS,
     SHARED_EXPERTS_BOTH_NORMS,
@@ -26,7 +26,7 @@ use crate::ops::{Join, ProjectJoined};
 use crate::weights::FinalNorm;
 use crate::weights::{Config, Role};
 
-/// Makes one list of the steps of several.
+/// Joins several lists of steps to one list.
 macro_rules! layer {
     ($($part:expr),+ $(,)?) => {{
         const PARTS: &[&[$crate::program::Step]] = &[$($part),+];
@@ -36,10 +36,10 @@ macro_rules! layer {
     }};
 }
 
-#[allow(unused_imports)] // By architectures that may be left out.
+#[allow(unused_imports)] // used by architectures that may be left out
 pub(crate) use layer;
 
-/// The number of steps in all lists.
+/// Returns the number of steps in all lists.
 pub(crate) const fn total(parts: &[&[Step]]) -> usize {
     let (mut total, mut rest) = (0, parts);
     while let [part, others @ ..] = rest {
@@ -48,13 +48,13 @@ pub(crate) const fn total(parts: &[&[Step]]) -> usize {
     total
 }
 
-/// The steps of all lists, of which there are `N`.
+/// Returns the steps of all lists in one array. Their number is `N`.
 pub(crate) const fn join<const N: usize>(parts: &[&[Step]]) -> [Step; N] {
     let (mut steps, mut count, mut rest) = ([all(EMBED); N], 0, parts);
     while let [part, others @ ..] = rest {
         let mut left = *part;
         while let [step, after @ ..] = left {
-            // A program is compiled with it, and an index that is too large stops that.
+            // Lists are computed by the compiler, which refuses an index that is too large.
             #[allow(clippy::indexing_slicing)]
             {
                 steps[count] = *step;
@@ -66,23 +66,24 @@ pub(crate) const fn join<const N: usize>(parts: &[&[Step]]) -> [Step; N] {
     steps
 }
 
-/// A decoder whose layers are all alike, with rotary positions.
+/// The program of a decoder whose layers are all alike, with rotary positions.
 pub(crate) const DECODER: Program = uniform(PRE_NORM);
 
-/// The same with experts in place of the feed-forward layer, in all layers but the first ones.
+/// The program of a decoder with experts in place of the feed-forward layer, in all layers but the first ones.
 pub(crate) const DECODER_OF_EXPERTS: Program =
     Program { kinds: PRE_NORM_EXPERTS, kind_of: has_experts, ..uniform(&[]) };
 
-/// The same with one more that every token goes through.
+/// The program of a decoder with experts and a shared expert in place of the feed-forward layer, in all layers but the
+/// first ones.
 pub(crate) const DECODER_OF_SHARED_EXPERTS: Program =
     Program { kinds: PRE_NORM_SHARED_EXPERTS, kind_of: has_experts, ..uniform(&[]) };
 
-/// A program whose layers are all alike, with rotary positions.
+/// Returns a program whose layers are all alike, with rotary positions.
 pub(crate) const fn uniform(layer: &'static [LayerKind]) -> Program {
     Program { begin: ROTARY, kinds: layer, kind_of: |_, _| 0, end: LOGITS }
 }
 
-/// The program of a layer that predicts further ahead, which is one of those of another program.
+/// Returns the program of a layer that predicts further ahead. Its layer is one of the layers of another program.
 #[cfg(feature = "predictor")]
 pub(crate) fn predictor(of: &Program, config: &Config) -> Program {
     const BEGIN: &[Step] = &[all(Op::Join(Join)), all(Op::ProjectJoined(ProjectJoined)), all(ANGLES)];
@@ -91,13 +92,13 @@ pub(crate) fn predictor(of: &Program, config: &Config) -> Program {
     Program { begin: BEGIN, end, ..*of }
 }
 
-/// Before the layers, where queries and keys are rotated.
+/// Steps before the layers of a model that rotates queries and keys.
 pub(crate) const ROTARY: &[Step] = &[all(EMBED), all(ANGLES)];
 
-/// Before the layers, where they are not.
+/// Steps before the layers of a model without rotation.
 pub(crate) const NOT_ROTARY: &[Step] = &[all(EMBED)];
 
-/// After the layers.
+/// Steps after the layers.
 pub(crate) const LOGITS: &[Step] = &[logits(norm(Role::OutputNorm, Input::Head)), logits(HEAD)];
 
 const PRE_NORM: &[LayerKind] = &[LayerKind { name: "layer", steps: PRE_NORM_LAYER }];
@@ -110,12 +111,12 @@ const PRE_NORM_SHARED_EXPERTS: &[LayerKind] = &[
     LayerKind { name: "experts", steps: PRE_NORM_SHARED_EXPERTS_LAYER },
 ];
 
-/// 0 for layers without experts, 1 for the others.
+/// Returns the kind of a layer: 0 without experts, 1 with experts.
 fn has_experts(config: &Config, layer: usize) -> usize {
     usize::from(config.feed_forward.has_experts(layer))
 }
 
-/// Attention from the inputs of its matrices to the input of its last one.
+/// Attention, from the input of its first matrices to the input of its output matrix.
 pub(crate) const HEADS: &[Step] =
     &[all(QKV), all(NORM_ROTATE), all(STORE), finished(ATTEND), finished(quantize(Source::Attention, Input::Output))];
 
@@ -126,14 +127,14 @@ pub(crate) const ATTENTION: &[Step] =
 /// The norm before the feed-forward layer.
 pub(crate) const FFN_NORM: &[Step] = &[finished(norm(Role::FfnNorm, Input::FeedForward))];
 
-/// The same in files that call it the norm after attention.
+/// The norm before the feed-forward layer, in files that call it the norm after attention.
 pub(crate) const LATE_FFN_NORM: &[Step] = &[finished(norm(Role::PostAttentionNorm, Input::FeedForward))];
 
 /// A feed-forward layer, without the norm before it.
 pub(crate) const FEED_FORWARD: &[Step] =
     &[finished(GATE_UP), finished(quantize(Source::FeedForward, Input::Down)), finished(down(Target::Residual))];
 
-// A model that has them is refused.
+// Without this feature, models with experts are refused, and these lists never run.
 #[cfg(not(feature = "experts"))]
 pub(crate) const EXPERTS: &[Step] = &[];
 #[cfg(not(feature = "experts"))]
@@ -142,13 +143,13 @@ pub(crate) const SHARED_EXPERTS: &[Step] = &[];
 /// A norm before each branch: Llama and most others.
 pub(crate) const PRE_NORM_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, FEED_FORWARD];
 
-/// The same with experts: Mixtral, Qwen 3 with experts.
+/// A norm before each branch, and experts: Mixtral, Qwen 3 with experts.
 pub(crate) const PRE_NORM_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, EXPERTS];
 
-/// The same with one more expert, which every row goes through: Qwen 2 with experts, ERNIE 4.5 with experts.
+/// A norm before each branch, experts and a shared expert: Qwen 2 with experts, ERNIE 4.5 with experts.
 const PRE_NORM_SHARED_EXPERTS_LAYER: &[Step] = layer![ATTENTION, FFN_NORM, SHARED_EXPERTS];
 
-/// A state space in place of attention.
+/// A state space in place of attention, with a norm before it.
 #[cfg(feature = "recurrent")]
 pub(crate) const STATE_SPACE: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
@@ -178,8 +179,8 @@ pub(crate) const FEED_FORWARD_BOTH_NORMS: &[Step] = &[
 /// A norm at both ends of each branch: Gemma 2 and 3, GLM 4.
 pub(crate) const BOTH_NORMS_LAYER: &[Step] = layer![ATTENTION_BOTH_NORMS, FEED_FORWARD_BOTH_NORMS];
 
-/// Both branches read the same norm: the feed-forward layer runs up to its activation before the result of attention is
-/// added.
+/// Attention and feed-forward layer on the same norm. The feed-forward layer runs up to its activation before the
+/// result of attention is added.
 pub(crate) const PARALLEL_LAYER: &[Step] = &[
     all(norm(Role::AttentionNorm, Input::Attention)),
     all(QKV),
@@ -228,65 +229,67 @@ pub(crate) const DELTA_RULE: Op = Op::DeltaRule(DeltaRule);
 pub(crate) const SCAN: Op = Op::Scan(Scan);
 pub(crate) const HEAD: Op = Op::Head(Head);
 
-/// A norm of the residual stream as an input.
+/// Returns the operation that makes the norm of the residual stream an input.
 pub(crate) const fn norm(weight: Role, to: Input) -> Op {
     Op::Norm(Norm { weight, to })
 }
 
-/// Activations as an input.
+/// Returns the operation that makes activations an input.
 pub(crate) const fn quantize(from: Source, to: Input) -> Op {
     Op::Quantize(Quantize { from, to })
 }
 
-/// A matrix that ends a branch.
+/// Returns the operation of a matrix that ends a branch.
 pub(crate) const fn project(matrix: Role, from: Input, to: Target) -> Op {
     Op::Project(Project { matrix, from, to })
 }
 
-/// The output matrix of attention.
+/// Returns the operation of the output matrix of attention.
 pub(crate) const fn output(to: Target) -> Op {
     project(Role::AttentionOutput, Input::Output, to)
 }
 
-/// The down matrix of the feed-forward layer.
+/// Returns the operation of the down matrix of the feed-forward layer.
 pub(crate) const fn down(to: Target) -> Op {
     project(Role::Down, Input::Down, to)
 }
 
-/// The output matrix of a recurrent layer.
+/// Returns the operation of the output matrix of a recurrent layer.
 #[cfg(feature = "recurrent")]
 pub(crate) const fn mixer_output(matrix: Role, to: Target) -> Op {
     project(matrix, Input::Mixer, to)
 }
 
-/// The norm of the branch, added to the residual stream.
+/// Returns the operation that adds the norm of the branch to the residual stream.
 pub(crate) const fn add_normed(weight: Role) -> Op {
     Op::AddNormed(AddNormed { weight })
 }
 
-/// The norm of the residual stream's sum with the branch, added to the residual stream.
+/// Returns the operation that normalizes the sum of the residual stream and the branch, and adds it to the residual
+/// stream.
 #[cfg(feature = "encoder")]
 pub(crate) const fn add_sum_normed(weight: Role) -> Op {
     Op::AddSumNormed(AddSumNormed { weight })
 }
 
-/// The norm of the residual stream or of the branch, in its place.
+/// Returns the operation that normalizes the residual stream or the branch in place.
 #[cfg(any(feature = "encoder", feature = "layer-inputs"))]
 pub(crate) const fn renorm(of: Target, weight: Role) -> Op {
     Op::Renorm(Renorm { of, weight })
 }
 
-/// On all rows.
+/// Returns the step that runs an operation on all rows.
 pub(crate) const fn all(op: Op) -> Step {
     Step { rows: Rows::All, op }
 }
 
-/// In the last layer that keeps something only on the rows that are finished.
+/// Returns the step that runs an operation, in the last layer that keeps something of each row, on the finished rows
+/// only.
 pub(crate) const fn finished(op: Op) -> Step {
     Step { rows: Rows::Finished, op }
 }
 
-/// On the rows that have logits.
+/// Returns the step that runs an operation on the rows that have logits.
 pub(crate) const fn logits(op: Op) -> Step {
     Step { rows: Rows::Logits, op }
 }

@@ -4,15 +4,15 @@ use super::{Program, Step};
 use crate::ops::{Forms, Op};
 use crate::weights::{Config, Dtypes, Files, ModelError, Role, survey};
 
-/// A model's files, and what has been found in them.
+/// A model's files and their contents, checked against the program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loaded<'m> {
     pub(crate) files: Files<'m>,
     pub(crate) config: Config,
     pub(crate) program: Program,
-    /// The forms in which the inputs of linear layers are wanted.
+    /// Activation formats of the inputs of linear layers.
     pub(crate) forms: Forms,
-    /// The types of the matrices.
+    /// Types of the matrices.
     pub(crate) matrices: Dtypes,
 }
 
@@ -26,13 +26,15 @@ impl<'m> Loaded<'m> {
         Ok(Self { files, config, program, forms: Forms::of(&survey), matrices: survey.matrices })
     }
 
-    /// Whether rows can have logits. Where a token sees those after it, they would say what it knows.
+    /// Returns whether rows can have logits. A model in which tokens see later ones has none: the logits would predict
+    /// a token that the row can see.
     pub(crate) fn has_logits(&self) -> bool {
         let is_head = |step: &Step| matches!(step.op, Op::Head(_));
         self.config.attention.causal && self.program.end.iter().any(is_head)
     }
 
-    /// Whether the program reads the tensor of a role in a layer. (The layer says nothing for roles outside of layers.)
+    /// Returns whether the program reads the tensor of a role in a layer. For roles outside of layers, `layer` means
+    /// nothing.
     pub(crate) fn uses(&self, layer: usize, role: Role) -> bool {
         self.program.uses(&self.config, layer, role)
     }

@@ -1,7 +1,7 @@
 //! Programs: the order of operations of a model, as lists, and the interpreter that runs them.
 //!
-//! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants: the
-//! common ones are in `lists.rs`, and the file of an architecture says which it takes, or has its own.
+//! A model has a list for every kind of layer, a list before the layers and one after them. Lists are constants. The
+//! common ones are in `lists.rs`. The file of an architecture names the lists that it uses, or has its own.
 //!
 //! # Example
 //!
@@ -54,17 +54,17 @@ use crate::weights::{Config, Role};
 /// The order in which a model's operations run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
-    /// What runs before the first layer.
+    /// Steps before the first layer.
     pub(crate) begin: &'static [Step],
-    /// The kinds of layers.
+    /// Kinds of layers.
     pub(crate) kinds: &'static [LayerKind],
-    /// The index of a layer's kind.
+    /// Function that returns the index of a layer's kind.
     pub(crate) kind_of: fn(&Config, usize) -> usize,
-    /// What runs after the last layer.
+    /// Steps after the last layer.
     pub(crate) end: &'static [Step],
 }
 
-/// Layers that run the same operations on tensors of the same roles.
+/// A kind of layers, which run the same operations on tensors of the same roles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LayerKind {
     pub(crate) name: &'static str,
@@ -83,12 +83,13 @@ pub(crate) struct Step {
 /// [Example](crate::program#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// All, up to the last layer that keeps something of each row: keys and values, or a state. After it only the rows
-    /// whose hidden states are wanted.
+    /// All rows, up to the last layer that keeps something of each row: keys and values, or a state. After that layer,
+    /// only the finished rows, whose hidden states are needed.
     All,
-    /// The same, but in that layer only the rows whose hidden states are wanted: of the others only what is kept is.
+    /// All rows, up to the layer before the last one that keeps something of each row. From that one on, only the
+    /// finished rows: of the other rows only keys and values, or a state, are computed.
     Finished,
-    /// Those that have logits.
+    /// The rows that have logits.
     Logits,
 }
 
@@ -97,16 +98,16 @@ pub enum Rows {
 /// [Example](crate::program#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What runs before the first layer.
+    /// The steps before the first layer.
     Begin,
-    /// A layer.
+    /// A layer, by its index.
     Layer(usize),
-    /// What runs after the last layer.
+    /// The steps after the last layer.
     End,
 }
 
 impl Program {
-    /// The steps of a part of a model with this configuration.
+    /// Returns the steps of a part, for a model with this configuration.
     pub(crate) fn steps(&self, config: &Config, part: Part) -> &'static [Step] {
         match part {
             Part::Begin => self.begin,
@@ -115,12 +116,12 @@ impl Program {
         }
     }
 
-    /// The kind of a layer.
+    /// Returns the kind of a layer.
     pub(crate) fn kind(&self, config: &Config, layer: usize) -> Option<&'static LayerKind> {
         self.kinds.get((self.kind_of)(config, layer))
     }
 
-    /// Whether an operation can read the tensor of a role: in this layer, if it is a role of layers.
+    /// Returns whether an operation can read the tensor of a role: one of this layer, if it is a role of layers.
     pub(crate) fn uses(&self, config: &Config, layer: usize, role: Role) -> bool {
         let names = |steps: &[Step]| steps.iter().any(|step| step.op.operation().tensors().contains(&role));
         if role.is_of_layer() {
@@ -131,14 +132,14 @@ impl Program {
         }
     }
 
-    /// Whether `op` holds for an operation of any layer.
+    /// Returns whether `op` holds for an operation of any layer.
     pub(crate) fn has(&self, op: impl Fn(&Op) -> bool) -> bool {
         self.kinds.iter().any(|kind| kind.steps.iter().any(|step| op(&step.op)))
     }
 }
 
 impl Part {
-    /// The part after this one of a model with `layers` layers.
+    /// Returns the part after this one, for a model with `layers` layers.
     fn next(self, layers: usize) -> Option<Self> {
         let layer = match self {
             Self::Begin => 0,
@@ -150,7 +151,7 @@ impl Part {
 }
 
 impl Rows {
-    /// Returns the name, for tables.
+    /// Returns the name of the rows, for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::All => "all",

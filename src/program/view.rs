@@ -9,22 +9,22 @@ use crate::device::OpView;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StepView<'m> {
-    /// Where it runs.
+    /// Part of the program in which the step runs.
     pub part: Part,
-    /// The rows of a batch that it runs on: [`Rows::All`] is all of them here.
+    /// Rows of a batch that the step runs on. [`Rows::All`] means all of them here.
     pub rows: Rows,
-    /// What it does.
+    /// Operation of the step.
     pub operation: OpView<'m>,
 }
 
 impl<'m> Forward<'m, '_> {
-    /// Calls `found` with every step, in order, also with those that have nothing to do.
+    /// Calls `found` with every step, in order, including steps that have nothing to do.
     pub(crate) fn for_each_operation(&self, found: &mut dyn FnMut(&StepView<'m>)) {
         let mut cursor = Some(Cursor::START);
         while let Some(at) = cursor {
             if let Some(step) = self.step(at) {
                 let (op, layer) = (step.op, self.layer(at));
-                // No view of a matrix has its scale.
+                // Views of matrices do not have the scales that a file can have beside them.
                 let is_scaled = self.context.is_scaled(layer, op.operation().tensors());
                 let operation = if is_scaled {
                     OpView::Other("matrices that have a scale beside them")
@@ -37,7 +37,7 @@ impl<'m> Forward<'m, '_> {
         }
     }
 
-    /// The rows of a batch that a step runs on in a layer.
+    /// Returns the rows of a batch that a step runs on in a layer.
     pub(super) fn rows(&self, rows: Rows, layer: usize) -> Rows {
         match rows {
             Rows::Finished if layer >= self.last_keeping => Rows::Finished,

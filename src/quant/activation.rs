@@ -1,21 +1,21 @@
-//! Activations in the forms that weights are multiplied with: f32, or int8 with one scale per block.
+//! Activations in the formats in which weights are multiplied with them: f32, or int8 with one scale per block.
 
 use core::fmt;
 
 use crate::num::{SETTLED_MIN, round_to_i8, settle, short};
 
-/// The format of the activations that a weight type is multiplied by.
+/// The format of the activations with which a weight type is multiplied.
 ///
 /// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As they are, and +0 below 2^-50 in magnitude ([`settle`]).
+    /// f32, and +0 below 2^-50 in magnitude ([`settle`]).
     F32,
-    /// f32 rounded to 13 significant bits ([`short`]): products with f16 are exact.
+    /// f32 rounded to 13 significant bits ([`short`]), whose products with f16 are exact.
     Short,
-    /// int8 with one scale per 32.
+    /// int8 with one scale per 32 activations.
     Q8x32,
-    /// int8 with one scale per 256.
+    /// int8 with one scale per 256 activations.
     Q8x256,
 }
 
@@ -25,7 +25,7 @@ impl Form {
         self.block_len().is_none()
     }
 
-    /// Activations per scale; `None` for floats.
+    /// Returns the number of activations per scale, or `None` for floats.
     const fn block_len(self) -> Option<usize> {
         match self {
             Form::F32 | Form::Short => None,
@@ -40,14 +40,14 @@ impl Form {
 /// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug)]
 pub struct QuantizedRow<'a> {
-    /// The codes, -127 to 127: `[cols]`.
+    /// Codes, -127 to 127: `[cols]`.
     pub codes: &'a [i8],
-    /// The factor of a code: `[cols / block]`.
+    /// Scales, by which codes are multiplied: `[cols / block]`.
     pub scales: &'a [f32],
-    /// The sums of 16 successive codes each: `[cols / 16]`.
+    /// Sums of every 16 successive codes: `[cols / 16]`.
     pub sums: &'a [i16],
-    /// The largest sum of the squares of 16 successive codes in each block of 256, for bounds of sums of products:
-    /// `[cols / 256]`; empty where a block is 32.
+    /// Largest sum of the squares of 16 successive codes, for each block of 256: `[cols / 256]`. Kernels bound sums of
+    /// products with it. Empty for blocks of 32.
     pub squares: &'a [u32],
 }
 
@@ -77,11 +77,11 @@ impl<'a> QuantizedRow<'a> {
 /// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug)]
 pub enum ActivationRow<'a> {
-    /// [`Form::F32`] and [`Form::Short`]: `[cols]`.
+    /// A row in [`Form::F32`] or [`Form::Short`]: `[cols]`.
     F32(&'a [f32]),
-    /// [`Form::Q8x32`].
+    /// A row in [`Form::Q8x32`].
     Q8x32(QuantizedRow<'a>),
-    /// [`Form::Q8x256`].
+    /// A row in [`Form::Q8x256`].
     Q8x256(QuantizedRow<'a>),
 }
 
@@ -96,7 +96,7 @@ impl<'a> ActivationRow<'a> {
     }
 }
 
-/// Why a row of activations was not quantized.
+/// Reason why a row of activations was not quantized.
 ///
 /// [Example](crate::quant#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,14 +104,14 @@ impl<'a> ActivationRow<'a> {
 pub enum QuantizeError {
     /// This block of the row contains an infinity or a NaN.
     NonFinite {
-        /// The index of the block, of 32 or 256 activations.
+        /// Index of the block of 32 or 256 activations.
         block: usize,
     },
-    /// The output has a length that does not fit to the row, or the row is not a whole number of blocks.
+    /// The output has a length that does not fit the row, or the row is not a whole number of blocks.
     Length {
-        /// Activations in the row.
+        /// Number of activations in the row.
         cols: usize,
-        /// 32-bit words in the output.
+        /// Number of 32-bit words in the output.
         words: usize,
     },
 }
@@ -130,8 +130,8 @@ impl core::error::Error for QuantizeError {}
 /// Returns the number of 32-bit words of a row of `cols` activations in this format, or `None` if `cols` is not a
 /// multiple of the block.
 ///
-/// A row of floats is stored as floats. A row of int8 is stored as the codes, then the scales, the sums and the squares
-/// of [`QuantizedRow`].
+/// A row of floats is stored as floats. A row of int8 is stored as the codes, the scales, the sums and the squares of
+/// [`QuantizedRow`], in this order.
 pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
     let (block, squares) = match form {
         Form::F32 | Form::Short => return Some(cols),
@@ -144,8 +144,8 @@ pub const fn row_words(form: Form, cols: usize) -> Option<usize> {
 
 /// Stores a row of activations in `words`, which has [`row_words`]`(form, x.len())` words.
 ///
-/// The formats of floats do not check that numbers are finite: the check of the logits finds them. After an error the
-/// contents of `words` are unspecified.
+/// Formats of floats do not check that numbers are finite: the check of the logits finds numbers that are not. After an
+/// error the contents of `words` are unspecified.
 #[inline(always)]
 pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), QuantizeError> {
     let length = QuantizeError::Length { cols: x.len(), words: words.len() };
@@ -170,7 +170,7 @@ pub fn quantize_row(form: Form, x: &[f32], words: &mut [u32]) -> Result<(), Quan
     }
 }
 
-/// Quantizes a row of whole blocks into exactly the words it needs; `None` where they are fewer.
+/// Quantizes a row of whole blocks into exactly the words that it needs. Returns `None` if there are fewer words.
 #[inline(always)]
 fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<Result<(), QuantizeError>> {
     let (codes, rest) = words.split_at_mut_checked(x.len() / 4)?;
@@ -202,7 +202,7 @@ fn quantize_blocks<const BLOCK: usize>(x: &[f32], words: &mut [u32]) -> Option<R
     Some(Ok(()))
 }
 
-/// Quantizes one block and returns its scale; `None` where an element is infinite or NaN.
+/// Quantizes one block and returns its scale, or `None` if an element is infinite or NaN.
 ///
 /// No code leaves -127..=127: with amax in 2^-50..2^128 the quotient 127 / amax is a normal number, so
 /// |x * id| <= amax * (127 / amax) * (1 + 2^-24)^2 < 127.5 before it is rounded to an integer.

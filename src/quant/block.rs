@@ -1,19 +1,19 @@
-//! What is computed with unpacked blocks, the same for all formats of a family.
+//! Operations on unpacked blocks, which are the same for all formats of a family.
 //!
-//! A format's file says where the bytes are and unpacks them to [`Block32`], to some blocks with a scale each, or to a
-//! [`SuperBlock`].
+//! The file of a format describes its bytes and unpacks them: to a [`Block32`], to several blocks with a scale each, or
+//! to a [`SuperBlock`].
 
 use bytemuck::AnyBitPattern;
 
 use super::activation::{ActivationRow, QuantizedRow};
 use crate::num::f16_to_f32;
 
-/// The bytes of a block of 32 elements; alignment 1.
+/// The bytes of a block of 32 elements, with alignment 1.
 pub(crate) trait Layout32: AnyBitPattern {
     fn unpack(&self) -> Block32;
 }
 
-/// The bytes of a block that is `PARTS` blocks of `LEN` elements, 16 or 32, one after the other; alignment 1.
+/// The bytes of a block that consists of `PARTS` successive blocks of `LEN` elements, 16 or 32, with alignment 1.
 pub(crate) trait Parts<const LEN: usize, const PARTS: usize>: AnyBitPattern {
     fn parts(&self) -> [BlockOf<LEN>; PARTS];
 }
@@ -25,7 +25,7 @@ impl<B: Layout32> Parts<32, 1> for B {
     }
 }
 
-/// The bytes of a super-block of 256 elements in `SUBS` sub-blocks; alignment 1.
+/// The bytes of a super-block of 256 elements in `SUBS` sub-blocks, with alignment 1.
 pub(crate) trait Layout256<const SUBS: usize>: AnyBitPattern {
     fn unpack(&self) -> SuperBlock<SUBS>;
 }
@@ -40,7 +40,7 @@ pub(crate) struct BlockOf<const LEN: usize> {
 /// A block of 32 elements.
 pub(crate) type Block32 = BlockOf<32>;
 
-/// 256 elements in sub-blocks, each `(scale * sub-scale) * code`, less `min * sub-min` where there are mins.
+/// 256 elements in sub-blocks, each `(scale * sub-scale) * code`, less `min * sub-min` if there are minima.
 pub(crate) struct SuperBlock<const SUBS: usize> {
     pub(crate) scale: f32,
     pub(crate) sub_scales: [i8; SUBS],
@@ -54,7 +54,7 @@ pub(crate) struct Mins<const SUBS: usize> {
     pub(crate) sub_mins: [u8; SUBS],
 }
 
-/// One block of quantized activations with the sums of its codes by 16.
+/// One block of quantized activations, with the sums of every 16 codes.
 struct ActivationBlock<'a, const LEN: usize, const SUMS: usize> {
     codes: &'a [i8; LEN],
     scale: f32,
@@ -72,7 +72,7 @@ impl<const LEN: usize> BlockOf<LEN> {
         }
     }
 
-    /// `acc` plus the dot product. The integers are exact: |isum| <= 32 * 128 * 128 = 2^19.
+    /// Returns `acc` plus the dot product. The integers are exact: |isum| <= 32 * 128 * 128 = 2^19.
     fn dot<const SUMS: usize>(&self, acc: f32, x: &ActivationBlock<'_, LEN, SUMS>) -> f32 {
         let acc = acc + integer_dot(&self.codes, x.codes) as f32 * (self.scale * x.scale);
         let Some(min) = self.min else {
@@ -99,9 +99,9 @@ impl<const SUBS: usize> SuperBlock<SUBS> {
         }
     }
 
-    /// `acc` plus the dot product. The integers are exact for any bytes: a code of a format with sub-scales
-    /// is within -127..=113, an activation and a sub-scale within -128..=127, so no partial sum exceeds
-    /// 256 * 127 * 128 * 128 < 2^29; with mins, 256 * 255 * 128 < 2^23.
+    /// Returns `acc` plus the dot product. The integers are exact for any bytes. A code of a format with sub-scales is
+    /// within -127..=113, activations and sub-scales are within -128..=127, so no partial sum exceeds 256 * 127 * 128 *
+    /// 128 < 2^29. With minima the bound is 256 * 255 * 128 < 2^23.
     fn dot(&self, acc: f32, x: &ActivationBlock<'_, 256, 16>) -> f32 {
         let parts = self.codes.as_chunks::<16>().0.iter().zip(x.codes.as_chunks::<16>().0).enumerate();
         let isum: i32 = parts.map(|(i, (w, x))| i32::from(of_part(&self.sub_scales, i)) * integer_dot(w, x)).sum();
@@ -115,24 +115,25 @@ impl<const SUBS: usize> SuperBlock<SUBS> {
     }
 }
 
-/// Returns the element of `of_subs` for a part of 16 elements of a super-block. A sub-block has one or two parts.
+/// Returns the element of `of_subs` that belongs to a part of 16 elements of a super-block. A sub-block has one or two
+/// parts.
 #[inline]
 fn of_part<T: Copy + Default, const SUBS: usize>(of_subs: &[T; SUBS], part: usize) -> T {
     of_subs.get(part * SUBS / 16).copied().unwrap_or_default()
 }
 
-/// The exact sum of products; the slices have one length, at most 256.
+/// Returns the exact sum of the products. The slices have the same length, at most 256.
 #[inline]
 fn integer_dot(w: &[i8], x: &[i8]) -> i32 {
     w.iter().zip(x).map(|(&w, &x)| i32::from(w) * i32::from(x)).sum()
 }
 
-/// Expands a row of blocks of 32; `None` where `row` and `out` have different lengths.
+/// Expands a row of blocks of 32. Returns `None` if `row` and `out` have different lengths.
 pub(super) fn dequantize_32<B: Layout32>(row: &[u8], out: &mut [f32]) -> Option<()> {
     dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
 }
 
-/// Expands a row of blocks in parts; `None` where `row` and `out` have different lengths.
+/// Expands a row of blocks in parts. Returns `None` if `row` and `out` have different lengths.
 pub(super) fn dequantize_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize>(
     row: &[u8],
     out: &mut [f32],
@@ -150,12 +151,12 @@ pub(super) fn dequantize_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PAR
     Some(())
 }
 
-/// Expands a row of super-blocks; `None` where `row` and `out` have different lengths.
+/// Expands a row of super-blocks. Returns `None` if `row` and `out` have different lengths.
 pub(super) fn dequantize_256<B: Layout256<SUBS>, const SUBS: usize>(row: &[u8], out: &mut [f32]) -> Option<()> {
     dequantize_blocks(row, out, |block: &B, out| block.unpack().dequantize(out))
 }
 
-/// The dot product of a row of blocks of 32; `None` for another form or length of `x`.
+/// Returns the dot product of a row of blocks of 32, or `None` for another form or length of `x`.
 pub(super) fn dot_32<B: Layout32>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
     let ActivationRow::Q8x32(x) = x else {
         return None;
@@ -163,8 +164,8 @@ pub(super) fn dot_32<B: Layout32>(row: &[u8], x: ActivationRow<'_>) -> Option<f3
     dot_blocks::<B, 32, 2>(row, x, |acc, block: &B, x| block.unpack().dot(acc, x))
 }
 
-/// The dot product of a row of blocks in parts, part by part in increasing order, starting from +0; `None` for another
-/// form or length of `x`.
+/// Returns the dot product of a row of blocks in parts, added part by part in increasing order, starting from +0.
+/// Returns `None` for another form or length of `x`.
 pub(super) fn dot_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize, const SUMS: usize>(
     row: &[u8],
     x: ActivationRow<'_>,
@@ -189,7 +190,7 @@ pub(super) fn dot_parts<B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usi
     Some(blocks.iter().flat_map(B::parts).zip(x).fold(0.0, |acc, (part, x)| part.dot(acc, &x)))
 }
 
-/// The dot product of a row of super-blocks; `None` for another form or length of `x`.
+/// Returns the dot product of a row of super-blocks, or `None` for another form or length of `x`.
 pub(super) fn dot_256<B: Layout256<SUBS>, const SUBS: usize>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
     let ActivationRow::Q8x256(x) = x else {
         return None;
@@ -215,7 +216,7 @@ fn dequantize_blocks<B: AnyBitPattern, const LEN: usize>(
     Some(())
 }
 
-/// Block by block in increasing order, starting from +0.
+/// Returns a dot product that is added block by block in increasing order, starting from +0.
 fn dot_blocks<B: AnyBitPattern, const LEN: usize, const SUMS: usize>(
     row: &[u8],
     x: QuantizedRow<'_>,
@@ -235,13 +236,13 @@ fn dot_blocks<B: AnyBitPattern, const LEN: usize, const SUMS: usize>(
     Some(blocks.iter().zip(x).fold(0.0, |acc, (bytes, x)| block(acc, bytes, &x)))
 }
 
-/// The f16 number in two bytes.
+/// Returns the f16 number in two bytes.
 #[inline(always)]
 pub(super) fn f16(bytes: [u8; 2]) -> f32 {
     f16_to_f32(half::f16::from_le_bytes(bytes))
 }
 
-/// Codes made of a low part and a high part in different bytes.
+/// Returns codes whose low part and high part are in different bytes.
 #[inline(always)]
 pub(super) fn combine<const N: usize>(low: &[u8; N], high: &[u8; N], code: impl Fn(u8, u8) -> i8) -> [i8; N] {
     let mut codes = [0; N];
@@ -251,7 +252,7 @@ pub(super) fn combine<const N: usize>(low: &[u8; N], high: &[u8; N], code: impl 
     codes
 }
 
-/// `f` of each element: a loop that compilers turn into vectors, which they do not with `map` of long arrays.
+/// Returns `f` of each element. Compilers make vectors of this loop, but not of `map` of long arrays.
 #[inline(always)]
 pub(super) fn each<T: Copy, U: Copy + Default, const N: usize>(from: &[T; N], f: impl Fn(T) -> U) -> [U; N] {
     let mut to = [U::default(); N];
@@ -261,7 +262,7 @@ pub(super) fn each<T: Copy, U: Copy + Default, const N: usize>(from: &[T; N], f:
     to
 }
 
-/// The low nibbles of 16 bytes, then the high ones.
+/// Returns the low nibbles of 16 bytes, then the high nibbles.
 #[inline(always)]
 pub(super) fn nibbles(bytes: &[u8; 16]) -> [u8; 32] {
     bytemuck::must_cast([each(bytes, |byte| byte & 15), each(bytes, |byte| byte >> 4)])

@@ -1,4 +1,4 @@
-//! Element types of weights: what the table of formats says of each.
+//! Element types of weights, made from the table of formats.
 
 use core::fmt;
 
@@ -7,15 +7,15 @@ use super::Dtype;
 /// The number and block layout of a type in a file.
 pub(super) struct Layout {
     pub(super) name: &'static str,
-    /// The number of the type in a GGUF file.
+    /// Number of the type in a GGUF file.
     pub(super) number: u32,
-    /// Elements per block.
+    /// Number of elements per block.
     pub(super) len: usize,
-    /// Bytes per block.
+    /// Number of bytes per block.
     pub(super) bytes: usize,
 }
 
-/// Makes the enum of element types and what belongs to each of them from the rows of a table.
+/// Makes the enum of element types, and the properties of each type, from the rows of a table.
 macro_rules! formats {
     ($($(#[$when:meta])* $name:ident = $number:literal, $len:literal in $bytes:literal, $built:meta,
         $kind:ident($block:ty $(, $subs:literal)?);)+) => {
@@ -33,7 +33,7 @@ macro_rules! formats {
             /// All element types, in the order of the enum.
             pub const ALL: [Self; [$($(#[$when])* Self::$name,)+].len()] = [$($(#[$when])* Self::$name,)+];
 
-            /// Returns whether this build computes with matrices of the type: the features `quant-*`.
+            /// Returns whether this build computes with matrices of the type, as the features `quant-*` say.
             pub const fn is_built(self) -> bool {
                 match self {
                     $($(#[$when])* Self::$name => cfg!($built),)+
@@ -52,7 +52,7 @@ macro_rules! formats {
             /// Returns the row of a type in the table.
             const fn of(dtype: Dtype) -> Self {
                 match dtype {
-                    // Without the code of types that are not in this build.
+                    // The code of types that are not in this build is left out.
                     $($(#[$when])* Dtype::$name if const { Dtype::$name.is_built() } => Self::$kind::<$block $(, $subs)?>(),)+
                     _ => Self::NONE,
                 }
@@ -63,7 +63,7 @@ macro_rules! formats {
     };
 }
 
-/// A `match` on an element type without the code of types that are not in this build: these get the last value.
+/// A `match` on an element type that leaves out the code of types that are not in this build. They get the last value.
 #[allow(unused_macros)] // Machines without levels besides plain Rust have no tables of kernels.
 macro_rules! by_dtype {
     ($dtype:expr, { $($($name:ident)|+ => $value:expr,)+ _ => $other:expr $(,)? }) => {
@@ -103,7 +103,8 @@ impl Dtype {
         self.layout().bytes
     }
 
-    /// Returns the bytes of a row of `cols` elements, or `None` if `cols` is not a multiple of the block or too large.
+    /// Returns the number of bytes of a row of `cols` elements, or `None` if `cols` is not a multiple of the block or
+    /// too large.
     pub const fn row_bytes(self, cols: usize) -> Option<usize> {
         let Layout { len, bytes, .. } = self.layout();
         match cols.checked_rem(len) {

@@ -1,5 +1,5 @@
-//! F32, F16, BF16: IEEE numbers, little-endian, one after the other. They are converted to f32 exactly,
-//! those of F32 and BF16 settled ([`settle`]).
+//! F32, F16, BF16: IEEE numbers, little-endian, one after the other. They are converted to f32 exactly. Numbers of F32
+//! and BF16 are settled then ([`settle`]).
 
 use bytemuck::AnyBitPattern;
 
@@ -7,20 +7,20 @@ use super::activation::{ActivationRow, Form};
 use super::block::f16;
 use crate::num::{settle, settled_of, sum_lanes};
 
-/// The bytes of one element; alignment 1.
+/// The bytes of one element, with alignment 1.
 pub(super) trait Element: AnyBitPattern {
-    /// What they are multiplied with.
+    /// Format of the activations with which elements are multiplied.
     const FORM: Form;
 
     fn value(self) -> f32;
 }
 
-/// binary32.
+/// IEEE binary32.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(transparent)]
 pub(super) struct F32([u8; 4]);
 
-/// binary16.
+/// IEEE binary16.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(transparent)]
 pub(super) struct F16([u8; 2]);
@@ -54,7 +54,7 @@ impl Element for BF16 {
     }
 }
 
-/// Expands a row; `None` where `row` and `out` have different lengths.
+/// Expands a row. Returns `None` if `row` and `out` have different lengths.
 pub(super) fn dequantize<E: Element>(row: &[u8], out: &mut [f32]) -> Option<()> {
     let row: &[E] = bytemuck::try_cast_slice(row).ok()?;
     if row.len() != out.len() {
@@ -66,7 +66,7 @@ pub(super) fn dequantize<E: Element>(row: &[u8], out: &mut [f32]) -> Option<()> 
     Some(())
 }
 
-/// The dot product by the lane rule of [`crate::num::sum_lanes`]; `None` for another form or length of `x`.
+/// Returns the dot product by the lane rule of [`crate::num::sum_lanes`], or `None` for another form or length of `x`.
 pub(super) fn dot<E: Element>(row: &[u8], x: ActivationRow<'_>) -> Option<f32> {
     let ActivationRow::F32(x) = x else {
         return None;

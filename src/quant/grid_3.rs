@@ -1,22 +1,22 @@
-//! The codebooks of IQ3_XXS and IQ3_S: 4 values per entry, a byte each.
+//! The codebooks of IQ3_XXS and IQ3_S: 4 values per entry, one in each byte.
 //!
 //! The numbers belong to the format. They are those of llama.cpp (`ggml/src/ggml-common.h`, Copyright (c) 2023-2026 The
-//! ggml authors, MIT licence), packed anew: 3 bits per value, the first
-//! value lowest. Some kernels take them as they are; for others the compiler unpacks them.
+//! ggml authors, MIT licence), packed anew: 3 bits per value, the first value lowest. Some kernels use the packed
+//! entries. For others the compiler unpacks them.
 
-/// What 3 bits of IQ3_XXS stand for.
+/// The values of 3 bits of IQ3_XXS.
 pub(crate) const IQ3_XXS_VALUES: [u8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
 
-/// What 3 bits of IQ3_S stand for.
+/// The values of 3 bits of IQ3_S.
 pub(crate) const IQ3_S_VALUES: [u8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 
-/// The first value in the lowest byte.
+/// The codebook of IQ3_XXS, with the first value of an entry in the lowest byte.
 pub(crate) static IQ3_XXS: [u32; 256] = unpacked(&PACKED_IQ3_XXS, IQ3_XXS_VALUES);
 
-/// The first value in the lowest byte.
+/// The codebook of IQ3_S, with the first value of an entry in the lowest byte.
 pub(crate) static IQ3_S: [u32; 512] = unpacked(&PACKED_IQ3_S, IQ3_S_VALUES);
 
-#[allow(clippy::indexing_slicing)] // The compiler calls it, and no one else.
+#[allow(clippy::indexing_slicing)] // Only the compiler calls it.
 const fn unpacked<const N: usize>(packed: &[u16; N], values: [u8; 8]) -> [u32; N] {
     let mut entries = [0; N];
     let mut i = 0;

@@ -2,8 +2,8 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 0..32 | lower 8 bits of the index of 8 elements each |
-//! | 32..48 | a nibble per index, the lower one first: its upper 3 bits, then the sign of delta |
+//! | 0..32 | lower 8 bits of the codebook indices, one index per 8 elements |
+//! | 32..48 | a nibble per index, the lower nibble first: upper 3 bits of the index, then the sign of delta |
 //! | 48..56 | u16 per 64 elements: four sub-scales s of 3 bits, then a nibble of the scale d, f16, the lowest first |
 //!
 //! Element: (d * (2 s + 1)) * (v + delta), v of the codebook `grid_1`, delta 1/8 or -1/8. In integers:

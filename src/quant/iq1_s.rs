@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | scale d, f16 |
-//! | 2..34 | lower 8 bits of the index of 8 elements each |
+//! | 2..34 | lower 8 bits of the codebook indices, one index per 8 elements |
 //! | 34..50 | u16 per sub-block: upper 3 bits of its four indices, sub-scale s of 3 bits, in bit 15 the sign of delta |
 //!
 //! Element: (d * (2 s + 1)) * (v + delta), v of the codebook `grid_1`, delta 1/8 or -1/8. In integers:

@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | scale d, f16 |
-//! | 2..34 | lower 8 bits of the index of 8 elements each |
+//! | 2..34 | lower 8 bits of the codebook indices, one index per 8 elements |
 //! | 34..66 | signs: bit j of byte i belongs to element 8 i + j |
 //! | 66..74 | upper 2 bits of the indices: bits 2j and 2j + 1 of byte i belong to index 4 i + j |
 //! | 74..82 | 4-bit sub-scales s: 2j in the low nibble of byte j, 2j + 1 in the high one |

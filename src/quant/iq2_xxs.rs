@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | scale d, f16 |
-//! | 2..66 | 8 bytes per sub-block: four indices of 8 elements each, then a u32: four indices of signs of 7 bits, sub-scale s |
+//! | 2..66 | 8 bytes per sub-block: four codebook indices, one per 8 elements; u32: four 7-bit sign indices, then s |
 //!
 //! Element: (d * (s + 1/2) / 4) * v, v of the codebook `grid_2` with its sign. In integers: (d / 8 * (2 s + 1)) * v.
 

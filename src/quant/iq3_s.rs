@@ -3,7 +3,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | scale d, f16 |
-//! | 2..66 | lower 8 bits of the index of 4 elements each |
+//! | 2..66 | lower 8 bits of the codebook indices, one index per 4 elements |
 //! | 66..74 | upper bits of the indices: bit j of byte i belongs to index 8 i + j |
 //! | 74..106 | signs: bit j of byte i belongs to element 8 i + j |
 //! | 106..110 | 4-bit sub-scales s: 2j in the low nibble of byte j, 2j + 1 in the high one |

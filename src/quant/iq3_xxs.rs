@@ -3,8 +3,8 @@
 //! | bytes | what |
 //! |---|---|
 //! | 0..2 | scale d, f16 |
-//! | 2..66 | index of 4 elements each |
-//! | 66..98 | u32 per sub-block: four indices of signs of 7 bits, for 8 elements each, then sub-scale s |
+//! | 2..66 | codebook indices, one index per 4 elements |
+//! | 66..98 | u32 per sub-block: four sign indices of 7 bits, one per 8 elements, then sub-scale s |
 //!
 //! Element: (d * (s + 1/2) / 2) * v, v of the codebook `grid_3` with its sign. In integers: (d / 4 * (2 s + 1)) * v.
 

@@ -25,7 +25,7 @@ impl Layout32 for Block {
     }
 }
 
-/// The code that an index below 16 stands for, in IQ4_NL and IQ4_XS.
+/// Returns the code for an index below 16, in IQ4_NL and IQ4_XS.
 #[inline(always)]
 pub(super) fn value(index: u8) -> i8 {
     const VALUES: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];

@@ -37,7 +37,7 @@ impl Layout256<8> for Block {
 }
 
 impl Block {
-    /// The eight sub-scales, less 32.
+    /// Returns the eight sub-scales, less 32.
     #[inline(always)]
     fn sub_scales(&self) -> [i8; 8] {
         let (low, high) = (u32::from_le_bytes(self.low), u16::from_le_bytes(self.high));

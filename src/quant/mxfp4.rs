@@ -5,7 +5,7 @@
 //! | 0 | exponent e: the scale is 2^(e - 128), 0 for e below 88 |
 //! | 1..17 | 4-bit floats (E2M1) q: element i in the low nibble of byte i, element i + 16 in the high one |
 //!
-//! Element: scale * VALUES\[q\], twice the value of the float and half its scale.
+//! Element: scale * v. v is twice the value of the float q, because the scale is half the scale of the specification.
 
 use bytemuck::AnyBitPattern;
 
@@ -25,24 +25,23 @@ impl Layout32 for Block {
     }
 }
 
-/// The least exponent of a scale that is not 0: 2^-40, where the least one of other
-/// formats is 2^-27. So no product with the
-/// scale of activations is subnormal.
+/// Smallest exponent of a scale that is not 0. That scale is 2^-40, while the smallest scale of other formats is 2^-27.
+/// So no product with a scale of activations is subnormal.
 pub(crate) const LEAST_EXPONENT: u8 = 88;
 
-/// 2^(e - 128), and 0 for e below [`LEAST_EXPONENT`].
+/// Returns 2^(e - 128), or 0 for e below [`LEAST_EXPONENT`].
 #[inline(always)]
 fn scale(exponent: u8) -> f32 {
     f32::from_bits(if exponent < LEAST_EXPONENT { 0 } else { (u32::from(exponent) - 1) << 23 })
 }
 
-/// Twice the 4-bit float in an index below 16. There is no negative zero.
+/// Returns twice the value of the 4-bit float in `index`, which is below 16. There is no negative zero.
 ///
-/// Computed, not looked up, so that compilers make vectors of it.
+/// It is computed instead of looked up, so that compilers make vectors of it.
 #[inline(always)]
 pub(super) fn twice(index: u8) -> i8 {
     let low = index & 7;
-    // 0, 1, 2, 3, 4, 6, 8, 12
+    // The magnitudes are 0, 1, 2, 3, 4, 6, 8, 12.
     let more = u8::from(low == 5) + 2 * u8::from(low == 6) + 5 * u8::from(low == 7);
     let magnitude = (low + more) as i8;
     if index & 8 == 0 { magnitude } else { -magnitude }

@@ -5,7 +5,7 @@
 //! | 0..4 | scale d of each part: a float of 8 bits (E4M3), whose sign does not count |
 //! | 4..36 | 4-bit floats (E2M1) q, 8 bytes per part: the low nibbles are its first 8, the high ones the next |
 //!
-//! Element: (d / 2) * VALUES\[q\] with the values of MXFP4.
+//! Element: (d / 2) * v, where v is twice the value of the float q, as in MXFP4.
 
 use bytemuck::AnyBitPattern;
 
@@ -22,7 +22,7 @@ pub(crate) struct Block {
 impl Parts<16, 4> for Block {
     #[inline(always)]
     fn parts(&self) -> [BlockOf<16>; 4] {
-        // All codes at once: compilers make vectors of that.
+        // All codes are computed at once, so that compilers make vectors of it.
         let bytes: [u8; 32] = bytemuck::must_cast(self.codes);
         let [a, b, c, d]: [[i8; 8]; 4] = bytemuck::must_cast(each(&bytes, |byte| twice(byte & 15)));
         let [e, f, g, h]: [[i8; 8]; 4] = bytemuck::must_cast(each(&bytes, |byte| twice(byte >> 4)));
@@ -32,13 +32,13 @@ impl Parts<16, 4> for Block {
     }
 }
 
-/// Half an E4M3 number without its sign. The bits of a NaN, without sign, are 0, as in llama.cpp.
+/// Returns half of an E4M3 number without its sign. NaN, without its sign, counts as 0, as in llama.cpp.
 #[inline(always)]
 fn half_e4m3(bits: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(bits >> 3 & 15), bits & 7);
     match (exponent, bits) {
         (_, 0x7f) => 0.0,
-        // 2^-10.
+        // m * 2^-10.
         (0, _) => f32::from(mantissa) * f32::from_bits(117 << 23),
         // (1 + m / 8) * 2^(e - 8).
         _ => f32::from_bits((exponent + 119) << 23 | u32::from(mantissa) << 20),

@@ -40,10 +40,10 @@ impl Layout256<16> for Block {
     }
 }
 
-/// The sixteen sub-scales, less 32.
+/// Returns the sixteen sub-scales, less 32.
 ///
-/// The low 4 bits of sub-scales 0..8 are the low nibbles of bytes 0..8, those of 8..16 the high ones. The
-/// upper 2 bits of sub-scale 4 j + i are bits 2j and 2j + 1 of byte 8 + i.
+/// The low 4 bits of sub-scales 0..8 are the low nibbles of bytes 0..8, and those of sub-scales 8..16 are the high
+/// nibbles. The upper 2 bits of sub-scale 4 j + i are bits 2j and 2j + 1 of byte 8 + i.
 #[inline(always)]
 fn sub_scales(bytes: &[u8; 12]) -> [i8; 16] {
     let [a, b, high]: [[u8; 4]; 3] = bytemuck::must_cast(*bytes);

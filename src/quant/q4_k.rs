@@ -36,11 +36,11 @@ impl Layout256<8> for Block {
     }
 }
 
-/// The eight 6-bit sub-scales and sub-minima of Q4_K and Q5_K in 12 bytes.
+/// Returns the eight 6-bit sub-scales and sub-minima of Q4_K and Q5_K from 12 bytes.
 ///
-/// Bytes 0..4 hold sub-scales 0..4 in their low 6 bits, bytes 4..8 sub-minima 0..4. Byte 8 + j holds the low
-/// 4 bits of sub-scale 4 + j in its low nibble and those of sub-minimum 4 + j in its high one; the upper 2
-/// bits are the upper bits of bytes j and 4 + j.
+/// Bytes 0..4 hold sub-scales 0..4 in their low 6 bits, and bytes 4..8 sub-minima 0..4. Byte 8 + j holds the low 4 bits
+/// of sub-scale 4 + j in its low nibble and of sub-minimum 4 + j in its high nibble. Their upper 2 bits are the upper
+/// bits of bytes j and 4 + j.
 #[inline(always)]
 pub(super) fn sub_scales_and_mins(bytes: &[u8; 12]) -> ([i8; 8], [u8; 8]) {
     let [scales, mins, low]: [[u8; 4]; 3] = bytemuck::must_cast(*bytes);

@@ -28,7 +28,7 @@ impl Layout32 for Block {
     }
 }
 
-/// The 5-bit codes of Q5_0 and Q5_1.
+/// Returns the 5-bit codes of Q5_0 and Q5_1.
 #[inline(always)]
 pub(super) fn five_bits(high: [u8; 4], low: &[u8; 16]) -> [i8; 32] {
     let high = u32::from_le_bytes(high);

@@ -36,7 +36,7 @@ impl Layout256<16> for Block {
     }
 }
 
-/// The codes of 128 elements, less 32.
+/// Returns the codes of 128 elements, less 32.
 #[inline(always)]
 fn half([a, b]: &[[u8; 32]; 2], high: &[u8; 32]) -> [[i8; 32]; 4] {
     let code = |low: u8, high: u8| (low & 15 | (high & 3) << 4) as i8 - 32;

@@ -1,4 +1,4 @@
-//! Two formats that only tests have, without kernels: what a new format is before anybody has written some.
+//! Two formats that only tests have, without kernels, as a new format is before anybody has written a kernel.
 //!
 //! | bytes of a block | what |
 //! |---|---|
@@ -27,7 +27,7 @@ impl Layout32 for Block {
     }
 }
 
-/// A number of a byte: the upper byte of an f16.
+/// A number in one byte: the upper byte of an f16.
 #[derive(Clone, Copy, AnyBitPattern)]
 #[repr(transparent)]
 pub(super) struct Float(u8);

@@ -7,7 +7,8 @@
 //! | 48..52 | digit n of byte 48 + m is element 240 + 4 n + m, n below 4 |
 //! | 52..54 | scale d, f16 |
 //!
-//! A byte b is a fraction: digit n is the integer part of 3 * (b * 3^n mod 256) / 256. Element: d * (digit - 1).
+//! A byte b is a fraction b / 256 in base 3: digit n is the integer part of 3 * (b * 3^n mod 256) / 256. Element: d *
+//! (digit - 1).
 
 use bytemuck::AnyBitPattern;
 
@@ -26,7 +27,7 @@ impl Layout256<8> for Block {
     #[inline(always)]
     fn unpack(&self) -> SuperBlock<8> {
         let mut codes = [0; 256];
-        // 16 at a time: of single digits, one after the other, compilers make no vectors.
+        // 16 digits are computed at a time. Compilers make no vectors of single digits.
         let mut places = codes.as_chunks_mut::<16>().0.iter_mut();
         let mut put = |digits: [i8; 16]| places.next().map_or((), |place| *place = digits);
         for power in POWERS {
@@ -44,10 +45,10 @@ impl Layout256<8> for Block {
     }
 }
 
-/// What makes digit n of a byte the first one.
+/// Factors that make digit n of a byte its first digit.
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
-/// The digit that multiplication by a power of three makes the first, less 1.
+/// Returns the digit that multiplication by `power`, a power of three, makes the first one, less 1.
 #[inline(always)]
 fn digit(byte: u8, power: u8) -> i8 {
     ((u16::from(byte.wrapping_mul(power)) * 3) >> 8) as i8 - 1

@@ -1,4 +1,4 @@
-//! NEON with the dot product of bytes (FEAT_DotProd: ARMv8.4, and most cores of ARMv8.2).
+//! The level `dotprod`: NEON with the dot product of bytes (FEAT_DotProd: ARMv8.4, and most cores of ARMv8.2).
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -10,13 +10,13 @@ use crate::kernels::generic::{self, Family, Inputs, Row};
 use crate::tensor::TensorView;
 
 pub(in crate::kernels) use super::dotprod_row::products_scratch;
-// Nothing else has a use for it.
+// No other kernel uses the dot product of bytes.
 pub(in crate::kernels) use super::neon::{
     attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, quantize_row, settle_row,
     soft_cap, store, update_state,
 };
 
-/// Each register has the outputs of one row of inputs.
+/// Number of rows of inputs whose outputs share a register.
 const INPUTS: usize = 1;
 
 type Of32<B, const PARTS: usize> = panels::Of32<Dotprod, B, PARTS, INPUTS>;
@@ -33,7 +33,7 @@ pub(in crate::kernels) fn products(
     if inputs.rows() == 1 {
         return dotprod_row::products(weights, inputs, out, scratch);
     }
-    // Only the kernel of one row has blocks of 16.
+    // Floats, and NVFP4 with its parts of 16, have only the kernel for one row of inputs.
     generic::by_format!(
         weights,
         inputs,
@@ -52,7 +52,7 @@ fn blocks<F: Family<ROWS, Proof = Dotprod>>(
     generic::block_products::<F, _>(Dotprod::new(), weights, inputs, out)
 }
 
-/// The machine has the dot product of bytes. NEON is part of the target.
+/// Proof that the machine has the dot product of bytes. NEON is part of the target.
 #[derive(Clone, Copy)]
 pub(super) struct Dotprod(());
 
@@ -83,7 +83,7 @@ impl Dotprod {
         sums
     }
 
-    /// Adds the products of four rows of `w`, four codes each, and the codes from 4 `GROUP` on of `x`.
+    /// Adds the products of four rows of `w`, four codes each, with the four codes of `x` from 4 `GROUP` on.
     #[inline(always)]
     fn sdot<const GROUP: usize>(self, mut acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
         // The intrinsic is not stable yet.
@@ -111,7 +111,7 @@ impl Instruction<INPUTS> for Dotprod {
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: what the caller promises is the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { sweeps::sweep_32::<Self, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
 
@@ -123,7 +123,7 @@ impl Instruction<INPUTS> for Dotprod {
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: what the caller promises is the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { sweeps::sweep_256::<Self, SUBS, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
 }
@@ -137,7 +137,7 @@ impl Dots<INPUTS> for Dotprod {
         x: [*const i8; T],
     ) -> Lanes<int32x4_t, T> {
         // SAFETY: NEON is part of the target. The caller promises 16 codes of eight rows of weights, and of each row of
-        // inputs. One call for each group, not a loop: its number is a part of the instruction.
+        // inputs. There is one call per group and no loop, because the number of the group is part of the instruction.
         unsafe {
             let x = x.map(|x| vld1q_s8(x));
             sums = self.group::<0, T>(sums, w, x);

@@ -1,4 +1,4 @@
-//! The dot product of bytes for one row of inputs: the sums of a row of weights are in the lanes of a register.
+//! The dot product of bytes for one row of inputs. The lanes of a register are sums of one row of weights.
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -12,7 +12,7 @@ use crate::tensor::TensorView;
 generic::level_products!(Neon: (), Sums<Dotprod>: Dotprod::new(), "neon,dotprod");
 
 impl Dot for Dotprod {
-    // Several rows are multiplied by `dotprod`.
+    // `dotprod` multiplies several rows of inputs.
     const MOST: [usize; 2] = [1, 1];
 
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! NEON with the product of matrices of bytes (FEAT_I8MM: ARMv8.6, and some cores of ARMv8.2).
+//! The level `i8mm`: NEON with the product of matrices of bytes (FEAT_I8MM: ARMv8.6, and some cores of ARMv8.2).
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -9,20 +9,20 @@ use super::sweeps::{self, Dots, Lanes};
 use crate::kernels::generic::{self, Family, Inputs, Row};
 use crate::tensor::TensorView;
 
-// Products of several rows are all that it has a use for.
+// Only products of several rows of inputs use the matrix product.
 pub(in crate::kernels) use super::dotprod::{
     attend, attend_scratch, combine_tile, convolve, gate, norm, norm_in_place, normalize, products_scratch,
     quantize_row, settle_row, soft_cap, store, update_state,
 };
 
-/// Two rows of inputs share a register.
+/// Number of rows of inputs whose outputs share a register.
 const INPUTS: usize = 2;
 
 type Of32<B, const PARTS: usize> = panels::Of32<I8mm, B, PARTS, INPUTS>;
 type Of256<B, const SUBS: usize> = panels::Of256<I8mm, B, SUBS, INPUTS>;
 
-/// See [`Level::products`](crate::kernels::Level::products). A row of inputs alone would leave half of each instruction
-/// unused.
+/// See [`Level::products`](crate::kernels::Level::products). A single row of inputs would leave half of each
+/// instruction unused.
 #[target_feature(enable = "neon,dotprod,i8mm")]
 pub(in crate::kernels) fn products(
     weights: TensorView<'_>,
@@ -33,7 +33,7 @@ pub(in crate::kernels) fn products(
     if inputs.rows() == 1 {
         return dotprod::products(weights, inputs, out, scratch);
     }
-    // Only the kernel of one row has blocks of 16.
+    // Floats, and NVFP4 with its parts of 16, have only the kernel for one row of inputs.
     generic::by_format!(
         weights,
         inputs,
@@ -48,7 +48,7 @@ fn blocks<F: Family<ROWS, Proof = I8mm>>(weights: TensorView<'_>, inputs: &Input
     generic::block_products::<F, _>(I8mm::new(), weights, inputs, out)
 }
 
-/// The machine has the product of matrices of bytes. NEON is part of the target.
+/// Proof that the machine has the product of matrices of bytes. NEON is part of the target.
 #[derive(Clone, Copy)]
 struct I8mm(());
 
@@ -82,7 +82,7 @@ impl I8mm {
         sums
     }
 
-    /// Adds the products of two rows of `w` and two rows of `x`, eight codes each: lane 2 r + t is row r times row t.
+    /// Adds the products of two rows of `w` with two rows of `x`, eight codes each. Lane 2 r + t is row r times row t.
     #[inline(always)]
     fn smmla(self, mut acc: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
         // The intrinsic is not stable yet.
@@ -109,7 +109,7 @@ impl Instruction<INPUTS> for I8mm {
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: what the caller promises is the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { sweeps::sweep_32::<Self, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
 
@@ -121,7 +121,7 @@ impl Instruction<INPUTS> for I8mm {
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: what the caller promises is the same.
+        // SAFETY: the caller makes the same promises.
         unsafe { sweeps::sweep_256::<Self, SUBS, INPUTS, T, MINS>(self, panel, blocks, x, acc) }
     }
 }
@@ -135,7 +135,7 @@ impl Dots<INPUTS> for I8mm {
         x: [*const i8; T],
     ) -> Lanes<int32x4_t, T> {
         // SAFETY: NEON is part of the target. The caller promises 16 codes of eight rows of weights, and of each row of
-        // inputs. One call for each octet, not a loop: it chooses the shuffle.
+        // inputs. There is one call per octet and no loop, because the number of the octet chooses the shuffle.
         unsafe {
             let x = x.map(|x| vreinterpretq_s64_s8(vld1q_s8(x)));
             sums = self.octet::<0, T>(sums, w, x);

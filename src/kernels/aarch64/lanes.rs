@@ -1,4 +1,4 @@
-//! 16 lanes in four registers.
+//! The 16 f32 lanes in four registers of 128 bits.
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -8,7 +8,8 @@ use half::f16;
 use crate::kernels::generic::{LANES, Lanes};
 use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
-/// NEON is part of the target: this is compiled only where every function may use it, so there is nothing to prove.
+/// Four registers of NEON. NEON is part of the target: this is compiled only where every function may use it, so there
+/// is nothing to prove.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Neon([float32x4_t; 4]);
 
@@ -126,7 +127,7 @@ impl Lanes for Neon {
 
     #[inline(always)]
     fn max(self, other: Self) -> Self {
-        // Not the instruction, which gives NaN where one of them is.
+        // The maximum instruction is not used, because it gives NaN if one operand is NaN.
         // SAFETY: NEON is part of the target, see `Neon`.
         self.zip(other, |a, b| unsafe { vbslq_f32(vcgtq_f32(a, b), a, b) })
     }
@@ -173,7 +174,7 @@ impl Lanes for Neon {
     }
 }
 
-/// 16 bytes as numbers.
+/// Returns 16 signed bytes as f32.
 #[inline]
 #[target_feature(enable = "neon")]
 fn codes(bytes: int8x16_t) -> [float32x4_t; 4] {
@@ -182,7 +183,7 @@ fn codes(bytes: int8x16_t) -> [float32x4_t; 4] {
         .map(|four| vcvtq_f32_s32(vmovl_s16(four)))
 }
 
-/// The values of four halves. By its instruction, whose intrinsic the oldest Rust does not have.
+/// Returns four halves as f32. The oldest supported Rust does not have the intrinsic of this instruction.
 #[inline(always)]
 fn value(bits: uint16x4_t) -> float32x4_t {
     let values;
@@ -193,7 +194,7 @@ fn value(bits: uint16x4_t) -> float32x4_t {
     values
 }
 
-/// [`crate::num::weight`], operation by operation.
+/// Returns [`crate::num::weight`] of each lane, operation by operation.
 #[inline]
 #[target_feature(enable = "neon")]
 fn weight(x: float32x4_t) -> float32x4_t {
@@ -209,7 +210,7 @@ fn weight(x: float32x4_t) -> float32x4_t {
     }
     let y = vaddq_f32(vmulq_f32(p, vmulq_f32(r, r)), r);
     let y = vaddq_f32(y, constant(1.0));
-    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    // This is (shifted - magic + 127) << 23: the shift drops the bits of magic.
     let exponent = vaddq_s32(vreinterpretq_s32_f32(shifted), vdupq_n_s32(127));
     let result = vmulq_f32(y, vreinterpretq_f32_s32(vshlq_n_s32::<23>(exponent)));
     let result = vbslq_f32(vcgtq_f32(x, constant(88.0)), constant(f32::INFINITY), result);

@@ -1,4 +1,4 @@
-//! AArch64: NEON, and its dot product and product of matrices of bytes where there are any.
+//! AArch64: NEON, and the dot products and matrix products of bytes of the processors that have them.
 
 pub(super) mod dotprod;
 mod dotprod_row;
@@ -8,12 +8,13 @@ pub(super) mod neon;
 mod panels;
 mod sweeps;
 
-/// Whether vectors lie in memory as the formats' numbers do: in little-endian order.
+/// Returns whether vectors lie in memory as the numbers of the formats do: in little-endian order.
 pub(super) fn has_neon() -> bool {
     cfg!(target_endian = "little")
 }
 
-/// The dot product of bytes beside NEON. Without std only what the program is compiled for is known.
+/// Returns whether the machine has NEON and the dot product of bytes. Without std, the dot product counts only if the
+/// program is compiled for it.
 pub(super) fn has_dotprod() -> bool {
     #[cfg(feature = "std")]
     let detected = std::arch::is_aarch64_feature_detected!("dotprod");
@@ -22,7 +23,8 @@ pub(super) fn has_dotprod() -> bool {
     has_neon() && (cfg!(target_feature = "dotprod") || detected)
 }
 
-/// The product of matrices of bytes beside the dot product, which every processor with it has.
+/// Returns whether the machine has the matrix product of bytes and the dot product, which every processor with the
+/// matrix product has.
 pub(super) fn has_i8mm() -> bool {
     #[cfg(feature = "std")]
     let detected = std::arch::is_aarch64_feature_detected!("i8mm");

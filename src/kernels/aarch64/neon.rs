@@ -1,4 +1,4 @@
-//! NEON: products of bytes are 16 bits wide and then summed in 32.
+//! The level `neon`: products of bytes are 16 bits wide, and are added up in 32 bits.
 
 use core::arch::aarch64::*;
 use core::ops::Range;
@@ -14,7 +14,7 @@ crate::kernels::shims::shims!(Neon: (),);
 crate::kernels::shims::quantize_shim!();
 generic::level_products!(Neon: (), Sums<()>: (),);
 
-/// What adds 16 products of bytes to four sums. A value proves that the machine has the instruction.
+/// An instruction that adds 16 products of bytes to four sums. A value proves that the machine has the instruction.
 pub(super) trait Dot: Copy {
     /// See [`Quad::MOST`].
     const MOST: [usize; 2];
@@ -36,7 +36,7 @@ impl Dot for () {
     }
 }
 
-/// Four sums, and the instruction that adds to them.
+/// Four sums, and the proof of the instruction that adds to them.
 #[derive(Clone, Copy)]
 pub(super) struct Sums<D>(int32x4_t, D);
 

@@ -1,7 +1,7 @@
-//! Weights that are multiplied with several rows of activations, unpacked in the order in which an instruction reads
-//! them. A panel has eight rows, and up to four rows of activations are swept over it (see `sweeps`).
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Panels: weights for several rows of activations, unpacked in the order in which an instruction reads them. A panel
+//! has eight rows of weights, which are multiplied with up to four rows of activations at a time (see `sweeps`).
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::marker::PhantomData;
@@ -9,13 +9,13 @@ use core::marker::PhantomData;
 use crate::kernels::generic::{COLS, Family, Row};
 use crate::quant::{Layout256, Parts};
 
-/// Rows of weights at a time.
+/// Number of rows of weights at a time.
 pub(super) const ROWS: usize = 8;
 
-/// An instruction, as a proof that the machine has it. `INPUTS` is the number of rows of inputs whose outputs share a
-/// register: an even number of rows is swept over a panel where that is 2.
+/// An instruction that multiplies bytes. A value proves that the machine has it. `INPUTS` is the number of rows of
+/// inputs whose outputs share a register. If it is 2, a sweep takes an even number of rows.
 pub(super) trait Instruction<const INPUTS: usize>: Copy {
-    /// Continues the chains by blocks of 32, which have minima or none.
+    /// Continues the chains of the outputs by blocks of 32. `MINS` says whether the blocks have minima.
     ///
     /// # Safety
     /// The machine has the instruction. Every row has `blocks` blocks, at most [`COLS`] elements, that can be read.
@@ -27,7 +27,7 @@ pub(super) trait Instruction<const INPUTS: usize>: Copy {
         acc: &mut [[f32; ROWS]; T],
     );
 
-    /// Continues the chains by super-blocks, which have minima or none.
+    /// Continues the chains of the outputs by super-blocks. `MINS` says whether the super-blocks have minima.
     ///
     /// # Safety
     /// The machine has the instruction. Every row has `blocks` super-blocks, at most [`COLS`] elements, that can be
@@ -41,24 +41,25 @@ pub(super) trait Instruction<const INPUTS: usize>: Copy {
     );
 }
 
-/// A format with blocks of `PARTS` times 32.
+/// A format with blocks of `PARTS` times 32 elements.
 pub(super) struct Of32<I, B, const PARTS: usize, const INPUTS: usize>(PhantomData<(I, B)>);
 
-/// A format with super-blocks of 256 in `SUBS` sub-blocks.
+/// A format with super-blocks of 256 elements in `SUBS` sub-blocks.
 pub(super) struct Of256<I, B, const SUBS: usize, const INPUTS: usize>(PhantomData<(I, B)>);
 
-/// Unpacked blocks of eight rows in the order in which they are multiplied. The numbers of a row are there for each of
-/// the inputs that share a register.
+/// Unpacked blocks of eight rows, in the order in which they are multiplied. Scales, minima and sub-scales of a row are
+/// repeated for each of the `INPUTS` inputs that share a register.
 pub(super) struct Panel<const INPUTS: usize> {
-    /// Per 16 columns: 4 `INPUTS` columns of each row at a time.
+    /// Codes per 16 columns: groups of 4 `INPUTS` columns, each group for all rows.
     pub(super) codes: [[i8; 16 * ROWS]; COLS / 16],
-    /// Per block.
+    /// Scales per block.
     pub(super) scales: [[[f32; INPUTS]; ROWS]; COLS / 32],
-    /// Per block, where there are some.
+    /// Minima per block, if `has_mins`.
     pub(super) mins: [[[f32; INPUTS]; ROWS]; COLS / 32],
-    /// Per sub-block.
+    /// Sub-scales per sub-block.
     pub(super) sub_scales: [[[i32; INPUTS]; ROWS]; COLS / 16],
-    /// Per super-block: the sub-min of 16 elements each, of at most 6 bits, as the code of a column.
+    /// Sub-minima per super-block, one for every 16 elements, of at most 6 bits. They are laid out as the codes of 16
+    /// columns.
     pub(super) sub_mins: [[i8; 16 * ROWS]; COLS / 256],
     has_mins: bool,
 }
@@ -105,8 +106,8 @@ impl<I: Instruction<INPUTS>, B: Parts<32, PARTS>, const PARTS: usize, const INPU
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which
-        // are those of each row twice, too.
+        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, and
+        // `twice` passes such a row two times.
         unsafe {
             match (T % INPUTS, panel.has_mins) {
                 (0, true) => proof.sweep_32::<T, true>(panel, blocks * PARTS, x, acc),
@@ -161,8 +162,8 @@ impl<I: Instruction<INPUTS>, B: Layout256<SUBS>, const SUBS: usize, const INPUTS
         x: [Row; T],
         acc: &mut [[f32; ROWS]; T],
     ) {
-        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, which
-        // are those of each row twice, too.
+        // SAFETY: `proof` says that the machine has the instruction; the caller promises the blocks of every row, and
+        // `twice` passes such a row two times.
         unsafe {
             match (T % INPUTS, panel.has_mins) {
                 (0, true) => proof.sweep_256::<SUBS, T, true>(panel, blocks, x, acc),
@@ -173,7 +174,7 @@ impl<I: Instruction<INPUTS>, B: Layout256<SUBS>, const SUBS: usize, const INPUTS
     }
 }
 
-/// Sets the codes of a row, 16 columns at each place.
+/// Sets the codes of a row, 16 columns in each element of `places`.
 #[inline(always)]
 fn place<const INPUTS: usize>(places: &mut [[i8; 16 * ROWS]], row: usize, codes: &[i8]) {
     for (place, codes) in places.iter_mut().zip(codes.as_chunks::<16>().0) {
@@ -184,7 +185,7 @@ fn place<const INPUTS: usize>(places: &mut [[i8; 16 * ROWS]], row: usize, codes:
     }
 }
 
-/// Sets the codes of a row at a place, `LEN` of them side by side.
+/// Sets 16 codes of a row in an element of a panel, in groups of `LEN` codes side by side.
 #[inline(always)]
 fn groups<const LEN: usize>(place: &mut [i8; 16 * ROWS], row: usize, codes: &[i8; 16]) {
     let groups = place.as_chunks_mut::<LEN>().0.chunks_exact_mut(ROWS).zip(codes.as_chunks::<LEN>().0);
@@ -202,7 +203,7 @@ fn set<T>(of_rows: &mut [T; ROWS], row: usize, value: T) {
     }
 }
 
-/// Sweeps one row of inputs as if it were two, for an instruction that multiplies two.
+/// Multiplies one row of inputs as if it were two, for an instruction that takes two rows.
 #[inline(always)]
 fn twice<const T: usize>(x: [Row; T], acc: &mut [[f32; ROWS]; T], sweep: impl FnOnce([Row; 2], &mut [[f32; ROWS]; 2])) {
     let mut both = [acc[0]; 2];

@@ -1,7 +1,7 @@
-//! Sweeps of rows of activations over a panel, by an instruction whose sums need not be added up: each lane is an
-//! output. Outputs stay in the lanes of the instruction until the panel ends.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Products of rows of activations with a panel, by an instruction whose lanes are outputs, so that they need not be
+//! added up. Outputs stay in the lanes of the instruction until the panel ends.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::arch::aarch64::*;
@@ -9,17 +9,19 @@ use core::arch::aarch64::*;
 use super::panels::{Panel, ROWS};
 use crate::kernels::generic::Row;
 
-/// Sums or outputs of [`ROWS`] rows of weights and `T` rows of inputs, which are an even number if `INPUTS` is 2.
+/// Sums or outputs of [`ROWS`] rows of weights and `T` rows of inputs. `T` is even if `INPUTS` is 2.
 ///
-/// If `INPUTS` is 1, element `[t][h]` has the rows 4 h to 4 h + 3 of weights for input `t`. If it is 2, the lanes of an
-/// element are two rows of weights, for two inputs each: element `[t][h]` has, for even `t`, the rows 2 h and 2 h + 1
-/// and the inputs `t` and `t + 1`; and element `[t + 1][h]` these inputs and the rows 4 + 2 h and 5 + 2 h.
+/// If `INPUTS` is 1, element `[t][h]` has the rows 4 h to 4 h + 3 of the weights for input `t`.
+///
+/// If `INPUTS` is 2, an element has two rows of weights, for two inputs each. For even `t`, element `[t][h]` has the
+/// rows 2 h and 2 h + 1 for the inputs `t` and `t + 1`. Element `[t + 1][h]` has the rows 4 + 2 h and 5 + 2 h for the
+/// same inputs.
 pub(super) type Lanes<V, const T: usize> = [[V; 2]; T];
 
-/// What an instruction adds to sums. No closure is around a call of it: that is not always inlined, and what is not
-/// inlined into a function with the instruction's feature cannot be assembled.
+/// An instruction that adds products to sums. It is never called in a closure: closures are not always inlined, and
+/// code that is not inlined into a function with the instruction's feature cannot be assembled.
 pub(super) trait Dots<const INPUTS: usize>: Copy {
-    /// Adds the products of 16 columns. `w` has, for 4 `INPUTS` columns at a time, so many codes of each row.
+    /// Adds the products of 16 columns. `w` has groups of 4 `INPUTS` columns: of each group, the codes of all rows.
     ///
     /// # Safety
     /// 16 codes of each of [`ROWS`] rows of weights, and of each row of inputs, can be read.
@@ -43,8 +45,8 @@ pub(super) unsafe fn sweep_32<I: Dots<INPUTS>, const INPUTS: usize, const T: usi
     x: [Row; T],
     acc: &mut [[f32; ROWS]; T],
 ) {
-    // SAFETY: NEON is part of the target. b < blocks, and the caller promises so many blocks of 32 in every row, with a
-    // scale and two sums each, which are at most the COLS columns of a panel.
+    // SAFETY: NEON is part of the target. b < blocks, and the caller promises `blocks` blocks of 32 in every row, with
+    // a scale and two sums each, which are at most the COLS columns of a panel.
     unsafe {
         let mut chains = chains::<INPUTS, T>(acc);
         for (b, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks) {
@@ -89,8 +91,8 @@ pub(super) unsafe fn sweep_256<
     x: [Row; T],
     acc: &mut [[f32; ROWS]; T],
 ) {
-    // SAFETY: NEON is part of the target. b < blocks, and the caller promises so many super-blocks in every row, with a
-    // scale and 16 sums each, which are at most the COLS columns of a panel.
+    // SAFETY: NEON is part of the target. b < blocks, and the caller promises `blocks` super-blocks in every row, with
+    // a scale and 16 sums each, which are at most the COLS columns of a panel.
     unsafe {
         let mut chains = chains::<INPUTS, T>(acc);
         let subs = panel.sub_scales.as_chunks::<SUBS>().0.iter().zip(&panel.sub_mins);
@@ -129,10 +131,10 @@ pub(super) unsafe fn sweep_256<
     }
 }
 
-/// Products of `count` times 16 columns, 1 or 2 times, from 16 `first` on.
+/// Returns the products of `count` times 16 columns, from column 16 `first` on. `count` is 1 or 2.
 ///
 /// # Safety
-/// So many columns are in the panel and in every row.
+/// These columns are in the panel and in every row.
 #[inline(always)]
 unsafe fn dots<I: Dots<INPUTS>, const INPUTS: usize, const T: usize>(
     instruction: I,
@@ -151,15 +153,15 @@ unsafe fn dots<I: Dots<INPUTS>, const INPUTS: usize, const T: usize>(
     }
 }
 
-/// The sums of 16 parts of a super-block without their lower 7 bits, and these bits. |sum| <= 16 * 127, so both are
-/// codes.
+/// Splits the sums of 16 parts of a super-block: returns the sums shifted right by 7 bits, and their lower 7 bits.
+/// |sum| <= 16 * 127, so both fit a code.
 ///
 /// # Safety
 /// 16 sums can be read.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn parts(sums: *const i16) -> [[i8; 16]; 2] {
-    // SAFETY: the caller promises so many sums.
+    // SAFETY: the caller promises 16 sums.
     let sums = unsafe { [vld1q_s16(sums), vld1q_s16(sums.add(8))] };
     let [a, b] = sums.map(|sums| vmovn_s16(vshrq_n_s16::<7>(sums)));
     let [c, d] = sums.map(|sums| vmovn_s16(vandq_s16(sums, vdupq_n_s16(127))));
@@ -172,7 +174,7 @@ unsafe fn parts(sums: *const i16) -> [[i8; 16]; 2] {
     parts
 }
 
-/// `sum * (scale * dx)` for the lanes `[t][h]`.
+/// Returns `sum * (scale * dx)` for the lanes `[t][h]`.
 #[inline]
 #[target_feature(enable = "neon")]
 fn scaled<const INPUTS: usize, const T: usize>(
@@ -185,7 +187,7 @@ fn scaled<const INPUTS: usize, const T: usize>(
     vmulq_f32(vcvtq_f32_s32(sum), vmulq_f32(floats(scales, t, h), of_inputs::<INPUTS, T>(dx, t)))
 }
 
-/// What the lanes `[t][h]` have of a number of each input.
+/// Returns the numbers of the inputs that belong to the lanes `[t][h]`. `x` has one number of each input.
 #[inline]
 #[target_feature(enable = "neon")]
 fn of_inputs<const INPUTS: usize, const T: usize>(x: [f32; T], t: usize) -> float32x4_t {
@@ -195,23 +197,23 @@ fn of_inputs<const INPUTS: usize, const T: usize>(x: [f32; T], t: usize) -> floa
     }
 }
 
-/// What the lanes `[t][h]` have of a number of each row of weights.
+/// Returns the numbers of the rows of weights that belong to the lanes `[t][h]`. `of_rows` has one number of each row.
 #[inline]
 #[target_feature(enable = "neon")]
 fn floats<const INPUTS: usize>(of_rows: &[[f32; INPUTS]; ROWS], t: usize, h: usize) -> float32x4_t {
-    // SAFETY: of 8 INPUTS numbers these are four, beginning at 4 h or at 8 (t % 2) + 4 h.
+    // SAFETY: four of the 8 INPUTS numbers are read, from 4 h on, or from 8 (t % 2) + 4 h on.
     unsafe { vld1q_f32(of_rows.as_flattened().as_ptr().add(t % INPUTS * 8 + h * 4)) }
 }
 
-/// As [`floats`].
+/// Does the same as [`floats`] for integers.
 #[inline]
 #[target_feature(enable = "neon")]
 fn ints<const INPUTS: usize>(of_rows: &[[i32; INPUTS]; ROWS], t: usize, h: usize) -> int32x4_t {
-    // SAFETY: of 8 INPUTS numbers these are four, beginning at 4 h or at 8 (t % 2) + 4 h.
+    // SAFETY: four of the 8 INPUTS numbers are read, from 4 h on, or from 8 (t % 2) + 4 h on.
     unsafe { vld1q_s32(of_rows.as_flattened().as_ptr().add(t % INPUTS * 8 + h * 4)) }
 }
 
-/// Outputs in the lanes of the instruction.
+/// Puts outputs into the lanes of the instruction.
 #[inline]
 #[target_feature(enable = "neon")]
 fn chains<const INPUTS: usize, const T: usize>(acc: &[[f32; ROWS]; T]) -> Lanes<float32x4_t, T> {
@@ -227,7 +229,7 @@ fn chains<const INPUTS: usize, const T: usize>(acc: &[[f32; ROWS]; T]) -> Lanes<
     chains
 }
 
-/// The inverse of [`chains`].
+/// Takes outputs out of the lanes of the instruction: the inverse of [`chains`].
 #[inline]
 #[target_feature(enable = "neon")]
 fn outputs<const INPUTS: usize, const T: usize>(chains: Lanes<float32x4_t, T>) -> [[f32; ROWS]; T] {

@@ -1,35 +1,35 @@
 //! Products of quantized weights for instruction sets with registers of 128 bits.
 //!
-//! A few rows of weights at a time. Up to [`COLS`] columns of them are unpacked to i8 codes, by the same code as
-//! for the plain kernel, and all rows of inputs are swept over these: four at a time, so that each register of
-//! codes serves several products. The integers of a (super-)block are exact in 32 bits (see `quant::block`), and
-//! a block then continues the ordered chains of its outputs for each row.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! A few rows of weights are processed at a time. Up to [`COLS`] of their columns are unpacked to i8 codes, by the same
+//! code as for the plain kernel. Then all rows of inputs are multiplied with these codes, four rows at a time, so that
+//! each register of codes serves several products. The integers of a (super-)block are exact in 32 bits (see
+//! `quant::block`). After each block, the ordered chains of its outputs go on, for each row of inputs.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use super::products::{Inputs, OUTPUTS};
 use crate::quant::ActivationRow;
 use crate::tensor::TensorView;
 
-/// Columns that are unpacked at a time: with everything else about 8 KiB of stack.
+/// Number of columns that are unpacked at a time. With all other data this takes about 8 KiB of stack.
 pub(in crate::kernels) const COLS: usize = 512;
 
 const _: () = assert!(COLS.is_multiple_of(256));
 
-/// A format on a level: how `R` rows of its blocks are unpacked, and what is computed with what was unpacked.
+/// A block format on a level: how `R` rows of its blocks are unpacked and multiplied.
 pub(in crate::kernels) trait Family<const R: usize> {
-    /// What proves that the machine has the instructions.
+    /// Proof that the machine has the instructions.
     type Proof: Copy;
-    /// The bytes of a block.
+    /// A block as it lies in the weights.
     type Block: bytemuck::AnyBitPattern;
     /// `R` rows of unpacked blocks, at most [`COLS`] elements of each.
     type Panel;
-    /// Elements of a block.
+    /// Number of elements of a block.
     const LEN: usize;
-    /// Elements for which there is one scale of the activations.
+    /// Number of elements that share one scale of the activations.
     const SCALED: usize;
-    /// The most rows of inputs at a time: 1, 2 or 4.
+    /// Largest number of rows of inputs at a time: 1, 2 or 4.
     const MOST: usize;
 
     /// A panel of zeros.
@@ -38,7 +38,7 @@ pub(in crate::kernels) trait Family<const R: usize> {
     /// Unpacks blocks, at most [`COLS`] elements, as row `row` of the panel.
     fn unpack(blocks: &[Self::Block], row: usize, panel: &mut Self::Panel);
 
-    /// Continues `R` chains for each of `T` rows of inputs: 1, 2 or 4.
+    /// Continues the chains of `R` outputs for each of `T` rows of inputs. `T` is 1, 2 or 4.
     ///
     /// # Safety
     /// Every row has `blocks` blocks, at most [`COLS`] elements, that can be read.
@@ -51,7 +51,7 @@ pub(in crate::kernels) trait Family<const R: usize> {
     );
 }
 
-/// Where a row of quantized activations is.
+/// Pointers into a row of quantized activations.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Row {
     pub(in crate::kernels) codes: *const i8,
@@ -77,7 +77,7 @@ pub(in crate::kernels) fn block_products<F: Family<R>, const R: usize>(
         for col in (0..cols.max(1)).step_by(COLS) {
             let blocks = (cols - col).min(COLS) / F::LEN;
             for row in 0..R {
-                // Past the last row it is that row again.
+                // Past the last row, the last row is taken again.
                 let bytes = weights.row((first + row).min(weights.rows() - 1))?;
                 let start = col / F::LEN;
                 let row_blocks: &[F::Block] = bytemuck::try_cast_slice(bytes).ok()?;
@@ -97,18 +97,18 @@ pub(in crate::kernels) fn block_products<F: Family<R>, const R: usize>(
     Some(())
 }
 
-/// Which rows of inputs, outputs and columns.
+/// The part of the products that one sweep computes: its first row of inputs, first output, and columns.
 #[derive(Clone, Copy)]
 struct Place {
     row: usize,
-    /// A multiple of the panel's rows below [`OUTPUTS`].
+    /// Index of the first output: a multiple of the panel's rows, below [`OUTPUTS`].
     first: usize,
     col: usize,
     blocks: usize,
 }
 
 impl Place {
-    /// Sweeps `T` rows of inputs over the panel; returns `T`.
+    /// Multiplies the panel with `T` rows of inputs, and returns `T`.
     #[inline(always)]
     fn sweep<F: Family<R>, const R: usize, const T: usize>(
         self,
@@ -136,8 +136,8 @@ impl Place {
                 acc[t] = *out.get(start + t * OUTPUTS..)?.first_chunk()?;
             }
         }
-        // SAFETY: the slices of every row that were taken above have so many blocks, which `block_products` cut so that
-        // they are at most COLS elements.
+        // SAFETY: the slices of every row that were taken above have `self.blocks` blocks, which `block_products` cut
+        // so that they are at most COLS elements.
         unsafe { F::sweep::<T>(proof, panel, self.blocks, x, &mut acc) };
         for t in 0..T {
             *out.get_mut(start + t * OUTPUTS..)?.first_chunk_mut()? = acc[t];

@@ -1,4 +1,4 @@
-//! What becomes of the outputs of a linear layer.
+//! Combination of the outputs of a linear layer with the elements that they belong to.
 
 use core::ops::Range;
 
@@ -22,17 +22,17 @@ pub enum Activation {
     GeluErf,
     /// `max(x, 0)^2`.
     SquaredRelu,
-    /// `x / (1 + e^(-1.702 x))`, of x or 7, whichever is less. What a gate with it is multiplied by is limited to
-    /// -7..=7, and 1 is added.
+    /// `x / (1 + e^(-1.702 x))`, where x is at most 7: larger x count as 7. With a gate, the other factor is limited to
+    /// -7..=7, and 1 is added to it.
     LimitedSilu,
-    /// [`xielu`] with these numbers. Where each layer has its own, the model's configuration has those of the first.
-    /// Only with the feature `arch-apertus`.
+    /// [`xielu`] with these numbers. If each layer has its own numbers, the model's configuration has those of the
+    /// first layer. Only with the feature `arch-apertus`.
     #[cfg(feature = "arch-apertus")]
     Xielu(Xielu),
 }
 
 impl Activation {
-    /// All of them; xIELU with some numbers.
+    /// All activations. xIELU is there with some fixed numbers.
     pub const ALL: [Self; 5 + cfg!(feature = "arch-apertus") as usize] = [
         Self::Silu,
         Self::GeluTanh,
@@ -43,7 +43,7 @@ impl Activation {
         Self::Xielu(Xielu { linear: 0.5, positive: 0.8, negative: 1.3, largest: -1e-6 }),
     ];
 
-    /// Returns the numbers of xIELU; `None` for all others.
+    /// Returns the numbers of xIELU, or `None` for all other activations.
     pub const fn xielu_numbers(self) -> Option<Xielu> {
         #[cfg(feature = "arch-apertus")]
         if let Self::Xielu(numbers) = self {
@@ -53,7 +53,7 @@ impl Activation {
     }
 }
 
-/// How outputs enter the place where they belong.
+/// The way in which outputs are combined with the elements `y`.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub enum Combine {
     Set,
     /// `y = y + output`
     Add,
-    /// `y = y + output * factor`, where the product is +0 below 2^-50 in magnitude.
+    /// `y = y + output * factor`, where products below 2^-50 in magnitude count as +0.
     AddScaled(f32),
     /// `y = activation(output)`
     Activate(Activation),
@@ -101,8 +101,9 @@ pub(in crate::kernels) fn combine_tile(
     }
 }
 
-/// Sets elements of a tile to a function of them and of outputs, as many at a time as a row of outputs has: of a length
-/// that the compiler knows, and in a copy that cannot overlap with them, it becomes vectors.
+/// Sets elements of a tile to a function of the elements and of outputs, one row of [`OUTPUTS`] at a time. The copy has
+/// a length that the compiler knows and cannot overlap with the outputs, so the compiler makes vector instructions of
+/// the loop.
 #[inline(always)]
 fn each(
     tile: &mut Tile<'_, f32>,

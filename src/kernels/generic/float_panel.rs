@@ -1,9 +1,10 @@
 //! Products of F32, F16 and BF16 weights with many rows of inputs.
 //!
-//! Eight rows of weights are converted once, a chunk of columns that stays in the first-level cache, and all rows
-//! of inputs are swept over this panel. The dots are those of [`floats`](super::floats): 16 lanes, the fixed tree.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Eight rows of weights are converted once, one chunk of columns at a time, into a panel that stays in the first-level
+//! cache. All rows of inputs are multiplied with this panel. The dots are those of [`floats`](super::floats): 16 lanes,
+//! the fixed tree.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::marker::PhantomData;
@@ -16,17 +17,17 @@ use super::products::{Inputs, OUTPUTS};
 use crate::quant::form;
 use crate::tensor::{Dtype, TensorView};
 
-/// Rows of weights in a panel.
+/// Number of rows of weights in a panel.
 const ROWS: usize = 8;
-/// Columns in a panel, few enough that it leaves room for inputs in a first-level cache of 32 KiB.
+/// Number of columns in a panel. It leaves room for inputs in a first-level cache of 32 KiB.
 const COLS: usize = 576;
-/// f32 elements of a panel: 16 columns of all rows, then the next 16.
+/// Number of f32 elements of a panel: 16 columns of all rows, then the next 16.
 const PANEL: usize = ROWS * COLS;
-/// Rows of inputs whose lanes are kept from one chunk of columns to the next.
+/// Number of rows of inputs whose lanes are kept from one chunk of columns to the next.
 const BLOCK: usize = 48;
-/// f32 elements of the lanes of one row of inputs.
+/// Number of f32 elements of the lanes of one row of inputs.
 const STATE: usize = ROWS * LANES;
-/// f32 elements of scratch that [`FloatPanels`] need, wherever the scratch begins.
+/// Number of f32 elements of scratch that [`FloatPanels`] needs, for any alignment of the scratch.
 pub(in crate::kernels) const SCRATCH: usize = PANEL + BLOCK * STATE + LANES;
 const _: () = assert!(COLS.is_multiple_of(LANES) && OUTPUTS.is_multiple_of(ROWS));
 
@@ -34,9 +35,9 @@ const _: () = assert!(COLS.is_multiple_of(LANES) && OUTPUTS.is_multiple_of(ROWS)
 pub(in crate::kernels) struct FloatPanels<'a> {
     weights: TensorView<'a>,
     row_bytes: usize,
-    /// Rows of inputs.
+    /// Number of rows of inputs.
     rows: usize,
-    /// `[rows][cols]`, the rows `stride` elements apart.
+    /// Inputs, `[rows][cols]`, with rows `stride` elements apart.
     x: *const f32,
     stride: usize,
     /// `[rows][OUTPUTS]`
@@ -45,28 +46,29 @@ pub(in crate::kernels) struct FloatPanels<'a> {
     panel: *mut f32,
     /// `[BLOCK][STATE]`
     state: *mut f32,
-    /// Lives as long as what it points to.
+    /// Lifetimes of the memory that the pointers point to.
     lives: PhantomData<(&'a [f32], &'a mut [f32])>,
 }
 
-/// Columns of a panel.
+/// The columns of a panel.
 #[derive(Clone, Copy)]
 struct Chunk {
     col: usize,
     cols: usize,
-    /// Whether lanes start at zero.
+    /// Whether the lanes start at zero.
     first: bool,
-    /// Whether the dots are complete.
+    /// Whether the dots are complete after this chunk.
     last: bool,
 }
 
-/// Weights that are wanted later, and how many lines of them each tile asks for.
+/// Weights to fetch for later, and the number of their cache lines that each tile fetches.
 struct Ahead {
     next: *const u8,
     lines: usize,
 }
 
-/// With how many rows of inputs it pays to convert the weights first, or to copy them if they are f32.
+/// Smallest number of rows of inputs with which it pays to convert the weights first (to copy them, if they are f32),
+/// by type of weights.
 pub(in crate::kernels) struct Least {
     pub(in crate::kernels) f32: usize,
     pub(in crate::kernels) f16: usize,
@@ -74,7 +76,7 @@ pub(in crate::kernels) struct Least {
 }
 
 impl<'a> FloatPanels<'a> {
-    /// Whether there are so many rows of inputs, and weights.
+    /// Returns whether there are weights, and enough rows of inputs.
     #[inline(always)]
     pub(in crate::kernels) fn pays(weights: TensorView<'_>, inputs: &Inputs<'_>, least: Least) -> bool {
         let least = match weights.dtype() {
@@ -85,7 +87,7 @@ impl<'a> FloatPanels<'a> {
         inputs.rows() >= least && weights.rows() > 0
     }
 
-    /// `None` on a mismatch of sizes, and where there are no weights.
+    /// Returns `None` on a mismatch of sizes, and if there are no weights.
     #[inline(always)]
     pub(in crate::kernels) fn new(
         weights: TensorView<'a>,
@@ -103,7 +105,7 @@ impl<'a> FloatPanels<'a> {
             && rows.checked_mul(OUTPUTS)? <= out.len()
             && scratch.len() >= SCRATCH;
         let panel = scratch.as_mut_ptr();
-        // At most 15 elements, which SCRATCH has on top.
+        // At most 15 elements are skipped. SCRATCH has 16 more than the panel and the lanes need.
         let panel = panel.wrapping_add(panel.addr().wrapping_neg() % 64 / 4);
         fits.then_some(Self {
             weights,
@@ -118,12 +120,12 @@ impl<'a> FloatPanels<'a> {
         })
     }
 
-    /// All products, `R` rows of weights times `T` rows of inputs in registers; `None` if the weights are not
-    /// floats.
+    /// Computes all products, with `R` rows of weights times `T` rows of inputs in registers. Returns `None` if the
+    /// weights are not floats.
     #[inline(always)]
     pub(in crate::kernels) fn multiply<V: Lanes, const R: usize, const T: usize>(&self, proof: V::Proof) -> Option<()> {
         const { assert!(ROWS.is_multiple_of(R) && BLOCK.is_multiple_of(T) && 2 <= T && T <= 3) };
-        // Chunks of equal size, as far as that goes.
+        // Chunks have equal sizes as far as possible.
         let all = self.weights.cols();
         let chunks = all.div_ceil(COLS).max(1);
         let cols = all.div_ceil(chunks).next_multiple_of(LANES).clamp(LANES, COLS);
@@ -165,7 +167,7 @@ impl<'a> FloatPanels<'a> {
         Some(())
     }
 
-    /// Converts a chunk of the rows of weights from `first` on; past the last row it is that row again.
+    /// Converts a chunk of the rows of weights from `first` on. Past the last row, the last row is taken again.
     ///
     /// # Safety
     /// The weights are of type `W`, there are such rows, and the chunk is at most [`COLS`] of their columns.
@@ -193,7 +195,8 @@ impl<'a> FloatPanels<'a> {
         }
     }
 
-    /// Multiplies the panel with rows of inputs, for the outputs from `first` on; `EXACT` says that products are.
+    /// Multiplies the panel with rows of inputs, for the outputs from `first` on. `EXACT` says whether the products are
+    /// exact.
     ///
     /// # Safety
     /// The panel is of this chunk, `first` is a multiple of [`ROWS`] below [`OUTPUTS`], the rows exist, and
@@ -238,22 +241,22 @@ impl<'a> FloatPanels<'a> {
     }
 }
 
-/// Where a tile of dots begins.
+/// Pointers to the beginning of a tile of dots.
 struct Tile {
     panel: *const f32,
     x: *const f32,
-    /// From one row of inputs to the next.
+    /// Distance from one row of inputs to the next.
     stride: usize,
     state: *mut f32,
     out: *mut f32,
 }
 
 impl Tile {
-    /// `R` rows of the panel times `XS` rows of inputs.
+    /// Computes `R` rows of the panel times `XS` rows of inputs.
     ///
     /// # Safety
-    /// The panel is of this chunk and has so many rows, `x` and `out` too; `state` too unless the chunk is the
-    /// only one.
+    /// The panel is of this chunk and has `R` rows. `x` has the columns of the chunk, and `out` has `R` outputs, for
+    /// `XS` rows. `state` has the lanes of these rows, unless the chunk is the only one.
     #[inline(always)]
     unsafe fn multiply<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
         self,
@@ -262,7 +265,8 @@ impl Tile {
     ) {
         let Self { mut panel, x, stride, state, out } = self;
         let (steps, rest) = (chunk.cols / LANES, chunk.cols % LANES);
-        // What is missing adds +0 to lanes that started there. Copied before there is anything in registers.
+        // The last 16 columns are filled up with zeros, which add +0 to lanes that started at +0. They are copied
+        // before anything is in registers.
         let mut last = [[0.0_f32; LANES]; XS];
         if rest > 0 {
             for i in 0..XS {
@@ -309,10 +313,10 @@ impl Tile {
     }
 }
 
-/// Adds the products of 16 columns.
+/// Adds the products of 16 columns to the lanes.
 ///
 /// # Safety
-/// `panel` has them for `R` rows, `x` for `XS` rows that are `stride` apart.
+/// `panel` has 16 columns of `R` rows, and `x` has them for `XS` rows that are `stride` apart.
 #[inline(always)]
 unsafe fn step<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
     proof: V::Proof,

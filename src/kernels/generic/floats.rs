@@ -1,10 +1,11 @@
 //! Products of F32, F16 and BF16 weights, several rows of weights and of inputs at a time.
 //!
-//! Every dot has 16 lanes by index mod 16 and is summed by the fixed tree. A tile of dots keeps its lanes in
-//! registers, so each load and conversion of weights serves several rows of inputs, and the other way round. Where the
-//! weights are waited for, few rows of them are read at a time, so that they are read nearly as they lie in memory.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Every dot has 16 lanes by index mod 16, which the fixed tree adds up. A tile of dots keeps its lanes in registers,
+//! so each load and conversion of weights serves several rows of inputs, and each load of inputs several rows of
+//! weights. Where memory limits the speed, only few rows of weights are read at a time, so that they are read nearly as
+//! they lie in memory.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use super::lanes::{LANES, Lanes};
@@ -13,8 +14,8 @@ use crate::kernels::fetch::FetchOrder;
 use crate::quant::{ActivationRow, form};
 use crate::tensor::{Dtype, TensorView};
 
-/// Bytes from the weights that are multiplied to those that are fetched meanwhile. The times by this number, on a
-/// Zen 5, are in `docs/performance/kernels.md`.
+/// Distance in bytes from the weights that are multiplied to the weights that are fetched meanwhile. Times for several
+/// distances, on a Zen 5, are in `docs/performance/kernels.md`.
 const LEAD: usize = 16384;
 /// Bytes of a cache line.
 const LINE: usize = 64;
@@ -23,10 +24,10 @@ const LINE: usize = 64;
 pub(super) trait Weight {
     const BYTES: usize;
 
-    /// Whether products with inputs of 13 bits are exact: [`Form::Short`](crate::quant::Form::Short).
+    /// Whether products with inputs of 13 bits ([`Form::Short`](crate::quant::Form::Short)) are exact.
     const EXACT: bool = false;
 
-    /// 16 elements, settled where they can be below 2^-50 in magnitude.
+    /// Loads 16 elements. They are settled if the type has numbers below 2^-50 in magnitude, other than 0.
     ///
     /// # Safety
     /// 16 elements can be read at `from`, which needs no alignment.
@@ -68,15 +69,15 @@ impl Weight for Bf16 {
     }
 }
 
-/// Rows of weights and of inputs to multiply: what a register tile is cut from.
+/// Rows of weights and rows of inputs to multiply, from which register tiles are cut.
 pub(in crate::kernels) struct FloatTiles<'a, 'o> {
     weights: TensorView<'a>,
     inputs: &'a Inputs<'a>,
     out: &'o mut [f32],
 }
 
-/// [`Level::products`](crate::kernels::Level::products) with registers of 128 bits: 2 rows of weights times 2 rows
-/// of inputs in 16 of them.
+/// See [`Level::products`](crate::kernels::Level::products), with registers of 128 bits: 16 of them hold 2 rows of
+/// weights times 2 rows of inputs.
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")
@@ -99,7 +100,7 @@ pub(in crate::kernels) fn float_products<V: Lanes>(
 }
 
 impl<'a, 'o> FloatTiles<'a, 'o> {
-    /// `None` on a mismatch of sizes.
+    /// Returns `None` on a mismatch of sizes.
     #[inline(always)]
     pub(in crate::kernels) fn new(weights: TensorView<'a>, inputs: &'a Inputs<'a>, out: &'o mut [f32]) -> Option<Self> {
         let fits = weights.cols() == inputs.cols()
@@ -109,7 +110,8 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
         fits.then_some(Self { weights, inputs, out })
     }
 
-    /// All rows of the weights times `XS` rows of the inputs from `first` on, `ROWS` rows of weights at a time.
+    /// Multiplies all rows of the weights with `XS` rows of the inputs from `first` on, `ROWS` rows of weights at a
+    /// time.
     #[inline(always)]
     pub(in crate::kernels) fn multiply<V: Lanes, const ROWS: usize, const XS: usize>(
         &mut self,
@@ -145,14 +147,14 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
         let order = self.inputs.order();
         let mut row = 0;
         while row < rows {
-            // Past the last row it is that row again.
+            // Past the last row, the last row is taken again.
             let mut indices = [0; ROWS];
             let mut w = [all; ROWS];
             for r in 0..ROWS {
                 indices[r] = (row + r).min(rows - 1);
                 w[r] = w[r].wrapping_add(indices[r] * row_bytes);
             }
-            // After the last row come those that the inputs name.
+            // After the last row, the rows that the inputs name are fetched.
             let ahead = match row * row_bytes + LEAD {
                 ahead if ahead < end => ahead,
                 ahead => self.inputs.next().wrapping_mul(row_bytes).wrapping_add(ahead - end),
@@ -171,7 +173,8 @@ impl<'a, 'o> FloatTiles<'a, 'o> {
     }
 }
 
-/// `XS` times `ROWS` dots of `cols` elements. As many bytes are fetched from `ahead` on.
+/// Returns `XS` times `ROWS` dots of `cols` elements, and fetches as many bytes as it reads of the weights, from
+/// `ahead` on.
 ///
 /// # Safety
 /// Every row has `cols` elements that can be read.
@@ -184,7 +187,7 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
     (ahead, order): (*const u8, FetchOrder),
 ) -> [[f32; ROWS]; XS] {
     let mut lanes = [[V::splat(proof, 0.0); ROWS]; XS];
-    // What is missing of the last 16 elements adds +0 to lanes that started there.
+    // The last 16 elements are filled up with zeros, which add +0 to lanes that started at +0.
     let (mut last_w, mut last_x) = ([[0_u8; 4 * LANES]; ROWS], [[0.0_f32; LANES]; XS]);
     let (mut whole, mut rest) = (cols / LANES * LANES, cols % LANES);
     loop {
@@ -199,13 +202,13 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
             }
             let mut inputs = [V::splat(proof, 0.0); XS];
             for i in 0..XS {
-                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the
-                // 16 of the array.
+                // SAFETY: col + 16 <= whole, and the row has `whole` elements: of its `cols`, by the caller's promise,
+                // or the 16 of the array.
                 inputs[i] = unsafe { V::load(proof, x[i].add(col)) };
             }
             for r in 0..ROWS {
-                // SAFETY: col + 16 <= whole, and the row has so many elements: `cols`, by the caller's promise, or the
-                // 16 of the array.
+                // SAFETY: col + 16 <= whole, and the row has `whole` elements: of its `cols`, by the caller's promise,
+                // or the 16 of the array.
                 let weights = unsafe { W::load::<V>(proof, w[r].add(col * W::BYTES)) };
                 for i in 0..XS {
                     lanes[i][r] = add(lanes[i][r], weights, inputs[i], W::EXACT);
@@ -240,7 +243,7 @@ unsafe fn dots<V: Lanes, W: Weight, const ROWS: usize, const XS: usize>(
     sums
 }
 
-/// `sum + weights * inputs`; `exact` says whether the products are.
+/// Returns `sum + weights * inputs`. `exact` says whether the products are exact.
 #[inline(always)]
 pub(super) fn add<V: Lanes>(sum: V, weights: V, inputs: V, exact: bool) -> V {
     if exact { sum.add_exact(weights, inputs) } else { sum.add(weights.mul(inputs)) }

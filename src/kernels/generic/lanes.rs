@@ -5,15 +5,16 @@
 //!
 //! # Proof of the instructions
 //!
-//! A type of registers, here and in other traits of the kernels, may need instructions that not every machine of the
-//! target has. It has a proof: a type without size, of which a value exists only where the machine has them.
+//! A register type, here and in other traits of the kernels, may need instructions that not every machine of the target
+//! has. It has a proof: a zero-sized type, of which a value exists only where the machine has the instructions.
 //!
-//! - What makes registers from nothing (`splat`, `load`, `zero`) takes the proof. Registers have private fields, so
-//!   there is no other way to make them.
-//! - What takes registers is safe to call and may use the instructions: whoever has registers had the proof.
-//! - A proof is made by its `new`, a function with the target features. The compiler lets safe code call that only from
-//!   functions that have these features, too: the kernels of the level, which [`Level`](crate::kernels::Level) calls.
-//!   A proof for what every machine of the target has is `()`.
+//! - Functions that make registers from nothing (`splat`, `load`, `zero`) take the proof. Registers have private
+//!   fields, so there is no other way to make them.
+//! - Functions that take registers are safe to call and may use the instructions: the caller of the function that made
+//!   the registers had the proof.
+//! - A proof is made by its `new`, a function with the target features. The compiler lets safe code call `new` only
+//!   from functions that have these features, too: the kernels of the level, which [`Level`](crate::kernels::Level)
+//!   calls. A proof for instructions that every machine of the target has is `()`.
 //!
 //! Operations are inlined into these kernels, so that they are compiled with the features.
 
@@ -24,19 +25,19 @@ use crate::num::{SHORT_SPLIT, f16_to_f32, tree16, weight};
 /// The number of lanes.
 pub(in crate::kernels) const LANES: usize = 16;
 
-/// 16 lanes of f32. A value says that the machine has the instructions of the type: see the module.
+/// 16 lanes of f32. A value proves that the machine has the instructions of the type: see the module.
 pub(in crate::kernels) trait Lanes: Copy {
-    /// What proves that the machine has the instructions.
+    /// Proof that the machine has the instructions.
     type Proof: Copy;
 
-    /// Queries of attention that fit the registers beside one column of a tile; at most 8.
+    /// Number of attention queries that fit the registers beside one column of a tile, at most 8.
     const QUERIES: usize;
 
-    /// Queries of attention that are taken together where there are that many: conversions of K and V are
-    /// shared by them, scratch grows with them.
+    /// Number of attention queries that are processed together where there are enough. They share the conversions of K
+    /// and V, and scratch grows with this number.
     const TOGETHER: usize = 4 * Self::QUERIES;
 
-    /// Whether [`Lanes::load_f16`] is an instruction or two.
+    /// Whether [`Lanes::load_f16`] takes at most two instructions.
     const LOADS_F16: bool;
 
     /// Whether [`Lanes::add_exact`] is one instruction.
@@ -56,13 +57,13 @@ pub(in crate::kernels) trait Lanes: Copy {
     /// As [`Lanes::load`].
     unsafe fn load_i8(proof: Self::Proof, from: *const i8) -> Self;
 
-    /// The upper or the lower halves of 16 bytes, each in two's complement.
+    /// Loads the upper or the lower halves of 16 bytes, each in two's complement.
     ///
     /// # Safety
     /// As [`Lanes::load`].
     unsafe fn load_i4(proof: Self::Proof, from: *const u8, upper: bool) -> Self;
 
-    /// The upper halves of the lanes; the lower ones are 0.
+    /// Loads 16 numbers into the upper halves of the lanes. The lower halves are 0.
     ///
     /// # Safety
     /// As [`Lanes::load`].
@@ -83,32 +84,32 @@ pub(in crate::kernels) trait Lanes: Copy {
 
     fn mul(self, other: Self) -> Self;
 
-    /// `self + a * b` where the product is exact, so that it makes no difference whether it is rounded.
+    /// Returns `self + a * b` for products that are exact, so that rounding them or not makes no difference.
     #[inline(always)]
     fn add_exact(self, a: Self, b: Self) -> Self {
         self.add(a.mul(b))
     }
 
-    /// [`crate::num::settle`] of each lane.
+    /// Returns [`crate::num::settle`] of each lane.
     fn settle(self, proof: Self::Proof) -> Self;
 
-    /// [`crate::num::short`] of each lane, for lanes that are 0 or from 2^-50 to 2^100.
+    /// Returns [`crate::num::short`] of each lane, for lanes that are 0 or from 2^-50 to 2^100 in magnitude.
     #[inline(always)]
     fn short(self, proof: Self::Proof) -> Self {
         let split = self.mul(Self::splat(proof, SHORT_SPLIT));
         split.sub(split.sub(self))
     }
 
-    /// [`crate::num::short`] of each lane, whatever it is.
+    /// Returns [`crate::num::short`] of each lane, for lanes of any value.
     #[inline(always)]
     fn short_of_any(self, proof: Self::Proof) -> Self {
         short_in_registers(self, proof)
     }
 
-    /// `if self > other { self } else { other }`
+    /// Returns `if self > other { self } else { other }` for each lane.
     fn max(self, other: Self) -> Self;
 
-    /// The largest lane; none is NaN.
+    /// Returns the largest lane. No lane is NaN.
     #[inline(always)]
     fn largest(self) -> f32 {
         let mut lanes = [0.0_f32; LANES];
@@ -117,13 +118,13 @@ pub(in crate::kernels) trait Lanes: Copy {
         lanes.into_iter().fold(f32::NEG_INFINITY, |max, lane| if lane > max { lane } else { max })
     }
 
-    /// The first `count` lanes, and `others` in the rest.
+    /// Returns the first `count` lanes of `self`, and the lanes of `others` in the rest.
     fn first(self, count: usize, others: Self) -> Self;
 
-    /// [`crate::num::weight`] of each lane.
+    /// Returns [`crate::num::weight`] of each lane.
     fn weight(self) -> Self;
 
-    /// [`Lanes::weight`] of several.
+    /// Returns [`Lanes::weight`] of several registers.
     #[inline(always)]
     #[allow(clippy::indexing_slicing, clippy::needless_range_loop)] // Fixed lengths; see `attend::pack`.
     fn weights<const M: usize>(_proof: Self::Proof, mut x: [Self; M]) -> [Self; M] {
@@ -133,10 +134,10 @@ pub(in crate::kernels) trait Lanes: Copy {
         x
     }
 
-    /// [`crate::num::tree16`].
+    /// Returns [`crate::num::tree16`] of the lanes.
     fn tree(self) -> f32;
 
-    /// Stores [`Lanes::tree`] of each.
+    /// Stores [`Lanes::tree`] of each register.
     ///
     /// # Safety
     /// `N` elements can be written at `to`, which needs no alignment.
@@ -149,24 +150,24 @@ pub(in crate::kernels) trait Lanes: Copy {
         }
     }
 
-    /// Asks for the cache line of an address; any address is fine.
+    /// Prefetches the cache line of an address. Any address is allowed.
     fn prefetch<T>(address: *const T);
 
-    /// [`Lanes::prefetch`] of what is not needed soon, to the second-level cache.
+    /// Prefetches a line that is not needed soon, into the second-level cache.
     fn prefetch_later<T>(address: *const T);
 }
 
-/// [`crate::num::short`] without comparisons.
+/// Returns [`crate::num::short`] of each lane, without comparisons.
 #[inline(always)]
 fn short_in_registers<V: Lanes>(x: V, proof: V::Proof) -> V {
     let settled = x.settle(proof);
-    // 2^28 times a number is infinite from 2^100 on, so that the difference is not a number; it is 0 below.
+    // From 2^100 on, 2^28 times the number is infinite, so the difference is NaN. Below, the difference is 0.
     let huge = settled.mul(V::splat(proof, 268_435_456.0));
     settled.short(proof).add(huge.sub(huge))
 }
 
 impl Lanes for [f32; LANES] {
-    /// Plain Rust needs none.
+    /// Plain Rust needs no proof.
     type Proof = ();
 
     const QUERIES: usize = 2;
@@ -284,7 +285,7 @@ mod tests {
     use super::{LANES, short_in_registers};
     use crate::num::short;
 
-    /// Numbers of all exponents, those at each end of what is short, and what is no number.
+    /// Returns numbers of all exponents, numbers at both ends of the range of `short`, infinities and NaNs.
     fn numbers() -> impl Iterator<Item = [f32; LANES]> {
         let edges = [0x2680_0000_u32, 0x7180_0000, 0x7f80_0000].into_iter().flat_map(|edge| edge - 2..edge + 2);
         let spread = (0..0x8000_u32).map(|index| index << 16 | index.wrapping_mul(0x9e37) & 0xffff);
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn registers_are_short_as_numbers_are() {
-        // Which NaN it is means nothing.
+        // All NaNs count as equal.
         let bits = |x: f32| if x.is_nan() { u32::MAX } else { x.to_bits() };
         for x in numbers() {
             assert_eq!(short_in_registers(x, ()).map(bits), x.map(short).map(bits), "{x:?}");

@@ -1,7 +1,7 @@
-//! The kernel of products of a level whose vectors multiply quads of bytes, for all formats that it has.
+//! The `products` kernel of a level whose vectors multiply quads of bytes, for all formats of the level.
 
-/// The products of a type of weights: `blocks` for its format, or what float types and blocks of 16 have. Names the
-/// types `Of32` and `Of256` of where it is used.
+/// Computes the products for a type of weights: `blocks` for a block format, `$floats` for float types, and `$nvfp4`
+/// for NVFP4, whose parts have 16 elements. The macro uses the types `Of32` and `Of256` of the module that calls it.
 macro_rules! by_format {
     ($weights:ident, $inputs:ident, $out:ident, $floats:expr, $nvfp4:expr) => {{
         use crate::quant::{
@@ -41,8 +41,8 @@ macro_rules! by_format {
     }};
 }
 
-/// Defines `products` for a level with these lanes and features, and what proves that a function with the features has
-/// the instructions.
+/// Defines `products` for a level with these lanes, quads and features. The two proofs show that a function with the
+/// features has the instructions.
 macro_rules! level_products {
     ($lanes:ty: $lanes_proof:expr, $quad:ty: $proof:expr, $($features:literal)?) => {
         type Of32<B, const PARTS: usize> = generic::OfParts<$quad, B, 32, PARTS>;
@@ -70,7 +70,7 @@ macro_rules! level_products {
             0
         }
 
-        // A function for each format, so that a profile tells them apart.
+        // One function per format, so that a profile tells the formats apart.
         #[inline(never)]
         $(#[target_feature(enable = $features)])?
         fn blocks<F: Family<4, Proof = <$quad as Quad>::Proof>>(

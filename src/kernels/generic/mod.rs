@@ -1,9 +1,9 @@
-//! The kernels in plain Rust: the specification, and what instruction sets compile anew with their own
-//! registers. Nothing here contracts or reorders, so the bits are the same.
+//! The kernels in plain Rust. They are the specification, and instruction sets compile them anew with their own
+//! registers. Nothing here contracts or reorders operations, so the bits are the same.
 
 mod attend;
-// The plain form of this and of `floats` is `products`; instruction sets have registers for tiles. On x86-64 these have
-// kernels of their own for all blocks.
+// `blocks` and `floats` work on register tiles of instruction sets. Their plain form is `products`. On x86-64 all block
+// formats have kernels of their own.
 #[cfg(any(
     all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "wasm32", target_feature = "simd128")

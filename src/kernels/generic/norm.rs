@@ -7,26 +7,27 @@ use crate::num::{is_finite, settle, settled_of, sqrt, sum_lanes};
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
-    /// By its root mean square. (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
+    /// Elements divided by their root mean square. (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.)
     Rms,
-    /// By its mean and standard deviation. (Ba, Kiros and Hinton, "Layer Normalization", 2016.)
+    /// Elements less their mean, divided by their standard deviation. (Ba, Kiros and Hinton, "Layer Normalization",
+    /// 2016.)
     Layer,
 }
 
 /// A normalization of rows of n elements: `y = ((x - mean) * r) * weight + bias`, with `r = 1 / sqrt(mean of (x -
-/// mean)^2 + epsilon)`, where the mean of [`NormKind::Rms`] is 0. Elements, the mean, what they are less the mean,
-/// weights, biases and the products with weights are +0 below 2^-50 in magnitude.
+/// mean)^2 + epsilon)`. With [`NormKind::Rms`] the mean is 0. Elements, the mean, differences from the mean, weights,
+/// biases and products with weights count as +0 below 2^-50 in magnitude.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'w> {
-    /// How.
+    /// Kind of the norm.
     pub kind: NormKind,
-    /// Added to the mean square.
+    /// Number that is added to the mean square.
     pub epsilon: f32,
-    /// `[n]`, little-endian f32 of any alignment.
+    /// Weights, `[n]`, little-endian f32 of any alignment. If there are none, elements are not multiplied by weights.
     pub weight: &'w [u8],
-    /// The same; empty where there is none.
+    /// Biases, `[n]`, little-endian f32 of any alignment, or empty.
     pub bias: &'w [u8],
 }
 
@@ -74,7 +75,7 @@ fn norm_in_place_of<const CENTERS: bool>(norm: &Norm<'_>, x: &mut [f32]) {
     }
 }
 
-/// The mean, 0 unless it `CENTERS`, and the inverse of the root of the mean square around it.
+/// Returns the mean, or 0 unless the norm `CENTERS`, and the inverse of the root of the mean square around it.
 #[inline(always)]
 fn moments<const CENTERS: bool>(epsilon: f32, x: &[f32]) -> (f32, f32) {
     let count = x.len() as f32;
@@ -84,11 +85,11 @@ fn moments<const CENTERS: bool>(epsilon: f32, x: &[f32]) -> (f32, f32) {
         x * x
     });
     let square = squares / count;
-    // Squares of finite numbers can overflow; 1 / infinity would hide it.
+    // Squares of finite numbers can overflow to infinity, and 1 / infinity would hide it.
     (mean, if is_finite(square) { 1.0 / sqrt(square + epsilon) } else { f32::NAN })
 }
 
-/// `x`, less the mean where it `CENTERS`, settled.
+/// Returns `x`, less the mean if the norm `CENTERS`, settled.
 #[inline(always)]
 fn centered<const CENTERS: bool>(x: f32, mean: f32) -> f32 {
     if CENTERS { settle(settle(x) - mean) } else { settle(x) }

@@ -1,13 +1,13 @@
-//! Rows of weights times rows of activations.
+//! Products of rows of weights with rows of activations.
 
 use crate::kernels::fetch::FetchOrder;
 use crate::quant::{ActivationRow, Form, dot, row_words};
 use crate::tensor::TensorView;
 
-/// The most rows of weights in one call of a kernel, and the distance of its rows of results.
+/// Largest number of rows of weights in one call of a kernel, and the stride of its rows of results.
 pub const OUTPUTS: usize = 32;
 
-/// Rows of activations in one form.
+/// Rows of activations in one activation format.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
@@ -16,9 +16,9 @@ pub struct Inputs<'a> {
     cols: usize,
     rows: usize,
     words: &'a [u32],
-    /// Words from one row to the next.
+    /// Number of words from one row to the next.
     stride: usize,
-    /// Words of a row.
+    /// Number of words of a row.
     len: usize,
     /// See [`Inputs::then_rows_at`].
     next: usize,
@@ -30,8 +30,8 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Returns `rows` rows of `cols` activations that [`quantize_row`](crate::quant::quantize_row) stored in
-    /// `words`, `stride` words apart; `None` where they do not lie in it.
+    /// Returns `rows` rows of `cols` activations that [`quantize_row`](crate::quant::quantize_row) stored in `words`,
+    /// `stride` words apart. Returns `None` if the rows do not lie within `words`.
     pub fn new(form: Form, rows: usize, cols: usize, words: &'a [u32], stride: usize) -> Option<Self> {
         let len = row_words(form, cols)?;
         let end = rows.checked_sub(1)?.checked_mul(stride)?.checked_add(len)?;
@@ -48,42 +48,42 @@ impl<'a> Inputs<'a> {
         })
     }
 
-    /// Says that the rows of weights that are multiplied next are probably those `distance` rows after the first
-    /// of the present ones ([`OUTPUTS`], where nothing is said). Kernels fetch them ahead of time.
+    /// Says which rows of weights are probably multiplied next: they begin `distance` rows after the first of the
+    /// present ones. The default is [`OUTPUTS`]. Kernels fetch these rows ahead of time.
     pub fn then_rows_at(self, distance: usize) -> Self {
         Self { next: distance, ..self }
     }
 
-    /// See [`Inputs::then_rows_at`].
+    /// Returns the distance of [`Inputs::then_rows_at`].
     #[allow(dead_code)] // Plain Rust without float weights fetches nothing ahead.
     pub(in crate::kernels) fn next(&self) -> usize {
         self.next
     }
 
-    /// Says where the products are stored next: those of the first row at an address, those of every further row
-    /// `stride` bytes after those before. Kernels fetch these places ahead of time.
+    /// Says where the caller stores the products next: the products of the first row at an address, and those of each
+    /// further row `stride` bytes after the row before. Kernels fetch these places ahead of time.
     pub(crate) fn then_stored_at(self, address: usize, stride: usize) -> Self {
         Self { destination: [address, stride], ..self }
     }
 
-    /// See [`Inputs::then_stored_at`].
+    /// Returns the address and the stride of [`Inputs::then_stored_at`].
     #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn destination(&self) -> [usize; 2] {
         self.destination
     }
 
-    /// Says in which order kernels fetch them. [`Level::products`](crate::kernels::Level::products) copies what says
-    /// another order than the level's.
+    /// Sets the order in which kernels fetch weights. [`Level::products`](crate::kernels::Level::products) makes a copy
+    /// with the level's order if the inputs have another one.
     pub(crate) fn fetching(self, order: FetchOrder) -> Self {
         Self { order, ..self }
     }
 
-    /// See [`Inputs::fetching`].
+    /// Returns the order of [`Inputs::fetching`].
     pub(in crate::kernels) fn order(&self) -> FetchOrder {
         self.order
     }
 
-    /// Returns the form.
+    /// Returns the activation format.
     pub fn form(&self) -> Form {
         self.form
     }
@@ -93,12 +93,12 @@ impl<'a> Inputs<'a> {
         self.rows
     }
 
-    /// Activations per row.
+    /// Returns the number of activations per row.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Returns a row; `None` past the last one.
+    /// Returns a row, or `None` past the last one.
     #[inline]
     pub fn row(&self, row: usize) -> Option<ActivationRow<'a>> {
         if row >= self.rows {
@@ -108,31 +108,31 @@ impl<'a> Inputs<'a> {
         ActivationRow::from_words(self.form, self.cols, self.words.get(start..start.checked_add(self.len)?)?)
     }
 
-    /// What the rows lie in, and the words from one to the next: a part of a row is as far from the same part of the
-    /// next one.
+    /// Returns the words in which the rows lie, and the number of words from one row to the next. The same part of two
+    /// rows has this distance, too.
     #[cfg(target_arch = "x86_64")]
     pub(in crate::kernels) fn words(&self) -> (&'a [u32], usize) {
         (self.words, self.stride)
     }
 
-    /// Rows of f32 and the distance from one to the next; `None` for another form.
+    /// Returns rows of f32 and the distance from one to the next, or `None` for a form that is not float.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn floats(&self) -> Option<(&'a [f32], usize)> {
         self.form.is_float().then(|| (bytemuck::must_cast_slice(self.words), self.stride))
     }
 }
 
-/// Why the kernels of a level have not computed products.
+/// Reason why the kernels of a level have not computed products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code)] // Machines without levels besides plain Rust have no kernel that refuses.
 pub(in crate::kernels) enum Refused {
-    /// They have none for weights of this type or of so many bytes.
+    /// The level has no kernel for weights of this type or size.
     NoKernel,
-    /// Form or sizes do not fit together.
+    /// The form or the sizes do not fit together.
     Sizes,
 }
 
-/// `out[row * OUTPUTS + i]` = row i of the weights times row `row` of the inputs, for weights of all types.
+/// Computes `out[row * OUTPUTS + i]`, row i of the weights times row `row` of the inputs, for weights of all types.
 #[inline(always)]
 pub(in crate::kernels) fn products(weights: TensorView<'_>, inputs: &Inputs<'_>, out: &mut [f32]) -> Option<()> {
     for i in 0..weights.rows() {

@@ -1,6 +1,6 @@
-//! Blocks on levels whose vectors multiply quads of bytes: four rows of weights at a time.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Products of block formats on levels whose vectors multiply quads of bytes, four rows of weights at a time.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::marker::PhantomData;
@@ -8,13 +8,13 @@ use core::marker::PhantomData;
 use super::blocks::{COLS, Family, Row};
 use crate::quant::{Layout256, Parts};
 
-/// Rows of weights at a time.
+/// Number of rows of weights at a time.
 const ROWS: usize = 4;
 
-/// Four lanes of i32. A value says that the machine has the instructions of the type, as with
+/// Four lanes of i32. A value proves that the machine has the instructions of the type, as with
 /// [`Lanes`](super::lanes).
 pub(in crate::kernels) trait Quad: Copy {
-    /// What proves that the machine has the instructions.
+    /// Proof that the machine has the instructions.
     type Proof: Copy;
 
     /// 16 codes.
@@ -22,7 +22,8 @@ pub(in crate::kernels) trait Quad: Copy {
 
     type Floats: Floats;
 
-    /// The most rows of inputs at a time that the registers hold, for blocks of 32 and for super-blocks: 1, 2 or 4.
+    /// Largest number of rows of inputs at a time that the registers hold, for blocks of 32 and for super-blocks: 1, 2
+    /// or 4.
     const MOST: [usize; 2];
 
     fn zero(proof: Self::Proof) -> Self;
@@ -31,20 +32,20 @@ pub(in crate::kernels) trait Quad: Copy {
     /// 16 elements can be read at `from`, which needs no alignment.
     unsafe fn load(proof: Self::Proof, from: *const i8) -> Self::Codes;
 
-    /// Adds 16 products, each to one of the lanes. No `x` is -128.
+    /// Adds 16 products, each to one of the lanes. No code in `x` is -128.
     fn dot(self, w: Self::Codes, x: Self::Codes) -> Self;
 
     fn splat(proof: Self::Proof, x: i32) -> Self;
 
     fn ints(proof: Self::Proof, from: &[i32; ROWS]) -> Self;
 
-    /// `self + other * by`
+    /// Returns `self + other * by`.
     fn mul_add(self, other: Self, by: Self) -> Self;
 
-    /// Lane r is the sum of the lanes of `rows[r]`.
+    /// Returns a register whose lane r is the sum of the lanes of `rows[r]`.
     fn sums(rows: [Self; ROWS]) -> Self;
 
-    /// The lanes rounded to f32.
+    /// Returns the lanes rounded to f32.
     fn floats(self) -> Self::Floats;
 }
 
@@ -67,13 +68,13 @@ pub(in crate::kernels) struct Of256<Q, B, const SUBS: usize>(PhantomData<(Q, B)>
 /// Unpacked blocks of four rows.
 pub(in crate::kernels) struct Panel {
     codes: [[i8; COLS]; ROWS],
-    /// Per block or part of one.
+    /// Scales of each row, per block or part of a block.
     scales: [[f32; ROWS]; COLS / 16],
-    /// The same, where there are some.
+    /// Minima of each row, per block or part of a block, if `has_mins`.
     mins: [[f32; ROWS]; COLS / 16],
-    /// Per sub-block.
+    /// Sub-scales of each row, per sub-block.
     sub_scales: [[i32; ROWS]; COLS / 16],
-    /// Per sub-block.
+    /// Sub-minima of each row, per sub-block.
     sub_mins: [[i32; ROWS]; COLS / 16],
     has_mins: bool,
 }
@@ -131,7 +132,7 @@ impl<Q: Quad, B: Parts<LEN, PARTS>, const LEN: usize, const PARTS: usize> Family
             chains[t] = Q::Floats::load(&acc[t]);
         }
         for (p, (scales, mins)) in panel.scales.iter().zip(&panel.mins).enumerate().take(blocks * PARTS) {
-            // SAFETY: p < blocks * PARTS, and the caller promises so many parts in every row, at most COLS elements.
+            // SAFETY: p < blocks * PARTS, and the caller promises these parts in every row, at most COLS elements.
             let isums = unsafe { dots::<Q, T, LEN>(proof, panel, p * LEN, x, [[Q::zero(proof); ROWS]; T]) };
             for t in 0..T {
                 // SAFETY: p < blocks * PARTS, and the caller promises a scale per 32 elements of these parts in every
@@ -205,8 +206,8 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
             let mut isums = [Q::zero(proof); T];
             for (sub, sub_scales) in sub_scales.iter().enumerate() {
                 let first = b * 256 + sub * (256 / SUBS);
-                // SAFETY: b < blocks, and the caller promises so many super-blocks in every row, at most COLS elements;
-                // the sub-blocks of b are within it.
+                // SAFETY: b < blocks, and the caller promises `blocks` super-blocks in every row, at most COLS
+                // elements; the sub-blocks of super-block b are within them.
                 let dots = unsafe {
                     match SUBS {
                         8 => dots::<Q, T, 32>(proof, panel, first, x, [[Q::zero(proof); ROWS]; T]),
@@ -218,7 +219,7 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
                 }
             }
             for t in 0..T {
-                // SAFETY: b < blocks, and the caller promises so many scales and 16 times as many sums in every row.
+                // SAFETY: b < blocks, and the caller promises `blocks` scales and 16 times as many sums in every row.
                 let (dx, sums) = unsafe { (*x[t].scales.add(b), &*x[t].sums.add(b * 16).cast::<[i16; 16]>()) };
                 let dx = Q::Floats::splat(dx);
                 chains[t] = chains[t].add(isums[t].floats().mul(Q::Floats::load(scales).mul(dx)));
@@ -238,10 +239,10 @@ impl<Q: Quad, B: Layout256<SUBS>, const SUBS: usize> Family<ROWS> for Of256<Q, B
     }
 }
 
-/// Adds the products of `LEN` columns, a multiple of 16, from `first` on.
+/// Adds the products of `LEN` columns from `first` on. `LEN` is a multiple of 16.
 ///
 /// # Safety
-/// `first + LEN <= COLS`, and every row has so many codes from there on.
+/// `first + LEN <= COLS`, and every row has `LEN` codes from `first` on.
 #[inline(always)]
 unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
     proof: Q::Proof,
@@ -263,7 +264,7 @@ unsafe fn dots<Q: Quad, const T: usize, const LEN: usize>(
             ]
         };
         for t in 0..T {
-            // SAFETY: at + 16 <= first + LEN, and the caller promises so many codes in every row.
+            // SAFETY: at + 16 <= first + LEN, and the caller promises the codes before that in every row.
             let x = unsafe { Q::load(proof, x[t].codes.add(at)) };
             for r in 0..ROWS {
                 isums[t][r] = isums[t][r].dot(w[r], x);

@@ -1,27 +1,27 @@
-//! Recurrent layers, a token at a time: the causal convolution, the update of a head's matrix, and what goes into it
-//! and comes out of it.
+//! Recurrent layers, one token at a time: the causal convolution, the update of a head's matrix, and the functions that
+//! prepare its inputs and its result.
 //!
 //! Lanes are channels, or columns of the matrix, so no sum crosses lanes. Numbers that enter a state are settled
 //! ([`settle`]).
 
 use crate::num::{settle, silu, sqrt, sum_lanes};
 
-/// What a token does to a head's state, `[key_dim, value_dim]`.
+/// An update of a head's state, `[key_dim, value_dim]`, by one token.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'u> {
-    /// What the state is multiplied by first: 0 to 1, settled.
+    /// Factor of the old state, 0 to 1, settled.
     pub decay: f32,
-    /// `[key_dim]`, settled.
+    /// Key, `[key_dim]`, settled.
     pub key: &'u [f32],
-    /// `[key_dim]`, settled.
+    /// Query, `[key_dim]`, settled.
     pub query: &'u [f32],
-    /// `[value_dim]`, settled.
+    /// Value, `[value_dim]`, settled.
     pub value: &'u [f32],
-    /// How strongly the value is written, settled.
+    /// Factor with which the value is written, settled.
     pub strength: f32,
-    /// Whether what the state has for the key is taken away from the value before: the delta rule.
+    /// Whether the state's value for the key is subtracted from the value before it is written: the delta rule.
     pub corrects: bool,
 }
 
@@ -30,17 +30,17 @@ pub struct Update<'u> {
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Convolution<'c> {
-    /// `[kernel, channels]`, settled: the last row is for the current row.
+    /// Weights, `[kernel, channels]`, settled. The last row of the weights belongs to the current row of inputs.
     pub weights: &'c [f32],
-    /// `[channels]`, settled, or empty.
+    /// Biases, `[channels]`, settled, or empty.
     pub bias: &'c [f32],
     /// Whether SiLU is applied to the result.
     pub activates: bool,
 }
 
-/// Columns that are updated together: their sums fit the registers.
+/// Number of columns that are updated together, so that their sums fit the registers.
 const WIDE: usize = 64;
-/// The same where fewer are left.
+/// Number of columns that are updated together where fewer than [`WIDE`] are left.
 const NARROW: usize = 16;
 
 /// See [`Level::update_state`](crate::kernels::Level::update_state).
@@ -64,7 +64,7 @@ pub(in crate::kernels) fn update_state(update: &Update<'_>, state: &mut [f32], o
     Some(())
 }
 
-/// Updates `W` columns from `at` on; returns their number.
+/// Updates `W` columns from `at` on, and returns `W`.
 #[inline(always)]
 fn update_columns<const W: usize>(update: &Update<'_>, state: &mut [f32], at: usize, out: &mut [f32]) -> Option<usize> {
     let (stride, decay) = (out.len(), update.decay);
@@ -113,7 +113,7 @@ pub(in crate::kernels) fn convolve(how: &Convolution<'_>, tail: &mut [f32], x: &
     Some(())
 }
 
-/// Convolves `W` channels from `at` on; returns their number.
+/// Convolves `W` channels from `at` on, and returns `W`.
 #[inline(always)]
 fn convolve_channels<const W: usize>(
     how: &Convolution<'_>,
@@ -141,7 +141,7 @@ fn convolve_channels<const W: usize>(
         sums.iter_mut().zip(bias).for_each(|(sum, bias)| *sum += bias);
     }
     *out = if how.activates { sums.map(silu) } else { sums };
-    // The rows move up by one.
+    // The rows move up by one, and the oldest is dropped.
     let mut newer = current;
     for index in (0..earlier).rev() {
         let row: &mut [f32; W] = tail.get_mut(index * channels + at..)?.first_chunk_mut()?;
@@ -179,7 +179,7 @@ mod tests {
         (0..count as u32).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
     }
 
-    /// Whatever the number of columns is, and in f64, where rounding aside it is the formula.
+    /// Checks several numbers of columns against the formula in f64, which differs only by rounding.
     #[test]
     fn updates_are_the_formula() {
         for (key_dim, value_dim) in [(1, 1), (16, 16), (5, 130), (128, 128), (7, 83)] {

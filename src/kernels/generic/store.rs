@@ -17,7 +17,7 @@ pub(in crate::kernels) fn store(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f
     }
 }
 
-/// Returns whether all keys and values were finite; `None` on a mismatch of sizes.
+/// Stores keys and values, and returns whether all were finite, or `None` on a mismatch of sizes.
 #[inline(always)]
 fn store_finite(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Option<bool> {
     let head_dim = tokens.first()?[0].len();
@@ -55,7 +55,7 @@ fn store_finite(tile: KvTileMut<'_>, slot: usize, tokens: &[[&[f32]; 2]]) -> Opt
     Some(keys && values)
 }
 
-/// One token after the other: whether all were finite.
+/// Stores one token after the other, and returns whether all were finite.
 #[inline(always)]
 fn each<'k>(
     slot: usize,
@@ -80,8 +80,8 @@ fn half(x: f32) -> (f16, bool) {
     (rounded, f16_is_finite(rounded))
 }
 
-/// Columns of `[head_dim][16]` from `slot` on. Sixteen numbers of a token are rounded at a time, in registers, and
-/// written to sixteen rows.
+/// Stores keys as columns of `[head_dim][16]`, the first in column `slot`, and returns whether all were finite. Sixteen
+/// numbers of a token are rounded at a time, in registers, and written to sixteen rows.
 #[inline(always)]
 fn store_columns<T: Pod>(
     tile: &mut [T],
@@ -107,14 +107,14 @@ fn store_columns<T: Pod>(
     Some(finite)
 }
 
-/// Row `slot` of `[16][head_dim]`.
+/// Stores a value as row `slot` of `[16][head_dim]`, and returns whether it was finite.
 #[inline(always)]
 fn store_row<T: Pod>(tile: &mut [T], slot: usize, x: &[f32], round: impl Fn(f32) -> (T, bool)) -> Option<bool> {
     let start = slot.checked_mul(x.len())?;
     Some(round_all(tile.get_mut(start..start.checked_add(x.len())?)?, x, &round))
 }
 
-/// Whether all numbers are finite once they are rounded.
+/// Rounds the numbers, and returns whether all of them are finite then.
 #[inline(always)]
 fn round_all<T>(to: &mut [T], x: &[f32], round: &impl Fn(f32) -> (T, bool)) -> bool {
     let mut finite = true;
@@ -126,11 +126,11 @@ fn round_all<T>(to: &mut [T], x: &[f32], round: &impl Fn(f32) -> (T, bool)) -> b
     finite
 }
 
-/// The codes of a block of a token; past its end they mean nothing.
+/// The codes of a block of a token. Codes past the end of the head mean nothing.
 type Codes = [i8; SCALED];
 
-/// Whether an element of this magnitude can be stored: whether it is finite once it is rounded to the element type, or
-/// the scale of its block is.
+/// Returns whether an element of this magnitude can be stored: whether it, or the scale of its block, is finite after
+/// rounding to the element type.
 pub fn is_storable(element: KvElement, x: f32) -> bool {
     match element {
         KvElement::F32 => exact(x).1,
@@ -143,10 +143,11 @@ pub fn is_storable(element: KvElement, x: f32) -> bool {
 /// The largest code of q8_0.
 const Q8_CODES: f32 = 127.0;
 
-/// The largest magnitude of a code of q4_0, which has it only below 0.
+/// The largest magnitude of a code of q4_0. Only negative codes reach it.
 const Q4_CODES: f32 = 8.0;
 
-/// Quantizes the head of a token block by block: `put(codes of the tile, head_dim, slot, first element, codes)`.
+/// Quantizes the head of a token block by block, and stores each block by `put(codes of the tile, head_dim, slot, first
+/// element, codes of the block)`.
 #[inline(always)]
 fn store_codes(
     tile: &mut [u8],
@@ -204,7 +205,7 @@ fn put_row(codes: &mut [u8], head_dim: usize, slot: usize, first: usize, block: 
 #[inline(always)]
 fn put_half_row(codes: &mut [u8], head_dim: usize, slot: usize, first: usize, block: &[i8]) -> Option<()> {
     let row = codes.get_mut((slot / 2).checked_mul(head_dim)?.checked_add(first)?..)?;
-    // The other half belongs to another token.
+    // The other half of each byte belongs to another token.
     let (keep, shift) = if slot.is_multiple_of(2) { (0xf0, 0) } else { (0x0f, 4) };
     for (place, &code) in row.iter_mut().zip(block) {
         *place = *place & keep | (code as u8 & 0xf) << shift;
@@ -223,14 +224,16 @@ fn q8(x: &[f32; SCALED]) -> (Codes, f16) {
 #[inline(always)]
 fn q4(x: &[f32; SCALED]) -> (Codes, f16) {
     let amax = x.iter().fold(0, |amax, &x| magnitude(x).max(amax));
-    // The one code more is below 0, for the sign of the largest element.
+    // There is one more negative code than positive ones, so the scale gets the sign that makes the largest element's
+    // code negative.
     let above = x.iter().fold(false, |above, x| above | (x.to_bits() == amax)) & (amax != 0);
     let scale = f16::from_bits(scale_for(f32::from_bits(amax), Q4_CODES).to_bits() | u16::from(above) << 15);
     let inverse = if amax == 0 { 0.0 } else { 1.0 / f16_to_f32(scale) };
     (x.map(|x| round_to_i8(x * inverse).min(7)), scale)
 }
 
-/// The smallest scale with which codes up to `largest` reach `amax`; infinite or NaN where there is none.
+/// Returns the smallest scale with which codes up to `largest` reach `amax`. It is infinite or NaN if no finite one
+/// does.
 #[inline(always)]
 fn scale_for(amax: f32, largest: f32) -> f16 {
     let nearest = f32_to_f16(amax * (1.0 / largest));

@@ -1,4 +1,4 @@
-//! 16 lanes in four registers.
+//! The 16 f32 lanes in four registers of 128 bits.
 
 use core::arch::wasm32::*;
 
@@ -7,7 +7,7 @@ use half::f16;
 use crate::kernels::generic::{LANES, Lanes};
 use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
-/// The instructions are part of the target, so there is nothing to prove.
+/// Four registers. The instructions are part of the target, so there is nothing to prove.
 #[derive(Clone, Copy)]
 pub(in crate::kernels) struct Simd128([v128; 4]);
 
@@ -135,7 +135,7 @@ impl Lanes for Simd128 {
     fn prefetch_later<T>(_address: *const T) {}
 }
 
-/// 16 bytes as numbers.
+/// Returns 16 signed bytes as f32.
 #[inline(always)]
 fn codes(bytes: v128) -> [v128; 4] {
     let (low, high) = (i16x8_extend_low_i8x16(bytes), i16x8_extend_high_i8x16(bytes));
@@ -148,7 +148,7 @@ fn codes(bytes: v128) -> [v128; 4] {
     .map(|codes| f32x4_convert_i32x4(codes))
 }
 
-/// 16 numbers, each in 32 bits.
+/// Loads 16 numbers, each into 32 bits.
 ///
 /// # Safety
 /// 16 elements can be read at `from`, which needs no alignment.
@@ -165,7 +165,7 @@ unsafe fn load_u16(from: *const u16) -> [v128; 4] {
     ]
 }
 
-/// [`crate::num::f16_to_f32`] of the lower half of each lane, operation by operation.
+/// Returns [`crate::num::f16_to_f32`] of the lower half of each lane, operation by operation.
 #[inline(always)]
 fn halves(bits: v128) -> v128 {
     let magnitude = u32x4_shl(v128_and(bits, u32x4_splat(0x7fff)), 13);
@@ -176,7 +176,7 @@ fn halves(bits: v128) -> v128 {
     v128_or(value, u32x4_shl(v128_and(bits, u32x4_splat(0x8000)), 16))
 }
 
-/// [`crate::num::weight`], operation by operation.
+/// Returns [`crate::num::weight`] of each lane, operation by operation.
 #[inline(always)]
 fn weight(x: v128) -> v128 {
     let magic = f32x4_splat(12_582_912.0);
@@ -190,7 +190,7 @@ fn weight(x: v128) -> v128 {
     }
     let y = f32x4_add(f32x4_mul(p, f32x4_mul(r, r)), r);
     let y = f32x4_add(y, f32x4_splat(1.0));
-    // (shifted - magic + 127) << 23: the bits of magic are shifted out.
+    // This is (shifted - magic + 127) << 23: the shift drops the bits of magic.
     let exponent = i32x4_add(shifted, i32x4_splat(127));
     let result = f32x4_mul(y, i32x4_shl(exponent, 23));
     let result = v128_bitselect(f32x4_splat(f32::INFINITY), result, f32x4_gt(x, f32x4_splat(88.0)));

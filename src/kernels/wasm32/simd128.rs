@@ -1,4 +1,4 @@
-//! SIMD of 128 bits, without the relaxed instructions, whose results depend on the machine.
+//! The level `simd128`: SIMD of 128 bits, without the relaxed instructions, whose results depend on the machine.
 
 use core::arch::wasm32::*;
 use core::ops::Range;
@@ -20,7 +20,7 @@ struct Products(v128);
 impl Quad for Products {
     type Proof = ();
 
-    /// As i16.
+    /// 16 codes as i16.
     type Codes = [v128; 2];
     type Floats = Four;
 
@@ -62,7 +62,7 @@ impl Quad for Products {
     #[inline(always)]
     fn sums(rows: [Self; 4]) -> Self {
         let [a, b, c, d] = rows.map(|row| row.0);
-        // Lanes 0 and 1 of a and of b, and their lanes 2 and 3; then the same of c and d.
+        // Sums of lanes 0 and 2, and of lanes 1 and 3, of a and of b. Then the same for c and d.
         let ab = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(a, b), i32x4_shuffle::<2, 6, 3, 7>(a, b));
         let cd = i32x4_add(i32x4_shuffle::<0, 4, 1, 5>(c, d), i32x4_shuffle::<2, 6, 3, 7>(c, d));
         Self(i32x4_add(i32x4_shuffle::<0, 1, 4, 5>(ab, cd), i32x4_shuffle::<2, 3, 6, 7>(ab, cd)))

@@ -1,11 +1,11 @@
 //! Attention of a few rows of one sequence over its blocks.
 //!
-//! The query heads of these rows that share a KV head are taken in batches that fit the registers. Every K column and V
-//! row is loaded once per batch: a column of a K tile times a number of each query is 16 scores of each, a row of V
-//! times a weight of each query goes to sums over the positions that stay in registers. Loops are compiled for f32, and
-//! where machines convert as they load, and there is one batch, for f16 and bytes; otherwise a few tiles at a time are
-//! converted to f32 for all batches. Positions are cut into chunks with a softmax each, which are added one after the
-//! other.
+//! The query heads of these rows that share a KV head are processed in batches that fit the registers. Each K column
+//! and V row is loaded once per batch. A column of a K tile times an element of each query adds to 16 scores of each
+//! query. A row of V times a weight of each query adds to sums over the positions, which stay in registers. The loops
+//! are compiled for f32 and, where machines convert as they load, for f16 and bytes, which a single batch reads
+//! directly. Otherwise a few tiles at a time are converted to f32 for all batches. Positions are cut into chunks with a
+//! softmax each, which are added one after the other.
 
 mod pack;
 mod partial;
@@ -29,7 +29,8 @@ pub use queries::{Queries, Scores, attend_chunks, attend_rows};
 use stored::{Q8, Widened};
 use tiles::{ChunkTiles, STAGED, Staged, TILES, staging_len};
 
-/// f32 elements of scratch with which `V` takes all queries of a unit together, with at most `rows` rows.
+/// Returns the number of f32 elements of scratch with which `V` processes all queries of a unit together, for at most
+/// `rows` rows.
 pub(in crate::kernels) fn attend_scratch<V: Lanes>(rows: usize, group: usize, head_dim: usize) -> Option<usize> {
     let count = rows.min(attend_rows(group)).checked_mul(group)?.min(V::TOGETHER);
     len_of_query(head_dim)?.checked_mul(count)?.checked_add(staging_len(head_dim)?)
@@ -56,7 +57,7 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     }
     let seen = queries.seen_together(0..len)?;
     let (staging, scratch) = scratch.split_at_mut_checked(staging_len(head_dim)?)?;
-    // With little scratch fewer go together.
+    // With little scratch, fewer queries go together.
     let together = scratch.len().checked_div(len_of_query(head_dim)?)?.min(V::TOGETHER);
     for pack in shares(len, together) {
         let chunks = seen.chunks().skip(chunks.start).take(chunks.len());
@@ -65,22 +66,22 @@ pub(in crate::kernels) fn attend<V: Lanes>(
     Some(())
 }
 
-/// Cuts `0..count` into as few ranges of at most `most` as possible, of sizes as equal as possible.
+/// Cuts `0..count` into ranges of at most `most`: as few as possible, with sizes as equal as possible.
 #[inline(always)]
 fn shares(count: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
     let shares = NonZeroUsize::new(count.div_ceil(most.max(1))).unwrap_or(NonZeroUsize::MIN);
     (0..shares.get()).map(move |share| share * count / shares..(share + 1) * count / shares)
 }
 
-/// Queries of a pack that go through a tile together.
+/// Queries of a pack that are processed together in each tile.
 #[derive(Clone, Debug)]
 struct Batch {
     queries: Range<usize>,
-    /// Up to which position of the chunk at hand they read; 0 if none of them sees anything of it.
+    /// Number of positions of the current chunk that the queries read, or 0 if none of them sees a position in it.
     positions: usize,
 }
 
-/// Attention of some of the queries in some chunks.
+/// Computes attention of some of the queries in some chunks.
 #[inline(always)]
 fn attend_pack<V: Lanes>(
     proof: V::Proof,
@@ -108,8 +109,9 @@ fn attend_pack<V: Lanes>(
     let mut coming = chunks.clone();
     let first_chunk = coming.next().unwrap_or_default();
     for chunk in chunks {
-        // Only loops that read what is stored ask for it, and several batches compute long enough. The next unit is
-        // mostly that of the next head; where another worker takes it, its keys are fetched in vain.
+        // Only loops that read stored elements directly fetch these tiles. With several batches the computation takes
+        // long enough anyway. The next unit is mostly the one of the next head. If another worker takes it, its keys
+        // are fetched in vain.
         if V::LOADS_F16 && batches.len() == 1 {
             let (after, head) = coming.next().map_or((first_chunk, queries.head + 1), |chunk| (chunk, queries.head));
             let visible = VisibleTiles::new(seen.in_chunk(after));
@@ -145,11 +147,11 @@ fn attend_pack<V: Lanes>(
     Some(())
 }
 
-/// Returns the number of positions of a chunk that a batch of queries reads, `positions` at most; 0 if no query sees
-/// any.
+/// Returns the number of positions of a chunk that a batch of queries reads: at most `positions`, and 0 if no query
+/// sees any.
 ///
-/// `seen` holds what each query sees. `all` says that there is no window: then the last query sees the most, and it
-/// sees every position before its own.
+/// `seen` holds the positions that each query sees. `all` says that there is no window. Then the last query sees the
+/// most: every position up to its own.
 fn positions_of(seen: &[Positions], all: bool, positions: usize) -> usize {
     match seen.last() {
         Some(last) if all => last.end(),
@@ -158,40 +160,41 @@ fn positions_of(seen: &[Positions], all: bool, positions: usize) -> usize {
     }
 }
 
-/// A chunk, as a pack sees it.
+/// A chunk, and the parts of it that the queries of a pack see.
 struct Seen<'t> {
-    /// What each query sees.
+    /// Positions that each query sees.
     by_query: &'t [Positions],
     batches: &'t [Batch],
     head_dim: usize,
-    /// What scores are multiplied by.
+    /// Factor of the scores.
     scale: f32,
-    /// What the pack reads of the chunk; positions are counted in these.
+    /// Tiles of the chunk that the pack reads. Positions are counted in these tiles.
     tiles: &'t ChunkTiles<'t>,
 }
 
 impl<'t> Seen<'t> {
-    /// The batches that see something.
+    /// Returns the batches that see a position of the chunk.
     fn seeing(&self) -> impl Iterator<Item = &'t Batch> {
         self.batches.iter().filter(|batch| batch.positions > 0)
     }
 
-    /// The batch that reads what is stored, if it is the only one and such loads are cheap.
+    /// Returns the batch that reads stored elements directly, if it is the only batch and such loads are cheap.
     fn only_batch<V: Lanes>(&self) -> Option<&'t Batch> {
         let [batch] = self.batches else { return None };
         (V::LOADS_F16 && batch.positions > 0).then_some(batch)
     }
 
-    /// The batch that converts tiles of f16 for all batches while it computes, and the others.
+    /// Returns the batch that converts tiles of f16 for all batches while it computes, and the other batches.
     ///
-    /// It has to be the very last one, which is large enough; where that sees nothing there is little to do.
+    /// It is always the last batch of the pack, which is large enough. If the last batch sees nothing, there is little
+    /// to do, and no batch is returned.
     fn staging_batch<V: Lanes>(&self, element: KvElement) -> Option<(&'t Batch, &'t [Batch])> {
         let (last, others) = self.batches.split_last()?;
         (V::LOADS_F16 && element == KvElement::F16 && last.positions > 0).then_some((last, others))
     }
 }
 
-/// The scores of a chunk.
+/// Computes the scores of a chunk.
 #[inline(always)]
 fn scores_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let (tiles, scale) = (seen.tiles, seen.scale);
@@ -236,14 +239,14 @@ fn scores_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>, staging: &mut [f
     Some(())
 }
 
-/// Whether it is faster to know that converted tiles were of f16.
+/// Returns whether it is faster to compile the loops for tiles that were converted from f16.
 #[inline(always)]
 fn is_widened<V: Lanes>(element: KvElement) -> bool {
     V::FUSED && element == KvElement::F16
 }
 
-/// Caps the scores of a chunk and adds what belongs to the distance. Query 0 of the pack is query `first`, and
-/// `block(i)` is the block of the i-th tile.
+/// Caps the scores of a chunk and adds slopes times distances. Query 0 of the pack is query `first`, and `block(i)` is
+/// the block of the i-th tile.
 #[inline(always)]
 fn adjust_scores<V: Lanes>(
     pack: &mut Pack<'_, V>,
@@ -274,7 +277,7 @@ fn adjust_scores<V: Lanes>(
     Some(())
 }
 
-/// The softmax of a chunk.
+/// Computes the softmax of a chunk.
 #[inline(always)]
 fn softmax_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>) -> Option<()> {
     pack.see_nothing();
@@ -291,7 +294,7 @@ fn softmax_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>) -> Option<()> {
     Some(())
 }
 
-/// The values of a chunk, each times its weight.
+/// Computes the sums of the values of a chunk times their weights.
 #[inline(always)]
 fn values_of<V: Lanes>(pack: &mut Pack<'_, V>, seen: &Seen<'_>, staging: &mut [f32]) -> Option<()> {
     let tiles = seen.tiles;

@@ -1,7 +1,7 @@
-//! Queries that go through the chunks together. The loops of attention are over raw pointers: sizes are checked where a
-//! [`Pack`] and a run of tiles are made.
-// Indices below run over fixed arrays of constant length, so no check is left of them; iterators in their
-// place are not always inlined, and then nothing stays in registers.
+//! Queries that are processed together in all chunks. The loops of attention use raw pointers. Sizes are checked where
+//! a [`Pack`] and a run of tiles are made.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 mod scores;
@@ -13,30 +13,31 @@ use super::stored::Stored;
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, KvElement, Positions};
 
-/// Times 16 exponentials that are computed side by side: one after the other they wait for themselves.
+/// Number of registers of 16 exponentials that are computed side by side. One after the other, each would wait for the
+/// one before.
 const EXPS: usize = 4;
 
-/// Queries that go through chunks together, and what has been computed for them in the chunk at hand.
+/// Queries that are processed together in all chunks, and their results in the current chunk.
 pub(super) struct Pack<'s, V: Lanes> {
     proof: V::Proof,
     head_dim: usize,
-    /// `[count][CHUNK]`: scores, then weights.
+    /// Scores, later weights: `[count][CHUNK]`.
     scores: &'s mut [f32],
-    /// Of each batch, one after the other: `[head_dim / 16, rounded up][batch][16]`.
+    /// Queries of each batch, one batch after the other: `[head_dim / 16, rounded up][batch][16]`.
     queries: &'s mut [f32],
-    /// `[count]`: maximum and sum.
+    /// Largest score and sum of the weights of each query: `[count]`.
     peaks: &'s mut [[f32; 2]],
-    /// `[count][head_dim, rounded up]`.
+    /// Sums of values times weights: `[count][head_dim, rounded up]`.
     values: &'s mut [f32],
 }
 
-/// f32 elements of a [`Pack`] per query.
+/// Returns the number of f32 elements of a [`Pack`] per query.
 pub(super) fn len_of_query(head_dim: usize) -> Option<usize> {
     head_dim.checked_next_multiple_of(LANES)?.checked_mul(2)?.checked_add(CHUNK + 2)
 }
 
 impl<'s, V: Lanes> Pack<'s, V> {
-    /// Cuts the scratch into its parts; `None` where it is too small.
+    /// Cuts the scratch into the parts of a pack. Returns `None` if it is too small.
     #[inline(always)]
     pub(super) fn new(proof: V::Proof, count: usize, head_dim: usize, scratch: &'s mut [f32]) -> Option<Self> {
         const { assert!(matches!(V::QUERIES, 2 | 4 | 8)) };
@@ -51,19 +52,19 @@ impl<'s, V: Lanes> Pack<'s, V> {
         Some(Self { proof, head_dim, scores, queries, peaks, values })
     }
 
-    /// What proves that the machine has the instructions.
+    /// Returns the proof that the machine has the instructions.
     #[inline(always)]
     pub(super) fn proof(&self) -> V::Proof {
         self.proof
     }
 
-    /// Elements of a head, rounded up.
+    /// Returns the number of elements of a head, rounded up to a multiple of 16.
     #[inline(always)]
     fn padded(&self) -> usize {
         self.head_dim.next_multiple_of(LANES)
     }
 
-    /// Sets a query of a batch: `q` is `[head_dim]`, to be multiplied with keys of this type.
+    /// Sets a query of a batch: `q` is `[head_dim]`, and is prepared for keys of this type.
     #[inline(always)]
     pub(super) fn set_query(&mut self, batch: &Range<usize>, query: usize, q: &[f32], keys: KvElement) -> Option<()> {
         let index = query.checked_sub(batch.start)?;
@@ -91,27 +92,27 @@ impl<'s, V: Lanes> Pack<'s, V> {
         Some(())
     }
 
-    /// What a query has of the chunk: its largest score, the sum of its weights, which is 0 if it sees nothing, and the
-    /// values times their weights, `[head_dim]`.
+    /// Returns the result of a query in the current chunk: its largest score, the sum of its weights, which is 0 if it
+    /// sees nothing, and the sums of the values times their weights, `[head_dim]`.
     #[inline(always)]
     pub(super) fn partial(&self, query: usize) -> Option<(&[f32; 2], &[f32])> {
         let start = query.checked_mul(self.padded())?;
         Some((self.peaks.get(query)?, self.values.get(start..start.checked_add(self.head_dim)?)?))
     }
 
-    /// Before anything is computed for a chunk.
+    /// Resets the largest scores and the sums of weights, before they are computed for a chunk.
     #[inline(always)]
     pub(super) fn see_nothing(&mut self) {
         self.peaks.fill([f32::NEG_INFINITY, 0.0]);
     }
 
-    /// The scores of a query with the positions of the chunk at hand: `[CHUNK]`.
+    /// Returns the scores of a query with the positions of the current chunk: `[CHUNK]`.
     #[inline(always)]
     pub(super) fn scores_mut(&mut self, query: usize) -> Option<&mut [f32; CHUNK]> {
         self.scores.as_chunks_mut::<CHUNK>().0.get_mut(query)
     }
 
-    /// The largest visible score of a query.
+    /// Computes the largest visible score of a query.
     #[inline(always)]
     pub(super) fn max(&mut self, query: usize, visible: Positions) {
         let proof = self.proof;
@@ -135,9 +136,9 @@ impl<'s, V: Lanes> Pack<'s, V> {
         *max = maxima.largest();
     }
 
-    /// Turns the scores of a query into exponentials below their maximum, which is known, and what it does not see
-    /// among the first `positions` into 0, which adds nothing to sums that start at +0. They are to be multiplied with
-    /// values of this type.
+    /// Turns the scores of a query into weights: exponentials relative to the largest score, which is known. The
+    /// weights of invisible positions among the first `positions` are 0, which adds nothing to sums that start at +0.
+    /// The weights are prepared for values of this type.
     #[inline(always)]
     pub(super) fn softmax(&mut self, query: usize, visible: Positions, positions: usize, values: KvElement) {
         let proof = self.proof;
@@ -148,7 +149,7 @@ impl<'s, V: Lanes> Pack<'s, V> {
         let (scores, max) = (scores.as_mut_ptr(), V::splat(proof, *max));
         let groups = positions.min(CHUNK).div_ceil(LANES);
         let (mut sums, mut group) = (V::splat(proof, 0.0), 0);
-        // Registers that are arrays have independent numbers enough.
+        // Lanes that are arrays do enough independent work without this.
         if V::QUERIES > 2 && visible.is_prefix() {
             // SAFETY: a query has CHUNK scores, and these are `groups` times 16 at most.
             sums = unsafe {
@@ -175,9 +176,9 @@ impl<'s, V: Lanes> Pack<'s, V> {
     }
 }
 
-/// Turns the first `end` scores into weights, rounded as for values in f16 if `SHORT`, and the others among so many
-/// groups of 16 into 0. Returns the sums by lane. Which numbers are rounded is known to the compiler: behind a branch
-/// it computes one exponential after the other.
+/// Turns the first `end` scores into weights, and the other scores in the first `groups` groups of 16 into 0. Returns
+/// the sums by lane. With `SHORT`, weights are rounded as for values in f16. `SHORT` is a constant because behind a
+/// branch the compiler computes one exponential after the other.
 ///
 /// # Safety
 /// There are [`CHUNK`] scores, and no more groups.
@@ -214,33 +215,33 @@ unsafe fn weights_of_first<V: Lanes, const SHORT: bool>(
     sums
 }
 
-/// Elements of a query as they are multiplied with keys of this type.
+/// Returns elements of a query as the factors of keys of this type.
 #[inline(always)]
 fn query_factor<V: Lanes>(proof: V::Proof, q: V, keys: KvElement) -> V {
     if keys.is_f16() { q.short_of_any(proof) } else { q.settle(proof) }
 }
 
-/// A weight as it is multiplied with values of this type.
+/// Returns weights as the factors of values of this type.
 #[inline(always)]
 fn factor<V: Lanes>(proof: V::Proof, weight: V, values: KvElement) -> V {
     if values.is_f16() { weight.short(proof) } else { weight }
 }
 
-/// Whether a loop asks for the tiles that come next. One that converts for other batches does not: these compute
-/// meanwhile.
+/// Returns whether a loop fetches the tiles that come next. A loop that converts tiles for other batches does not,
+/// because those batches compute long enough meanwhile.
 #[inline(always)]
 const fn asks_for_next<T: Stored, const STAGE: bool>() -> bool {
     T::PREFETCHED && !STAGE
 }
 
-/// `sum + a * stored`.
+/// Returns `sum + a * stored`.
 #[inline(always)]
 fn add<V: Lanes, T: Stored>(sum: V, a: V, stored: V) -> V {
     if T::EXACT { sum.add_exact(a, stored) } else { sum.add(a.mul(stored)) }
 }
 
-/// The lanes of `values` at visible positions, where `start` is the position of the first lane, and those of
-/// `others` elsewhere.
+/// Returns the lanes of `values` at visible positions, and the lanes of `others` elsewhere. `start` is the position of
+/// the first lane.
 #[inline(always)]
 fn select<V: Lanes>(values: V, visible: Positions, start: usize, others: V) -> V {
     let [first, second] = visible.ranges().map(|range| range.map(|end| end.saturating_sub(start)));

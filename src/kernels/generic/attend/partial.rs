@@ -1,28 +1,28 @@
-//! What attention keeps of a row while it goes through the chunks.
+//! The partial result of a row while attention goes through the chunks.
 
 use crate::kernels::generic::lanes::LANES;
 use crate::num::{exp, settle, settled_of};
 
-/// The heads of a row that share a KV head, after some of their chunks: values times their weights, `[group,
-/// head_dim]`, then the largest score and the sum of the weights of each head, `[group, 2]`, then padding.
+/// The layout of the partial result of a row, for the heads that share a KV head: sums of values times their weights,
+/// `[group, head_dim]`, then the largest score and the sum of the weights of each head, `[group, 2]`, then padding.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Partial {
-    /// Heads.
+    /// Number of query heads.
     pub group: usize,
-    /// Elements per head.
+    /// Number of elements per head.
     pub head_dim: usize,
 }
 
 impl Partial {
-    /// f32 elements: whole cache lines. `None` where memory could not hold them.
+    /// Returns the number of f32 elements, which fill whole cache lines, or `None` on overflow.
     pub fn elements(self) -> Option<usize> {
         let head = self.head_dim.checked_add(2)?;
         self.group.checked_mul(head)?.checked_next_multiple_of(LANES)
     }
 
-    /// Before the first chunk.
+    /// Resets the result, before the first chunk.
     pub(super) fn clear(self, row: &mut [f32]) -> Option<()> {
         let (values, peaks) = self.split_mut(row)?;
         values.fill(0.0);
@@ -30,9 +30,9 @@ impl Partial {
         Some(())
     }
 
-    /// Adds the next chunk of a head: its largest score and the sum of its weights, and its values times their weights.
-    /// What has the smaller of the two largest scores is scaled to the larger, and what is added is settled. (Milakov
-    /// and Gimelshein, "Online normalizer calculation for softmax", 2018.)
+    /// Adds the next chunk of a head: its largest score and the sum of its weights, and the sums of its values times
+    /// their weights. The side with the smaller of the two largest scores is scaled to the larger. The addends are
+    /// settled. (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018.)
     #[inline(always)]
     pub(super) fn add(self, row: &mut [f32], head: usize, (peak, chunk): (&[f32; 2], &[f32])) -> Option<()> {
         let (values, peaks) = self.split_mut(row)?;
@@ -42,7 +42,7 @@ impl Partial {
         if chunk_sum == 0.0 {
             return Some(());
         }
-        // The factor of the larger one is e^0, exactly 1.
+        // The factor of the side with the larger score is e^0, exactly 1.
         let (factor, chunk_factor);
         (*max, factor, chunk_factor) =
             if chunk_max > *max { (chunk_max, exp(*max - chunk_max), 1.0) } else { (*max, 1.0, exp(chunk_max - *max)) };
@@ -53,8 +53,9 @@ impl Partial {
         Some(())
     }
 
-    /// After the last chunk: `out` is `[group, head_dim]`. `sinks` are the heads' sink scores, `[group]`, little-endian
-    /// f32, or empty: each takes part in the softmax of its head, without a value. `None` on a mismatch of sizes.
+    /// Computes the result after the last chunk: `out` is `[group, head_dim]`. `sinks` are the heads' sink scores,
+    /// `[group]`, little-endian f32, or empty. Each takes part in the softmax of its head, without a value. Returns
+    /// `None` on a mismatch of sizes.
     pub fn finish(self, row: &[f32], sinks: &[[u8; 4]], out: &mut [f32]) -> Option<()> {
         let (values, peaks) = row.split_at_checked(self.group.checked_mul(self.head_dim)?)?;
         let fits = out.len() == values.len() && peaks.len() / 2 >= self.group;
@@ -81,8 +82,8 @@ impl Partial {
     }
 }
 
-/// What values are multiplied by where a score takes part that has no value: all weights are relative to the larger of
-/// it and the largest other score.
+/// Returns the factor of the values in a head with a sink score. All weights are relative to the larger of the sink
+/// score and the largest other score.
 fn with_sink(max: f32, sum: f32, sink: f32) -> f32 {
     let (factor, weight) = if sink > max { (exp(max - sink), 1.0) } else { (1.0, exp(sink - max)) };
     factor / (sum * factor + weight)
@@ -109,7 +110,7 @@ mod tests {
         let [a, b, c, d] = finish([0.25, 3.0]);
         assert!((a - expected(0.25)).abs() < 1e-6 && (c - expected(3.0)).abs() < 1e-6, "{a} {c}");
         assert_eq!([b, d], [a * -2.0, c * -2.0]);
-        // One that weighs nothing, and one beside which nothing else does.
+        // The first sink weighs nothing. Beside the second one nothing else weighs anything.
         assert_eq!(finish([f32::NEG_INFINITY, 200.0]), [2.0, -4.0, 0.0, 0.0]);
         assert!(finish([f32::NAN; 2]).iter().all(|x| x.is_nan()));
         let mut out = [0.0; 4];

@@ -1,25 +1,26 @@
-//! What attention is asked: the query heads of a few rows, and what becomes of their scores.
+//! The input of attention: the query heads of a few rows, and how their scores are computed.
 
 use core::ops::Range;
 
 use super::partial::Partial;
 use crate::kv::{CHUNK, Positions, Visibility};
 
-/// Queries of a unit, where rows have no more: enough to make what is read and converted for all of them cheap.
+/// Largest number of queries of a unit, unless a single row has more. With so many, the cost of reading and converting
+/// keys and values, which they share, is small.
 pub(super) const MAX_QUERIES: usize = 32;
 
-/// Multiplications of a unit at most, where a chunk for a row does not have more.
+/// Largest number of multiplications of a unit, unless one chunk has more.
 const UNIT: usize = 1 << 22;
 
-/// Elements of keys that a unit reads at most, where a chunk does not have more.
+/// Largest number of elements of keys that a unit reads, unless one chunk has more.
 const UNIT_KEYS: usize = 1 << 17;
 
-/// Returns the number of rows of one sequence that attention takes at a time.
+/// Returns the number of rows of one sequence that attention processes at a time.
 pub fn attend_rows(group: usize) -> usize {
     MAX_QUERIES.checked_div(group).unwrap_or(0).max(1)
 }
 
-/// Chunks that attention takes at a time, of `rows` rows.
+/// Returns the number of chunks that attention processes at a time, for `rows` rows.
 pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
     let multiplications = rows.saturating_mul(group).saturating_mul(head_dim).saturating_mul(2 * CHUNK);
     let chunks = UNIT.checked_div(multiplications).unwrap_or(0);
@@ -31,92 +32,92 @@ pub fn attend_chunks(rows: usize, group: usize, head_dim: usize) -> usize {
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Queries<'q> {
-    /// The heads of a row, `[group, head_dim]`, are at the start of every `stride` elements.
+    /// The queries: the heads of a row, `[group, head_dim]`, are at the start of every `stride` elements.
     pub q: &'q [f32],
-    /// Elements from one row to the next.
+    /// Number of elements from one row to the next.
     pub stride: usize,
-    /// The first of the rows in the output.
+    /// Index of the first of these rows in the output.
     pub row: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Heads per row.
+    /// Number of query heads per row.
     pub group: usize,
-    /// Elements per head.
+    /// Number of elements per head.
     pub head_dim: usize,
-    /// The KV head.
+    /// Index of the KV head.
     pub head: usize,
-    /// The absolute position of the first row; the others follow.
+    /// Absolute position of the first row. The positions of the others follow.
     pub position: usize,
-    /// Which positions up to its own a row sees.
+    /// The positions that a row sees.
     pub visibility: Visibility,
-    /// What becomes of products with keys.
+    /// How products with keys become scores.
     pub scores: Scores<'q>,
 }
 
-/// What becomes of the product of a query and a key: its score.
+/// How the product of a query and a key becomes a score.
 ///
 /// [Example](crate::kernels#example).
 #[derive(Clone, Copy, Debug)]
 pub struct Scores<'q> {
-    /// What products are multiplied by.
+    /// Factor of the products.
     pub scale: f32,
-    /// Scores s become `soft_cap * tanh(s / soft_cap)`; 0 leaves them as they are.
+    /// Soft cap: scores s become `soft_cap * tanh(s / soft_cap)`. 0 means no cap.
     pub soft_cap: f32,
-    /// The slope of each head of the group, `[group]`: this times the distance from the query, negative on both sides,
-    /// is added to scores. Empty where nothing is. (Press et al., "Train Short, Test Long", 2021.)
+    /// Slope of each head of the group, `[group]`, or empty. The slope times the negative distance between key and
+    /// query is added to the score, on both sides of the query. (Press et al., "Train Short, Test Long", 2021.)
     pub slopes: &'q [f32],
 }
 
 impl Scores<'_> {
-    /// Products times `scale`, and nothing else.
+    /// Returns scores that are products times `scale`, without cap and slopes.
     pub const fn scaled(scale: f32) -> Self {
         Self { scale, soft_cap: 0.0, slopes: &[] }
     }
 
-    /// Whether there is more than the scale.
+    /// Returns whether scores have a cap or slopes.
     pub(super) fn are_adjusted(&self) -> bool {
         self.soft_cap > 0.0 || !self.slopes.is_empty()
     }
 }
 
 impl<'q> Queries<'q> {
-    /// How many there are.
+    /// Returns the number of queries, or `None` on overflow.
     pub(super) fn len(&self) -> Option<usize> {
         self.rows.checked_mul(self.group)
     }
 
-    /// What is kept of a row.
+    /// Returns the shape of a row's partial result.
     pub(super) fn partial(&self) -> Partial {
         Partial { group: self.group, head_dim: self.head_dim }
     }
 
-    /// The row of query `index`, and which of its heads it is: queries are numbered row by row.
+    /// Returns the row and the head of query `index`. Queries are numbered row by row.
     pub(super) fn place(&self, index: usize) -> Option<(usize, usize)> {
         let row = index.checked_div(self.group)?;
         Some((row, index - row * self.group))
     }
 
-    /// Query `index`.
+    /// Returns the elements of query `index`.
     pub(super) fn query(&self, index: usize) -> Option<&'q [f32]> {
         let (row, head) = self.place(index)?;
         let start = row.checked_mul(self.stride)?.checked_add(head.checked_mul(self.head_dim)?)?;
         self.q.get(start..start.checked_add(self.head_dim)?)
     }
 
-    /// What query `index` sees.
+    /// Returns the positions that query `index` sees.
     pub(super) fn seen(&self, index: usize) -> Option<Positions> {
         Some(self.visibility.at(self.position(index)?))
     }
 
-    /// What the queries of a range see together.
+    /// Returns the positions that at least one query of a range sees.
     pub(super) fn seen_together(&self, range: Range<usize>) -> Option<Positions> {
         let last = self.position(range.end.checked_sub(1)?)?;
-        // Positions have successors.
+        // The position after the last one must be a number, too.
         last.checked_add(1)?;
         Some(self.visibility.between(self.position(range.start)?, last))
     }
 
-    /// The position of query `index`.
+    /// Returns the position of query `index`.
     pub(super) fn position(&self, index: usize) -> Option<usize> {
         self.position.checked_add(index.checked_div(self.group)?)
     }

@@ -1,37 +1,37 @@
-//! How the loops read 16 elements of a tile, for each element type of the cache.
+//! Loads of 16 elements of a tile, for each element type of the cache.
 
 use half::f16;
 
 use crate::kernels::generic::lanes::Lanes;
 use crate::kv::{KvElement, SCALED, TILE_TOKENS};
 
-/// An element type of the cache: how 16 elements of a tile are read.
+/// An element type of the cache, and how the loops load 16 elements of a tile.
 pub(super) trait Stored: Copy + 'static {
     const ELEMENT: KvElement;
 
     /// Whether elements have scales.
     const SCALED: bool;
 
-    /// Bytes of a K tile per element of a head.
+    /// Number of bytes of a K tile per element of a head.
     const PITCH: usize;
 
     /// Whether products with numbers of 13 bits ([`short`](crate::num::short)) are exact.
     const EXACT: bool = false;
 
-    /// Whether the loops of queries ask for what comes next: what was converted is near.
+    /// Whether loops over this type fetch the tiles that come next. Converted tiles are in a near cache already.
     const PREFETCHED: bool = false;
 
-    /// Column `dim` of a K tile, without scales.
+    /// Loads column `dim` of a K tile, without scales.
     ///
     /// # Safety
-    /// `tile` is a K tile of more than `dim` columns; `odd` says whether `dim` is.
+    /// `tile` is a K tile of more than `dim` columns. `odd` says whether `dim` is odd.
     unsafe fn column<V: Lanes>(proof: V::Proof, tile: *const u8, dim: usize, odd: bool) -> V;
 
-    /// The 16 elements from `start` on in row `slot` of a V tile, without scales.
+    /// Loads the 16 elements from `start` on in row `slot` of a V tile, without scales.
     ///
     /// # Safety
-    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`; `odd` says whether `slot`
-    /// is.
+    /// `tile` is a V tile of `head_dim` columns, `start + 16 <= head_dim` and `slot < 16`. `odd` says whether `slot` is
+    /// odd.
     unsafe fn row<V: Lanes>(
         proof: V::Proof,
         tile: *const u8,
@@ -67,7 +67,7 @@ impl Stored for f32 {
     }
 }
 
-/// f16 that was converted to f32.
+/// f32 that was converted from f16.
 #[derive(Clone, Copy)]
 pub(super) struct Widened;
 
@@ -79,7 +79,7 @@ impl Stored for Widened {
 
     #[inline(always)]
     unsafe fn column<V: Lanes>(proof: V::Proof, tile: *const u8, dim: usize, odd: bool) -> V {
-        // SAFETY: what was converted lies as f32 does, and the caller promises that it has column `dim`.
+        // SAFETY: converted tiles have the layout of f32 tiles, and the caller promises that the tile has column `dim`.
         unsafe { f32::column(proof, tile, dim, odd) }
     }
 
@@ -92,7 +92,7 @@ impl Stored for Widened {
         start: usize,
         odd: bool,
     ) -> V {
-        // SAFETY: what was converted lies as f32 does, and the caller promises the 16 elements.
+        // SAFETY: converted tiles have the layout of f32 tiles, and the caller promises the 16 elements.
         unsafe { f32::row(proof, tile, head_dim, slot, start, odd) }
     }
 }
@@ -124,7 +124,7 @@ impl Stored for f16 {
     }
 }
 
-/// Codes of a byte.
+/// Codes of one byte each.
 #[derive(Clone, Copy)]
 pub(super) struct Q8;
 
@@ -183,10 +183,11 @@ impl Stored for Q4 {
     }
 }
 
-/// The scales of the 16 tokens of a tile for the block of elements that `dim` is in; anything where there are none.
+/// Loads the scales of the 16 tokens of a tile, for the block of elements that `dim` is in. The lanes mean nothing if
+/// the type has no scales.
 ///
 /// # Safety
-/// `tile` has so many bytes of codes, and behind them the scales of all blocks up to that of `dim`.
+/// `tile` has `codes` bytes of codes, and behind them the scales of all blocks up to the block of `dim`.
 #[inline(always)]
 pub(super) unsafe fn scales<V: Lanes, T: Stored>(proof: V::Proof, tile: *const u8, codes: usize, dim: usize) -> V {
     if !T::SCALED {

@@ -1,4 +1,4 @@
-//! The tiles of a chunk as the loops read them: where they are, or converted to f32.
+//! The tiles of a chunk as the loops read them: in the cache, or converted to f32.
 
 use half::f16;
 
@@ -6,27 +6,27 @@ use super::stored::{Q4, Q8, Stored, scales};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, KvElement, KvTile, TILE_TOKENS};
 
-/// Tiles per chunk.
+/// Number of tiles per chunk.
 pub(super) const TILES: usize = CHUNK / TILE_TOKENS;
 
-/// Bytes of a cache line.
+/// Number of bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Tiles that are converted at a time: few, so that they stay in the first-level cache.
+/// Number of tiles that are converted at a time: few, so that they stay in the first-level cache.
 pub(super) const STAGED: usize = 2;
 
 /// Successive tiles of K or of V in a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'t> {
-    /// As many as `positions` has begun, and those that follow.
+    /// The tiles in which the positions lie, and the tiles of the chunk that follow.
     tiles: &'t [&'t [u8]],
-    /// Bytes of each of these.
+    /// Number of bytes of each tile.
     bytes: usize,
-    /// Tiles that are read after these.
+    /// Tiles that are read after this run.
     after: &'t [&'t [u8]],
-    /// Bytes of such a tile for each column of K, or for each row of V.
+    /// Number of bytes of a tile of `after` for each column of K, or for each row of V.
     after_step: usize,
-    /// The first position in the chunk, a multiple of 16.
+    /// First position in the chunk, a multiple of 16.
     offset: usize,
     positions: usize,
 }
@@ -37,25 +37,25 @@ impl Run<'_> {
         self.positions.div_ceil(TILE_TOKENS)
     }
 
-    /// Bytes of each tile.
+    /// Returns the number of bytes of each tile.
     #[inline(always)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where tile `index` begins; the last tile for indices past it.
+    /// Returns the start of tile `index`, or of the last tile for indices past it.
     #[inline(always)]
     pub(super) fn tile(&self, index: usize) -> *const u8 {
         self.tiles.get(index.min(self.count() - 1)).map_or(core::ptr::null(), |tile| tile.as_ptr())
     }
 
-    /// Where the tile begins that is converted after tile `index`.
+    /// Returns the start of the tile [`STAGED`] tiles after tile `index`, which is converted next.
     #[inline(always)]
     fn next(&self, index: usize) -> *const u8 {
         self.tiles.get(index + STAGED).map_or(core::ptr::null(), |tile| tile.as_ptr())
     }
 
-    /// Where tile `index` of those begins that are read after these.
+    /// Returns the start of tile `index` among the tiles that are read after this run.
     #[inline(always)]
     pub(super) fn after(&self, index: usize) -> *const u8 {
         self.after.get(index).map_or(core::ptr::null(), |tile| tile.as_ptr())
@@ -76,7 +76,7 @@ impl Run<'_> {
         self.positions
     }
 
-    /// The part of it that is before a position of the chunk; `None` if there is nothing.
+    /// Returns the part of the run before a position of the chunk, or `None` if it is empty.
     #[inline(always)]
     pub(super) fn before(self, end: usize) -> Option<Self> {
         let positions = end.checked_sub(self.offset).filter(|&positions| positions > 0)?.min(self.positions);
@@ -90,24 +90,24 @@ pub(super) struct ChunkTiles<'t> {
     v: Side<'t>,
     /// Tiles of K that are read after this chunk.
     after: [&'t [u8]; TILES],
-    /// Positions that some query sees, 1 to [`CHUNK`]. The tiles of these are set.
+    /// Number of positions that some query sees, 1 to [`CHUNK`]. Their tiles are set.
     positions: usize,
     head_dim: usize,
 }
 
-/// All tiles of K, or of V.
+/// All tiles of K, or all tiles of V, in a chunk.
 #[derive(Clone, Copy)]
 struct Side<'t> {
     element: KvElement,
-    /// Bytes of codes in a tile.
+    /// Number of bytes of codes in a tile.
     codes: usize,
-    /// Bytes of a tile.
+    /// Number of bytes of a tile.
     bytes: usize,
     tiles: [&'t [u8]; TILES],
 }
 
 impl<'t> ChunkTiles<'t> {
-    /// Without tiles, for K and V of these types. `None` where one is not built.
+    /// Returns a value without tiles, for K and V of these types, or `None` if one of the types is not built.
     #[inline(always)]
     pub(super) fn new(head_dim: usize, [k, v]: [KvElement; 2]) -> Option<Self> {
         if !k.is_built() || !v.is_built() {
@@ -119,8 +119,8 @@ impl<'t> ChunkTiles<'t> {
         Some(Self { k, v, after: [&[]; TILES], positions: 0, head_dim })
     }
 
-    /// Sets the tiles of the first `positions` positions of a chunk; `None` where one is missing, too small or of
-    /// another type.
+    /// Sets the tiles of the first `positions` positions of a chunk. Returns `None` if a tile is missing, too small or
+    /// of another type.
     #[inline(always)]
     pub(super) fn set(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) -> Option<()> {
         self.positions = positions.clamp(1, CHUNK);
@@ -136,7 +136,7 @@ impl<'t> ChunkTiles<'t> {
         Some(())
     }
 
-    /// Sets the tiles of K that are read after this chunk: those of `positions` positions, as far as they are there.
+    /// Sets the tiles of K that are read after this chunk: the tiles of `positions` positions, if they exist.
     #[inline(always)]
     pub(super) fn set_after(&mut self, positions: usize, tile: impl Fn(usize) -> Option<KvTile<'t>>) {
         for (index, place) in self.after.iter_mut().enumerate() {
@@ -145,26 +145,28 @@ impl<'t> ChunkTiles<'t> {
         }
     }
 
-    /// Positions that some query sees, 1 to [`CHUNK`].
+    /// Returns the number of positions that some query sees, 1 to [`CHUNK`].
     #[inline(always)]
     pub(super) fn positions(&self) -> usize {
         self.positions
     }
 
-    /// The element types of K and of V.
+    /// Returns the element types of K and of V.
     #[inline(always)]
     pub(super) fn elements(&self) -> [KvElement; 2] {
         [self.k.element, self.v.element]
     }
 
-    /// K of at most so many positions from `start` on, a multiple of 16. `None` if there are none.
+    /// Returns K of at most `most` positions from `start` on, a multiple of 16, or `None` if there are no such
+    /// positions.
     #[inline(always)]
     pub(super) fn keys(&self, start: usize, most: usize) -> Option<Run<'_>> {
         let step = self.v.codes.checked_div(self.head_dim)?;
         self.run(&self.k, (&self.v.tiles, step), start, most)
     }
 
-    /// V, likewise.
+    /// Returns V of at most `most` positions from `start` on, a multiple of 16, or `None` if there are no such
+    /// positions.
     #[inline(always)]
     pub(super) fn values(&self, start: usize, most: usize) -> Option<Run<'_>> {
         self.run(&self.v, (&self.after, self.k.codes / TILE_TOKENS), start, most)
@@ -189,7 +191,8 @@ impl<'t> ChunkTiles<'t> {
         })
     }
 
-    /// K of a run as f32, `[tiles][head_dim][16]`. `None` where there is no room, or for a type that is not converted.
+    /// Converts K of a run to f32, `[tiles][head_dim][16]`. Returns `None` if there is no room, or for a type that is
+    /// not converted.
     #[inline(always)]
     pub(super) fn convert_keys<V: Lanes>(&self, proof: V::Proof, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let out = out.get_mut(..run.count() * self.head_dim * TILE_TOKENS)?.as_mut_ptr();
@@ -209,8 +212,11 @@ impl<'t> ChunkTiles<'t> {
         Some(())
     }
 
+    /// Converts K of a run to f32, `[tiles][head_dim][16]`.
+    ///
     /// # Safety
-    /// Tiles of the run are as large as those of K, which is of type `T`, and its elements can be written at `out`.
+    /// Tiles of the run are as large as the tiles of K, K is of type `T`, and all elements of the run can be written at
+    /// `out`.
     #[inline(always)]
     unsafe fn keys_to<V: Lanes, T: Stored>(&self, proof: V::Proof, run: &Run<'_>, mut out: *mut f32) {
         for index in 0..run.count() {
@@ -236,8 +242,8 @@ impl<'t> ChunkTiles<'t> {
         }
     }
 
-    /// V of a run as f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, as far as it is visible. `None`
-    /// where there is no room, or for a type that is not built.
+    /// Converts V of a run to f32, `[tiles][16][head_dim, rounded up to a multiple of 16]`, for its positions. Returns
+    /// `None` if there is no room, or for a type that is not built.
     #[inline(always)]
     pub(super) fn convert_values<V: Lanes>(&self, proof: V::Proof, run: &Run<'_>, out: &mut [f32]) -> Option<()> {
         let (head_dim, padded) = (self.head_dim, self.head_dim.checked_next_multiple_of(LANES)?);
@@ -246,7 +252,7 @@ impl<'t> ChunkTiles<'t> {
             return None;
         }
         if padded > head_dim {
-            // What does not fill the lanes.
+            // The elements of each row that do not fill the 16 lanes of a register.
             let rows = out.chunks_exact_mut(padded.max(1)).take(run.positions()).enumerate();
             for (row, out) in rows {
                 let tile = run.tiles.get(row / TILE_TOKENS)?;
@@ -270,11 +276,11 @@ impl<'t> ChunkTiles<'t> {
         Some(())
     }
 
-    /// Whole registers of rows.
+    /// Converts the elements of V of a run that fill whole registers.
     ///
     /// # Safety
-    /// Tiles of the run are as large as those of V, which is of type `T`; for each of them 16 rows of heads rounded up
-    /// can be written at `out`.
+    /// Tiles of the run are as large as the tiles of V, and V is of type `T`. For each tile, 16 rows of heads rounded
+    /// up can be written at `out`.
     #[inline(always)]
     unsafe fn values_to<V: Lanes, T: Stored>(&self, proof: V::Proof, run: &Run<'_>, out: *mut f32) {
         let (head_dim, padded) = (self.head_dim, self.head_dim.next_multiple_of(LANES));
@@ -306,7 +312,7 @@ impl<'t> ChunkTiles<'t> {
     }
 }
 
-/// f32 elements for [`STAGED`] tiles that are converted.
+/// Returns the number of f32 elements for [`STAGED`] converted tiles.
 pub(super) fn staging_len(head_dim: usize) -> Option<usize> {
     head_dim.checked_next_multiple_of(LANES)?.checked_mul(TILE_TOKENS * STAGED)
 }
@@ -317,7 +323,7 @@ pub(super) struct Staged<'t> {
 }
 
 impl<'t> Staged<'t> {
-    /// Tiles of so many elements. `None` if there are fewer than [`staging_len`].
+    /// Returns tiles of `elements` elements each, or `None` if `staging` is too short.
     #[inline(always)]
     pub(super) fn new(staging: &'t [f32], elements: usize) -> Option<Self> {
         let mut tiles: [&[u8]; STAGED] = [&[]; STAGED];
@@ -328,7 +334,7 @@ impl<'t> Staged<'t> {
         Some(Self { tiles })
     }
 
-    /// Those of a run that was converted.
+    /// Returns the converted tiles of a run.
     #[inline(always)]
     pub(super) fn run(&self, of: &Run<'_>) -> Run<'_> {
         let [first, _] = self.tiles;

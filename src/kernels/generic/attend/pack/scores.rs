@@ -1,6 +1,6 @@
-//! Scores: queries times keys.
-// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not
-// always inlined, and then nothing stays in registers.
+//! Scores: products of queries with keys.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::ops::Range;
@@ -13,34 +13,35 @@ use crate::kernels::generic::attend::tiles::{LINE, Run};
 use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, TILE_TOKENS};
 
-/// Where the keys of `WIDE` tiles are.
+/// The keys of `WIDE` tiles.
 struct Columns<const WIDE: usize> {
-    /// The numbers of the tiles in their run.
+    /// Indices of the tiles in their run.
     index: [usize; WIDE],
     of: [*const u8; WIDE],
-    /// Tiles that are read after those of the run.
+    /// Cache lines of the tiles that are read after the run.
     after: Lines<WIDE>,
-    /// The next tiles of the run.
+    /// Cache lines of the next tiles of the run.
     next: Lines<WIDE>,
 }
 
-/// The lines of `WIDE` tiles, one tile after the other: a memory likes that better than a line of each in turn.
+/// The cache lines of `WIDE` tiles, one tile after the other. Memory serves this order better than one line of each
+/// tile in turn.
 struct Lines<const WIDE: usize> {
     of: [*const u8; WIDE],
-    /// Bytes of a tile.
+    /// Number of bytes of a tile.
     bytes: usize,
     tile: usize,
     at: usize,
 }
 
 impl<const WIDE: usize> Lines<WIDE> {
-    /// Of tiles of so many bytes.
+    /// Returns the lines of tiles of `bytes` bytes. The starts of the tiles are not set yet.
     #[inline(always)]
     fn new(bytes: usize) -> Self {
         Self { of: [core::ptr::null(); WIDE], bytes, tile: 0, at: 0 }
     }
 
-    /// The next line; after the last one those of the last tile again.
+    /// Returns the next line. After the last line, the lines of the last tile are returned again.
     #[inline(always)]
     fn next(&mut self) -> *const u8 {
         let line = self.of[self.tile].wrapping_add(self.at);
@@ -54,8 +55,8 @@ impl<const WIDE: usize> Lines<WIDE> {
 }
 
 impl<const WIDE: usize> Columns<WIDE> {
-    /// From tile `tile` of a run on, `pitch` bytes for each of `head_dim` columns. Past the last tile it is that tile
-    /// again, with the same scores.
+    /// Returns the columns from tile `tile` of a run on, with `pitch` bytes for each of `head_dim` columns. Past the
+    /// last tile, the last tile is taken again and gives the same scores.
     #[inline(always)]
     fn at(k: &Run<'_>, tile: usize, head_dim: usize, pitch: usize) -> Self {
         let (after, next) = (Lines::new(head_dim * k.after_step()), Lines::new(head_dim * pitch));
@@ -71,7 +72,8 @@ impl<const WIDE: usize> Columns<WIDE> {
 }
 
 impl<V: Lanes> Pack<'_, V> {
-    /// The scores of the queries of a batch with the positions of a run; at most 4 queries where keys have scales.
+    /// Computes the scores of the queries of a batch with the positions of a run. There are at most 4 queries if keys
+    /// have scales.
     #[inline(always)]
     pub(in crate::kernels::generic::attend) fn scores<T: Stored>(
         &mut self,
@@ -96,8 +98,8 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// [`Pack::scores`] with keys in f16, which are kept converted, too: `[tiles][head_dim][16]`. The last of several
-    /// batches has more queries than half a batch.
+    /// Does the work of [`Pack::scores`] for keys in f16, and also stores the converted keys: `[tiles][head_dim][16]`.
+    /// The batch is the last of several, so it has more than half of the queries of a full batch.
     #[inline(always)]
     pub(in crate::kernels::generic::attend) fn scores_and_stage(
         &mut self,
@@ -117,8 +119,8 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// [`Pack::scores`] for `N` queries, `WIDE` tiles at a time: enough independent sums to hide the
-    /// latency of an addition.
+    /// Does the work of [`Pack::scores`] for `N` queries, with `WIDE` tiles at a time: enough independent sums to hide
+    /// the latency of an addition.
     #[inline(always)]
     fn scores_of<T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
@@ -192,7 +194,7 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// `N` queries from `first` on, a batch: `[padded / 16][N][16]`, and their scores, `[N][CHUNK]`.
+    /// Returns a batch of `N` queries from query `first` on, `[padded / 16][N][16]`, and their scores, `[N][CHUNK]`.
     #[inline(always)]
     fn batch_of<const N: usize>(&mut self, first: usize) -> Option<(&[f32], &mut [f32])> {
         let padded = self.padded();
@@ -205,7 +207,7 @@ impl<V: Lanes> Pack<'_, V> {
 /// Stores the sums of a tile, times a scale, for `N` queries.
 ///
 /// # Safety
-/// At `place` there is room for 16 scores, and at every further multiple of CHUNK for those of the next query.
+/// At `place` there is room for 16 scores, and at every further multiple of CHUNK for the 16 scores of the next query.
 #[inline(always)]
 unsafe fn store_scores<V: Lanes, const N: usize>(sums: [V; N], scale: V, place: *mut f32) {
     for n in 0..N {

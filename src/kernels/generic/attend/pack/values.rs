@@ -1,6 +1,6 @@
-//! Values times the weights of queries.
-// Indices run over fixed arrays of constant length, so no check is left of them; iterators in their place are not
-// always inlined, and then nothing stays in registers.
+//! Products of values with the weights of queries.
+// Loops index fixed arrays of constant length, so no bounds check remains. Iterators in their place are not always
+// inlined, and then nothing stays in registers.
 #![allow(clippy::indexing_slicing, clippy::needless_range_loop)]
 
 use core::ops::Range;
@@ -14,8 +14,9 @@ use crate::kernels::generic::lanes::{LANES, Lanes};
 use crate::kv::{CHUNK, TILE_TOKENS};
 
 impl<V: Lanes> Pack<'_, V> {
-    /// The values of a run, each times its weight, summed in increasing order of the position. The first run of a chunk
-    /// begins the sums, the others go on. Rows are whole registers. At most 4 queries where values have scales.
+    /// Adds the values of a run, each times its weight, in increasing order of the position. The first run of a chunk
+    /// begins the sums, and the others continue them. Rows are whole registers. There are at most 4 queries if values
+    /// have scales.
     #[inline(always)]
     pub(in crate::kernels::generic::attend) fn values<T: Stored>(&mut self, batch: &Range<usize>, v: &Run<'_>) {
         match batch.len() {
@@ -35,8 +36,8 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// [`Pack::values`] with values in f16, which are kept converted, too, `[tiles][16][head_dim]`: see
-    /// [`Pack::scores_and_stage`].
+    /// Does the work of [`Pack::values`] for values in f16, and also stores the converted values,
+    /// `[tiles][16][head_dim]`: see [`Pack::scores_and_stage`].
     #[inline(always)]
     pub(in crate::kernels::generic::attend) fn values_and_stage(
         &mut self,
@@ -55,7 +56,7 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// [`Pack::values`] for `N` queries, `WIDE` times 16 elements of the heads at a time.
+    /// Does the work of [`Pack::values`] for `N` queries, with `WIDE` times 16 elements of the heads at a time.
     #[inline(always)]
     fn values_of<T: Stored, const N: usize, const WIDE: usize, const STAGE: bool>(
         &mut self,
@@ -75,16 +76,16 @@ impl<V: Lanes> Pack<'_, V> {
         // SAFETY: a run has positions of one chunk, so its offset is below CHUNK.
         let weights = unsafe { weights.as_ptr().add(v.offset()) };
         let out = out.as_mut_ptr();
-        // Bytes that are asked for with 16 elements of a row.
+        // Number of bytes that are fetched with each 16 elements of a row.
         let ahead = v.after_step().checked_div(padded / LANES).filter(|_| asks_for_next::<T, STAGE>()).unwrap_or(0);
         let (ahead_of_tile, after_bytes) = (WIDE * ahead * TILE_TOKENS, (v.after_step() * TILE_TOKENS).max(1));
-        // Bytes that were asked for.
+        // Number of bytes that were fetched.
         let mut asked = 0;
         let mut first = 0;
         while first < padded {
             let mut starts = [0; WIDE];
             for w in 0..WIDE {
-                // Past the end it is the last 16 again, with the same sums.
+                // Past the end, the last 16 elements are taken again and give the same sums.
                 starts[w] = (first + w * LANES).min(padded - LANES);
             }
             // SAFETY: `out` is the slice above, [N][padded], and starts + 16 <= padded.
@@ -135,7 +136,8 @@ impl<V: Lanes> Pack<'_, V> {
         }
     }
 
-    /// The weights of `N` queries from `first` on, a batch: `[N][CHUNK]`, and the sums of their values, `[N][padded]`.
+    /// Returns the weights of a batch of `N` queries from query `first` on, `[N][CHUNK]`, and the sums of their values,
+    /// `[N][padded]`.
     #[inline(always)]
     fn weights_of<const N: usize>(&mut self, first: usize) -> Option<(&[f32], &mut [f32])> {
         let padded = self.padded();
@@ -145,10 +147,11 @@ impl<V: Lanes> Pack<'_, V> {
     }
 }
 
-/// The scales of the 16 tokens of a tile, for the block of elements that each start is in; 1 where there are none.
+/// Returns the scales of the 16 tokens of a tile, for the block of elements that each start is in, or 1 if the type has
+/// no scales.
 ///
 /// # Safety
-/// `tile` has so many bytes of codes, and behind them the scales of all blocks up to those of the starts.
+/// `tile` has `codes` bytes of codes, and behind them the scales of all blocks up to those of the starts.
 #[inline(always)]
 unsafe fn scales_of_row<V: Lanes, T: Stored, const WIDE: usize>(
     proof: V::Proof,
@@ -166,7 +169,7 @@ unsafe fn scales_of_row<V: Lanes, T: Stored, const WIDE: usize>(
     scales_of
 }
 
-/// The sums of `N` queries that begin at 0, or go on from what `out` has.
+/// Returns the sums of `N` queries: 0, or the sums in `out` if they go on.
 ///
 /// # Safety
 /// `out` is `[N][padded]`, and every start + 16 <= padded.
@@ -193,7 +196,7 @@ unsafe fn begin_sums<V: Lanes, const N: usize, const WIDE: usize>(
 /// Stores 16 sums for each of `N` queries.
 ///
 /// # Safety
-/// At `place` there is room for 16 sums, and at every further multiple of `padded` for those of the next query.
+/// At `place` there is room for 16 sums, and at every further multiple of `padded` for the 16 sums of the next query.
 #[inline(always)]
 unsafe fn store_sums<V: Lanes, const N: usize>(sums: [V; N], padded: usize, place: *mut f32) {
     for n in 0..N {
