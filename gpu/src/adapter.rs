@@ -1,4 +1,4 @@
-//! Which adapter, what it says of itself, and what it allows.
+//! The choice of an adapter, its description, and its limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// All of them.
+    /// All interfaces.
     pub const ALL: [Self; 4] = [Self::Vulkan, Self::Metal, Self::Dx12, Self::WebGpu];
 
     /// Returns "vulkan", "metal", "dx12" or "webgpu".
@@ -41,12 +41,12 @@ impl FromStr for Backend {
     }
 }
 
-/// Which adapter, and how long the host waits for it.
+/// The choice of an adapter, and how long the host waits for its device.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// The interface; `None` for any.
+    /// The interface, or `None` for any.
     pub backend: Option<Backend>,
-    /// Whether a driver that computes on the CPU will do.
+    /// Whether a driver that computes on the CPU is accepted.
     pub software: bool,
     /// How long a call waits for the device.
     pub patience: Duration,
@@ -58,7 +58,7 @@ impl Default for Choice {
     }
 }
 
-/// What a driver says of itself.
+/// The description of an adapter by its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterInfo {
     /// The adapter's name.
@@ -67,7 +67,7 @@ pub struct AdapterInfo {
     pub backend: String,
     /// The driver, and its version.
     pub driver: String,
-    /// Whether it computes on the CPU.
+    /// Whether the driver computes on the CPU.
     pub software: bool,
 }
 
@@ -77,11 +77,11 @@ impl fmt::Display for AdapterInfo {
     }
 }
 
-/// What a device allows.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a buffer that a kernel sees.
+    /// Largest number of bytes of a buffer that a kernel can see.
     pub binding: u64,
-    /// Workgroups in a direction of a dispatch.
+    /// Largest number of workgroups in one dimension of a dispatch.
     pub workgroups: u32,
 }

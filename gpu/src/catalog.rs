@@ -1,4 +1,4 @@
-//! All kernels, compiled.
+//! The kernels, and the catalog of compiled ones.
 
 use std::collections::BTreeMap;
 
@@ -12,65 +12,67 @@ use crate::hardware::now;
 use crate::hardware::{Hardware, Pipeline};
 use crate::shader::{NATIVE_HALVES, composed};
 
-/// The most columns of a narrow matrix: those of 16 invocations.
+/// Largest number of columns of a narrow matrix: 16 invocations with 32 columns each.
 const NARROW: usize = 16 * 32;
 
 /// A kernel: what a dispatch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kernel {
-    /// Rows of the embedding.
+    /// Copies rows of a table, such as the embedding, as f32.
     Embed(Weights),
-    /// The norm of a branch is added to the residual stream; this, normed or not, in the format that matrices read.
+    /// Adds the norm of a branch to the residual stream. Writes the residual stream, normed or not, in the format that
+    /// matrices read.
     Input,
-    /// Few rows times a matrix.
+    /// Multiplies few rows with a matrix.
     Vector(Weights),
-    /// Few rows of floats, which become int8 while they are read, times a quantized matrix.
+    /// Multiplies few rows of floats, which become int8 while they are read, with a quantized matrix.
     Raw(Weights),
-    /// Few rows of either kind times a quantized matrix of at most 512 columns.
+    /// Multiplies few rows, of int8 or of floats, with a quantized matrix of at most 512 columns.
     Narrow(Weights),
-    /// Activations of many rows, in the form that matrices read.
+    /// Quantizes activations of many rows into the format that matrices read.
     Quantize,
-    /// Many rows times a matrix.
+    /// Multiplies many rows with a matrix.
     Tile(Weights),
-    /// Norms and rotation of heads; keys and values into the pool; attention of few rows over chunks that are ready.
+    /// Norms and rotates heads, and stores keys and values in the pool. Computes attention of few rows over the chunks
+    /// that end before the batch.
     Store,
-    /// The same of many rows, without chunks.
+    /// Does the same as `Store` for many rows, without attention.
     StoreMany,
-    /// Attention of few rows.
+    /// Computes attention of few rows.
     Attend,
-    /// Attention of many rows.
+    /// Computes attention of many rows.
     AttendMany(AtOnce),
-    /// A causal convolution of the rows of a sequence.
+    /// Computes a causal convolution over the rows of a sequence.
     Convolve,
-    /// What the rows of a sequence do to the matrices of a recurrent layer.
+    /// Updates the matrices of a recurrent layer by the rows of a sequence.
     Update,
-    /// The norm of groups of what that gives.
+    /// Norms each group of the results of `Update`.
     GroupNorm,
-    /// Which experts a row goes through.
+    /// Chooses the experts of a row.
     Route,
-    /// The largest logit, whose token is that of the next row.
+    /// Chooses the token with the largest logit, and makes it the token of the next row.
     Choose,
-    /// A token that is drawn by its logits, likewise.
+    /// Draws a token by the logits, and makes it the token of the next row.
     Draw,
 }
 
-/// Queries of a workgroup of attention for many rows, which read keys and values once.
+/// Number of queries for which a workgroup of attention for many rows reads keys and values once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AtOnce {
-    /// Of heads of up to 512 elements.
+    /// Four queries, of heads of up to 512 elements.
     Four,
-    /// Of up to 128.
+    /// Eight queries, of heads of up to 128 elements.
     Eight,
-    /// Of up to 64.
+    /// Sixteen queries, of heads of up to 64 elements.
     Sixteen,
 }
 
 impl AtOnce {
-    /// All of them.
+    /// All numbers of queries.
     pub const ALL: [Self; 3] = [Self::Four, Self::Eight, Self::Sixteen];
 
-    /// Returns the most that there are for heads of so many elements.
+    /// Returns the largest number of queries for heads of `dim` elements.
     pub(crate) fn most(dim: usize) -> Self {
         match dim {
             0..=64 => Self::Sixteen,
@@ -79,7 +81,7 @@ impl AtOnce {
         }
     }
 
-    /// Returns how many they are.
+    /// Returns the number of queries.
     pub(crate) const fn count(self) -> usize {
         match self {
             Self::Four => 4,
@@ -106,24 +108,24 @@ pub enum Weights {
     F16,
     /// bfloat16
     Bf16,
-    /// 8 bits, 32 in a block.
+    /// 8 bits, 32 weights in a block.
     Q8_0,
-    /// 4 bits, 32 in a block.
+    /// 4 bits, 32 weights in a block.
     Q4_0,
-    /// 4 bits with minima, 256 in a block.
+    /// 4 bits with minima, 256 weights in a block.
     Q4K,
-    /// 6 bits, 256 in a block.
+    /// 6 bits, 256 weights in a block.
     Q6K,
-    /// Floats of 4 bits, 32 in a block.
+    /// Floats of 4 bits, 32 weights in a block.
     Mxfp4,
 }
 
 impl Weights {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 8] =
         [Self::F32, Self::F16, Self::Bf16, Self::Q8_0, Self::Q4_0, Self::Q4K, Self::Q6K, Self::Mxfp4];
 
-    /// Returns the element type in a file.
+    /// Returns the element type of such a matrix in a file.
     pub const fn dtype(self) -> Dtype {
         match self {
             Self::F32 => Dtype::F32,
@@ -137,7 +139,7 @@ impl Weights {
         }
     }
 
-    /// Returns that of an element type in a file; `None` where it does not run on a GPU.
+    /// Returns the type that stands for an element type of a file, or `None` where that does not run on a GPU.
     pub fn of(dtype: Dtype) -> Option<Self> {
         Self::ALL.into_iter().find(|weights| weights.dtype() == dtype)
     }
@@ -147,7 +149,7 @@ impl Weights {
         form(self.dtype()).is_float()
     }
 
-    /// Returns the format of the activations.
+    /// Returns the format in which such a matrix reads activations.
     pub fn form(self) -> Form {
         form(self.dtype())
     }
@@ -167,7 +169,7 @@ impl Weights {
 }
 
 impl Kernel {
-    /// All kernels of the types that this build has.
+    /// Returns all kernels for the element types that this build has.
     pub fn all() -> Vec<Self> {
         let mut all = vec![Self::Input, Self::Quantize, Self::Store, Self::StoreMany, Self::Attend];
         all.extend(AtOnce::ALL.map(Self::AttendMany));
@@ -181,12 +183,12 @@ impl Kernel {
         all
     }
 
-    /// Returns the source with all that it includes, for any device.
+    /// Returns the source with all files that it includes, for any device.
     pub fn source(self) -> Option<String> {
         self.source_with(None)
     }
 
-    /// Returns the source for devices that convert halves themselves, bit for bit.
+    /// Returns the source for devices that convert f16 themselves, bit for bit.
     pub fn native_source(self) -> Option<String> {
         self.source_with(Some(NATIVE_HALVES))
     }
@@ -222,7 +224,8 @@ impl Kernel {
         }
     }
 
-    /// The kernel for few rows of a matrix with so many columns; whether it reads floats.
+    /// Returns the kernel that multiplies few rows with a matrix of `cols` columns. `is_raw` says whether the rows are
+    /// floats.
     pub(crate) fn few_rows(weights: Weights, cols: usize, is_raw: bool) -> Self {
         match (weights.is_float(), cols > NARROW) {
             (false, false) => Self::Narrow(weights),
@@ -231,7 +234,8 @@ impl Kernel {
         }
     }
 
-    /// Outputs of a workgroup, for kernels that multiply a matrix. With a gate it is half as many.
+    /// Returns the number of outputs of a workgroup, for kernels that multiply a matrix. With a gate a workgroup has
+    /// half as many.
     pub(crate) fn slots(self) -> u32 {
         match self {
             Self::Tile(_) => 64,
@@ -249,8 +253,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Compiles these kernels. A device that converts all halves as the integers of the kernels do converts them
-    /// itself.
+    /// Compiles these kernels. They leave the conversion of f16 to the device if it converts all f16 numbers as the
+    /// kernels' integers do.
     ///
     /// # Errors
     /// [`GpuError::Refused`] where the driver does not compile one; [`GpuError::Lost`].
@@ -273,7 +277,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Puts a kernel with this source in the place of the present one.
+    /// Compiles this source, and puts it in the place of a kernel.
     ///
     /// # Errors
     /// As [`Catalog::new`].
@@ -283,7 +287,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Returns which kernels there are.
+    /// Returns the kernels that are compiled.
     pub fn kernels(&self) -> impl Iterator<Item = Kernel> + use<> {
         self.pipelines.keys().copied().collect::<Vec<_>>().into_iter()
     }

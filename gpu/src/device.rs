@@ -37,11 +37,12 @@ use made::upload;
 #[cfg(not(target_arch = "wasm32"))]
 pub use times::KernelTime;
 
-/// The most dispatches of a submit for few rows. So none keeps the device for long.
+/// Largest number of dispatches of a submit for few rows, so that no submit keeps the device for long.
 const DISPATCHES: usize = 1024;
-/// The most dispatches times rows of a submit for more rows, and the dispatches that it can have at least.
+/// For a submit of more rows: the largest product of dispatches and rows, and the number of dispatches that it can
+/// always have.
 const WORK: (usize, usize) = (8192, 16);
-/// The same of a driver that computes on the CPU.
+/// [`WORK`] for a driver that computes on the CPU.
 const WORK_ON_CPU: (usize, usize) = (2048, 1);
 
 /// A model on a GPU.
@@ -60,27 +61,27 @@ pub struct GpuDevice<'g, 'm> {
     layers: usize,
     rows: usize,
     vocab: usize,
-    /// Chunks of attention that can be added up in parallel.
+    /// Largest number of chunks of attention that can be added up in parallel.
     chunks: usize,
-    /// Rows of the batch: all, finished, with logits.
+    /// Numbers of rows of the batch: all, finished ones, those with logits.
     counts: [usize; 3],
-    /// Sequences of the batch.
+    /// Number of sequences of the batch.
     sequences: usize,
-    /// Whether workgroups of attention for many rows have more groups of queries than one.
+    /// Whether a workgroup of attention for many rows can have more than one group of queries.
     is_wide: bool,
     /// The largest position of the batch.
     last: usize,
-    /// Whether the last step was submitted.
+    /// Whether the last step of the program was submitted.
     is_whole: bool,
-    /// Words that go to the device with a batch.
+    /// Scratch for the words of a batch that go to the device.
     words: Vec<u32>,
     angles: Vec<f32>,
     results: Readback,
-    /// Copies of blocks that the next submit begins with: groups, from, to.
+    /// Copies of blocks with which the next submit begins: layer group, source block, destination block.
     copies: Mutex<Vec<(usize, u32, u32)>>,
-    /// The block that was read last.
+    /// The block that was read last: layer group, number, words.
     block: Mutex<Option<(usize, u32, Vec<u32>)>>,
-    /// The state that was read last, and its slot.
+    /// The state that was read last: slot, elements.
     state: Mutex<Option<(u32, Vec<f32>)>>,
     failure: Mutex<Option<GpuError>>,
     submits: u64,
@@ -166,7 +167,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns how many submits of dispatches there were.
+    /// Returns the number of submits of dispatches so far.
     pub fn submits(&self) -> u64 {
         self.submits
     }
@@ -176,8 +177,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.encoding
     }
 
-    /// Returns when results arrive. A host in a browser takes it before it makes an engine, and awaits it between two
-    /// steps.
+    /// Returns a value to await the arrival of results. A host in a browser takes it before it makes an engine, and
+    /// awaits it between two steps.
     pub fn arrival(&self) -> Arrival {
         self.results.arrival()
     }
@@ -186,7 +187,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.buffers.get(&place).ok_or(GpuError::Mismatch(place.name()))
     }
 
-    /// For the engine every failure is a loss.
+    /// Keeps the first failure. For the engine every failure is a loss of the device.
     fn lost<T>(&self, result: Result<T, GpuError>) -> Result<T, DeviceFault> {
         result.map_err(|error| {
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -194,7 +195,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         })
     }
 
-    /// Forgets what was read.
+    /// Forgets the block and the state that were read last.
     fn forget_block(&self) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.block.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -223,7 +224,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         4 * (self.layers as u64 + 1)
     }
 
-    /// The tables of the sequences of the batch.
+    /// Writes the block tables of the batch's sequences.
     fn write_tables(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
         let mut slots: Vec<_> = batch.rows.iter().map(|row| row.slot()).collect();
         slots.sort_unstable();
@@ -260,7 +261,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         written
     }
 
-    /// Cosines and sines of the rows, and what queries are multiplied by, which are computed in f64 here.
+    /// Writes cosines and sines of the rows, and temperatures of queries. Both are computed here, in f64.
     fn write_angles(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
         let Some(rotary) = &self.rotary else { return Ok(()) };
         let width = rotary.width() + usize::from(self.temperature.is_some());
@@ -276,13 +277,13 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         self.gpu.hardware.write(self.buffer(Place::Angles)?, 0, cast_slice(&self.angles))
     }
 
-    /// Chunks of attention that end before a position, as far as they are added up in parallel where there are few
-    /// rows.
+    /// Returns how many of the chunks that end before `position` are added up in parallel: none for more than
+    /// [`PARALLEL_ROWS`] rows.
     fn chunks(&self, rows: usize, position: usize) -> usize {
         if rows <= PARALLEL_ROWS { (position / CHUNK).min(self.chunks) } else { 0 }
     }
 
-    /// The most dispatches of a submit for so many rows.
+    /// Returns the largest number of dispatches of a submit for `rows` rows.
     fn most_dispatches(&self, rows: usize) -> usize {
         if rows <= FEW_ROWS {
             return DISPATCHES;
@@ -291,7 +292,7 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         (work / rows).max(least)
     }
 
-    /// How many of these steps one submit takes.
+    /// Returns how many of these steps one submit takes.
     fn taken(&self, steps: &Range<usize>) -> usize {
         let most = self.most_dispatches(self.counts[0]);
         let after = self.runs.iter().filter(|run| run.step >= steps.start).nth(most).map_or(steps.end, |run| run.step);
@@ -317,7 +318,8 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         Ok(taken)
     }
 
-    /// Copies of the flags, and of so many words behind them, to where the host reads.
+    /// Returns copies to the memory that the host reads: of the flags, and behind them of the first `words` words of a
+    /// buffer.
     fn results_of(&self, place: Place, words: usize) -> Result<Vec<Copy<'_>>, GpuError> {
         let mut copies = vec![(self.buffer(Place::Flags)?, 0, self.results.buffer(), 0, self.flag_bytes())];
         if words > 0 {
@@ -326,14 +328,14 @@ impl<'g, 'm> GpuDevice<'g, 'm> {
         Ok(copies)
     }
 
-    /// The first layer in which a value was not finite.
+    /// Returns the first layer in which a value was not finite.
     fn fault(&self) -> Result<Option<usize>, GpuError> {
         let mut flags = vec![0_u32; self.layers + 1];
         self.results.read(0, cast_slice_mut(&mut flags))?;
         Ok(flags.iter().position(|&flag| flag != 0))
     }
 
-    /// What became of the batch, of which nothing is at work any more.
+    /// Returns the result of the batch, of which nothing is at work any more.
     fn result(&self) -> Result<(), DeviceFault> {
         if !self.is_whole {
             return Ok(());
@@ -376,7 +378,7 @@ impl Device for GpuDevice<'_, '_> {
 
     #[cfg(not(target_arch = "wasm32"))]
     fn wait(&mut self) -> Poll<Result<(), DeviceFault>> {
-        // A device that had nothing queued would wait for the host after each submit.
+        // The last submit may still be at work: a device with nothing queued would wait for the host after each submit.
         let waited = if self.is_whole { self.gpu.hardware.wait() } else { self.gpu.hardware.wait_for_earlier() };
         Poll::Ready(self.lost(waited).and_then(|()| self.result()))
     }

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of GPUs.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GpuError {
-    /// There is no adapter of this kind. `found` lists those that there are.
+    /// There is no adapter of this kind. `found` lists the adapters that exist.
     NoAdapter {
-        /// Their names.
+        /// Names of the adapters that exist, with their interfaces.
         found: Vec<String>,
     },
     /// The driver gives no device.
     NoDevice(String),
     /// A result of the device differs from the scalar code.
     Unfit {
-        /// The operation.
+        /// Name of the operation.
         operation: &'static str,
     },
     /// The model needs something that does not run on a GPU.
     Unsupported {
-        /// What.
+        /// What does not run.
         what: &'static str,
     },
     /// A buffer is larger than the device allows.
     TooLarge {
-        /// What it is for.
+        /// What the buffer is for.
         what: &'static str,
-        /// Its bytes.
+        /// Bytes of the buffer.
         bytes: u64,
-        /// The most that the device allows.
+        /// Largest number of bytes that the device allows.
         most: u64,
     },
     /// The device has no memory for a buffer.

@@ -7,14 +7,14 @@ use crate::selftest;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::{adapter::Choice, hardware::now};
 
-/// A device, and kernels that compute there what the scalar code computes.
+/// A device, with kernels that give the same bits there as the scalar code.
 #[derive(Debug)]
 pub struct Gpu {
     pub(crate) hardware: Hardware,
     pub(crate) catalog: Catalog,
 }
 
-/// That a device passed the self-test. A host can keep the number, and give it back at the next start.
+/// A number that says that a device passed the self-test. A host can keep it, and give it back at the next start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tested(pub u64);
 
@@ -30,9 +30,9 @@ impl Gpu {
         Self::tested(Hardware::open(choice)?, &Kernel::all(), known)
     }
 
-    /// The same for some models: compiles and tests these kernels only, and so takes a third of the time for one model.
-    /// [`DevicePlan::kernels`](crate::DevicePlan::kernels) says which ones a model needs, [`selftest::key`] what their
-    /// number is.
+    /// Compiles and tests these kernels only. The kernels of one model take a third of the time of all.
+    /// [`DevicePlan::kernels`](crate::DevicePlan::kernels) says which kernels a model needs, and [`selftest::key`]
+    /// which number stands for them.
     ///
     /// # Errors
     /// As [`Gpu::open`].

@@ -1,4 +1,4 @@
-//! Whether a device converts f16 as the arithmetic says: one that flushes subnormal halves does not.
+//! Whether a device converts f16 as the arithmetic says. A device that flushes subnormal f16 numbers does not.
 
 use bytemuck::cast_slice_mut;
 use gleed::num::f16_to_f32;
@@ -11,10 +11,11 @@ use crate::shader::{NATIVE_HALVES, composed};
 
 const HALVES: u32 = 1 << 16;
 
-/// Has the device convert all halves, and compares. Any NaN is as good as another: a batch that has one fails.
+/// Lets the device convert all f16 numbers, and returns whether its results are those of the scalar code. Any NaN
+/// counts as right, because a batch with a NaN fails.
 ///
 /// # Errors
-/// As those of [`Hardware::read`] and [`Hardware::pipeline`].
+/// As [`Hardware::read`] and [`Hardware::pipeline`].
 pub(crate) async fn are_native(hardware: &Hardware) -> Result<bool, GpuError> {
     let source = composed("probe.wgsl", &[NATIVE_HALVES]).ok_or(GpuError::Mismatch("a source of a kernel"))?;
     let pipeline = hardware.pipeline_async(&source).await?;

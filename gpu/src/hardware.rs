@@ -32,15 +32,15 @@ pub struct Hardware {
     info: AdapterInfo,
     limits: Limits,
     staging: Buffer,
-    /// One reader at a time.
+    /// Lets one reader at a time use `staging`.
     #[cfg(not(target_arch = "wasm32"))]
     reader: Mutex<()>,
-    /// The last two submits.
+    /// The last two submits, the earlier one first.
     #[cfg(not(target_arch = "wasm32"))]
     submitted: Mutex<[Option<wgpu::SubmissionIndex>; 2]>,
     patience: Duration,
     failure: Arc<Mutex<Option<GpuError>>>,
-    /// Buffers that were made, and submits.
+    /// Number of buffers that were made, and of submits.
     counts: [AtomicU64; 2],
 }
 
@@ -63,15 +63,15 @@ pub struct Run {
     group: wgpu::BindGroup,
 }
 
-/// A copy between buffers: `(from, at, to, at, bytes)`.
+/// A copy between buffers: source, offset there, destination, offset there, bytes.
 pub(crate) type Copy<'r> = (&'r Buffer, u64, &'r Buffer, u64, u64);
 
 /// Bytes that are read back at once.
 pub(crate) const STAGING: u64 = 1 << 20;
-/// Places of `counts`.
+/// Indices into `counts`.
 const BUFFERS: usize = 0;
 const SUBMITS: usize = 1;
-/// Bytes of weights between two submits.
+/// Bytes of weights that are written between two submits.
 pub(crate) const PIECE: usize = 4 << 20;
 
 impl fmt::Debug for Hardware {
@@ -81,7 +81,7 @@ impl fmt::Debug for Hardware {
 }
 
 impl Buffer {
-    /// Returns the bytes.
+    /// Returns the size in bytes.
     pub fn bytes(&self) -> u64 {
         self.0.size()
     }
@@ -110,7 +110,7 @@ impl Hardware {
             max_buffer_size: found.max_buffer_size,
             ..wgpu::Limits::default()
         };
-        // A device that takes no times runs models all the same.
+        // A device that cannot measure times runs models all the same.
         #[cfg(not(target_arch = "wasm32"))]
         let required_features =
             if adapter.features().contains(times::FEATURES) { times::FEATURES } else { Default::default() };
@@ -148,7 +148,7 @@ impl Hardware {
         Ok(hardware)
     }
 
-    /// Returns what drivers say of all adapters that there are.
+    /// Returns the descriptions of all adapters.
     ///
     /// # Errors
     /// [`GpuError::Timeout`] after `patience`.
@@ -157,12 +157,12 @@ impl Hardware {
         Ok(now(adapters(patience))?.iter().map(info).collect())
     }
 
-    /// Returns what the driver says of itself.
+    /// Returns the description of the adapter.
     pub fn info(&self) -> &AdapterInfo {
         &self.info
     }
 
-    /// Returns what the device allows.
+    /// Returns the limits of the device.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -208,7 +208,7 @@ impl Hardware {
         Ok(buffer)
     }
 
-    /// Writes bytes, a multiple of 4, before what is submitted next.
+    /// Writes bytes, a multiple of 4, before the next submit runs.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
@@ -217,8 +217,8 @@ impl Hardware {
         self.check()
     }
 
-    /// Writes many bytes, a multiple of 4, and waits where 4 MiB were written since it waited last: `written` counts
-    /// them.
+    /// Writes many bytes, a multiple of 4, and waits whenever 4 MiB were written since the last wait. `written` counts
+    /// the bytes since then.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Timeout`], [`GpuError::Refused`].
@@ -238,8 +238,8 @@ impl Hardware {
         Ok(())
     }
 
-    /// Submits dispatches, which run one after the other. It does not wait for them. Returns how long the host took to
-    /// encode them: what the driver does then is not counted, as some run them there and then.
+    /// Submits dispatches, which run one after the other, and does not wait for them. Returns how long the host took to
+    /// encode them. What the driver does in the submit itself is not counted: some drivers run the dispatches there.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
@@ -247,7 +247,7 @@ impl Hardware {
         self.submit_with([], runs, [])
     }
 
-    /// The same with copies between buffers, `(from, at, to, at, bytes)`, before the dispatches and after them.
+    /// [`Hardware::submit`] with copies between buffers before and after the dispatches.
     pub(crate) fn submit_with<'r>(
         &self,
         before: impl IntoIterator<Item = Copy<'r>>,
@@ -279,7 +279,7 @@ impl Hardware {
         Ok(took)
     }
 
-    /// Waits until all that was submitted has run.
+    /// Waits until all submits have run.
     ///
     /// # Errors
     /// [`GpuError::Timeout`], [`GpuError::Lost`], [`GpuError::Refused`].
@@ -288,7 +288,7 @@ impl Hardware {
         self.wait_for(None)
     }
 
-    /// Waits until all has run but what was submitted last.
+    /// Waits until all submits but the last one have run.
     #[cfg(not(target_arch = "wasm32"))]
     pub(crate) fn wait_for_earlier(&self) -> Result<(), GpuError> {
         let [earlier, _] = self.submitted.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -303,7 +303,7 @@ impl Hardware {
         polled.map(|_| ()).map_err(|_| GpuError::Timeout(self.patience))
     }
 
-    /// A browser waits by itself, and returns to its own work meanwhile.
+    /// [`Hardware::wait`] for browsers, too. A browser does its own work meanwhile.
     pub(crate) async fn wait_async(&self) -> Result<(), GpuError> {
         #[cfg(not(target_arch = "wasm32"))]
         self.wait()?;
@@ -317,7 +317,7 @@ impl Hardware {
         self.check()
     }
 
-    /// Returns whether all that was submitted has run, where the driver says so; it does not wait.
+    /// Returns whether the driver says that all submits have run. It does not wait.
     ///
     /// # Errors
     /// [`GpuError::Lost`], [`GpuError::Refused`].
@@ -327,7 +327,7 @@ impl Hardware {
         Ok(polled.is_ok_and(|status| status.is_queue_empty()))
     }
 
-    /// Waits for all that was submitted, and reads bytes back: `at` and their number are multiples of 4.
+    /// Waits for all submits, and reads bytes back. `at` and the number of bytes are multiples of 4.
     ///
     /// # Errors
     /// As [`Hardware::wait`].
@@ -378,7 +378,7 @@ fn reason(error: &wgpu::Error) -> GpuError {
     GpuError::Refused(error.to_string())
 }
 
-/// The first failure counts.
+/// Keeps a failure, if it is the first one.
 fn note(failure: &Mutex<Option<GpuError>>, what: GpuError) {
     failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
 }

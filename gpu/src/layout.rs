@@ -1,4 +1,4 @@
-//! How rows of weights and of activations lie on a device: so that kernels read 16 bytes at once.
+//! The layout of rows of weights and of activations on a device. It lets kernels read 16 bytes at once.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use gleed::tensor::{Dtype, TensorView};
 
 use crate::catalog::Weights;
 
-/// Rows begin at multiples of so many bytes.
+/// Alignment of the rows of a matrix and of activations, in bytes.
 pub(crate) const ALIGNED: usize = 16;
 
-/// Returns the bytes of a row of weights; `None` where the columns are no whole blocks.
+/// Returns the bytes of a row of weights, or `None` where the columns are not whole blocks.
 pub(crate) fn row_bytes(dtype: Dtype, cols: usize) -> Option<usize> {
     dtype.row_bytes(cols)?.checked_next_multiple_of(ALIGNED)
 }
@@ -21,7 +21,7 @@ pub(crate) fn matrix_bytes(matrix: TensorView<'_>) -> usize {
     matrix.rows() * row_bytes(matrix.dtype(), matrix.cols()).unwrap_or(0)
 }
 
-/// Returns the words of activations: codes and scales, or floats.
+/// Returns the words of a row of activations: codes and scales, or floats.
 pub(crate) fn activation_words(form: Form, cols: usize) -> usize {
     match form {
         Form::Q8x32 => cols / 4 + cols / 32,
@@ -30,13 +30,13 @@ pub(crate) fn activation_words(form: Form, cols: usize) -> usize {
     }
 }
 
-/// Returns the words from a row of activations to the next.
+/// Returns the words from one row of activations to the next.
 pub(crate) fn row_words(form: Form, cols: usize) -> usize {
     activation_words(form, cols).next_multiple_of(ALIGNED / 4)
 }
 
-/// The parts of a block of the file, in the order in which a row has them: first one of all blocks, then the next. None
-/// where a row has the blocks as they are.
+/// Returns the byte ranges of a block of the file, in their order on the device: there a row has the first range of all
+/// blocks, then the second range of all, and so on. Returns no ranges where a row keeps the blocks as they are.
 fn parts(weights: Weights) -> &'static [Range<usize>] {
     match weights {
         Weights::Q8_0 => &[2..34, 0..2],
@@ -70,7 +70,7 @@ pub(crate) fn arranged(weights: Weights, cols: usize, rows: &[u8]) -> Cow<'_, [u
     Cow::Owned(out)
 }
 
-/// A part of each block of a row.
+/// Copies one byte range of each block of a row.
 fn gather(row: &[u8], block: usize, part: Range<usize>, out: &mut [u8]) {
     for (block, out) in row.chunks_exact(block).zip(out.chunks_exact_mut(part.len())) {
         out.copy_from_slice(&block[part.clone()]);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn codes_come_before_scales() {
-        // Nine blocks: 306 bytes, and 14 behind them.
+        // Nine blocks have 306 bytes, and 14 bytes of padding follow.
         let row: Vec<u8> = (0..9).flat_map(|block| [vec![block, 100 + block], vec![50 + block; 32]].concat()).collect();
         let rows = arranged(Weights::Q8_0, 9 * 32, &row);
         let codes: Vec<u8> = (0..9).flat_map(|block| [50 + block; 32]).collect();

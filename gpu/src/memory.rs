@@ -1,4 +1,4 @@
-//! Where weights and vectors go in the device's memory.
+//! The places of weights and vectors in the device's memory.
 
 use gleed::tensor::TensorView;
 
@@ -6,10 +6,11 @@ use crate::adapter::Limits;
 use crate::error::GpuError;
 use crate::layout::{ALIGNED, matrix_bytes, row_bytes};
 
-/// A buffer of a plan, by its number.
+/// Number of a buffer of weights in a plan.
 pub(crate) type Id = usize;
 
-/// Rows of a matrix in a piece: a dispatch has at most 65,535 workgroups in a direction, of two outputs at least.
+/// Largest number of rows of a matrix in a piece. A dispatch has at most 65,535 workgroups in one dimension, each with
+/// at least two outputs.
 const PIECE_ROWS: usize = 1 << 16;
 
 /// Rows of a matrix that go to a buffer.
@@ -33,10 +34,10 @@ pub(crate) struct Piece {
 #[derive(Debug)]
 pub(crate) struct Arena<'m> {
     most: u64,
-    /// Bytes of each.
+    /// Bytes of each buffer.
     pub(crate) buffers: Vec<u64>,
     pub(crate) uploads: Vec<Upload<'m>>,
-    /// Where matrices are that are there already: their bytes in the file, and their pieces.
+    /// Matrices that are placed already: address and length of their bytes in the file, and their pieces.
     known: Vec<(usize, usize, Vec<Piece>)>,
 }
 
@@ -50,7 +51,8 @@ impl<'m> Arena<'m> {
         }
     }
 
-    /// Places matrices side by side in one buffer, if they fit in one: where each of them begins.
+    /// Places matrices side by side in one buffer, if they fit in one. Returns the buffer, and the byte at which each
+    /// matrix begins.
     pub(crate) fn together(&mut self, matrices: &[TensorView<'m>]) -> Option<(Id, Vec<u64>)> {
         let rows = matrices.iter().map(|matrix| matrix.rows()).sum::<usize>();
         let bytes = matrices.iter().map(|&matrix| matrix_bytes(matrix) as u64).sum::<u64>();
@@ -60,18 +62,19 @@ impl<'m> Arena<'m> {
         Some(self.beside(matrices))
     }
 
-    /// Places matrices that fit in a buffer together side by side in one: where each of them begins.
+    /// Places matrices side by side in one buffer. Together they must fit in it. Returns the buffer, and the byte at
+    /// which each matrix begins.
     pub(crate) fn beside(&mut self, matrices: &[TensorView<'m>]) -> (Id, Vec<u64>) {
         let buffer = self.room(matrices.iter().map(|&matrix| matrix_bytes(matrix) as u64).sum());
         (buffer, matrices.iter().map(|&matrix| self.append(buffer, matrix)).collect())
     }
 
-    /// How many times so many bytes fit in a buffer, in few pieces.
+    /// Returns how many times `bytes` bytes fit in a buffer.
     pub(crate) fn fitting(&self, bytes: usize) -> usize {
         (self.most as usize).checked_div(bytes).unwrap_or(0)
     }
 
-    /// Rows of two such matrices that fit in a buffer together.
+    /// Returns the number of rows that each of two such matrices can have in one buffer.
     pub(crate) fn rows_of_pair(&self, matrix: TensorView<'m>) -> usize {
         let row = bytes_of_row(matrix);
         (self.most as usize / 2).checked_div(row).unwrap_or(0).min(PIECE_ROWS / 2).min(matrix.rows())
@@ -99,7 +102,7 @@ impl<'m> Arena<'m> {
         Ok(pieces)
     }
 
-    /// A buffer with room for so many bytes: the last one, or a new one.
+    /// Returns a buffer with room for `bytes` bytes: the last one, or a new one.
     fn room(&mut self, bytes: u64) -> Id {
         match self.buffers.last() {
             Some(used) if used + bytes <= self.most => {}
@@ -120,12 +123,12 @@ fn bytes_of_row(matrix: TensorView<'_>) -> usize {
     row_bytes(matrix.dtype(), matrix.cols()).unwrap_or(0).max(1)
 }
 
-/// Norms' weights and biases, one after the other.
+/// Weights of norms, biases and other vectors, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Vectors(pub(crate) Vec<u32>);
 
 impl Vectors {
-    /// Where these numbers of the file begin, little-endian f32; none for no bytes.
+    /// Appends little-endian f32 numbers of the file. Returns the index of the first one, or `None` for no bytes.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Option<u32> {
         if bytes.is_empty() {
             return None;

@@ -7,22 +7,22 @@ use gleed::device::Draws;
 
 pub(crate) use recurrent::{Convolve, GroupNorm, Update};
 
-/// No offset: there is no such vector.
+/// The index of a vector that is not there.
 pub(crate) const NONE: u32 = u32::MAX;
-/// Bytes between the parameters of dispatches.
+/// Bytes from the parameters of one dispatch to those of the next.
 pub(crate) const SLOT: usize = 256;
 /// Words of a batch before its rows.
 pub(crate) const BATCH_HEAD: usize = 16;
 /// The word of a batch that says whether chunks of attention are added up beside the store of keys and values.
 pub(crate) const BATCH_PARALLEL: usize = 6;
-/// Words of a row of a batch: its position, its token, where the tables of its sequence begin, and whether its keys and
-/// values are there already.
+/// Words of a row of a batch: its position, its token, the first entry of its sequence in the block tables of both
+/// layer groups, and whether its keys and values are stored already.
 pub(crate) const BATCH_ROW: usize = 5;
-/// Words of a run of a batch, the rows of a sequence: the first one's place in the order of rows, their number, the
-/// slots of the states that are read and written. The order and the runs follow the rows.
+/// Words of a run, the rows of a sequence in a batch: index of the first one in the order of rows, their number, slot
+/// of the state that is read, slot of the state that is written. The order of rows and the runs follow the rows.
 pub(crate) const BATCH_RUN: usize = 4;
 
-/// `embed.wgsl`
+/// Parameters of `embed.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Embed {
@@ -34,94 +34,100 @@ pub(crate) struct Embed {
     pub(crate) count: u32,
     pub(crate) factor: u32,
     pub(crate) y_stride: u32,
-    /// 1 where the rows are those of positions, and added; 2 where those of tokens are added, and the sums multiplied.
+    /// 0: rows of tokens are copied. 1: rows of positions are added. 2: rows of tokens are added, and the sums
+    /// multiplied by `of_sum`.
     pub(crate) adds: u32,
     pub(crate) of_sum: f32,
-    /// The word at which rows begin.
+    /// Word at which the rows of the output begin.
     pub(crate) y_at: u32,
     pub(crate) unused: u32,
 }
 
-/// `input.wgsl`
+/// Parameters of `input.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Input {
     pub(crate) zero: u32,
     pub(crate) n: u32,
     pub(crate) out_stride: u32,
-    /// One of `norms`.
+    /// One of `norms`, or 0 for no norm.
     pub(crate) norms: u32,
     pub(crate) weight: u32,
     pub(crate) form: u32,
     pub(crate) epsilon: f32,
-    /// The word that says that a value is not finite.
+    /// Index of the flag that says that a value is not finite.
     pub(crate) flag: u32,
-    /// What is added before.
+    /// What is done to the branch and the residual stream first.
     pub(crate) branch: Branch,
     /// Words of a row of the largest magnitudes of attention's results and of feed-forward activations.
     pub(crate) largest: [u32; 2],
     pub(crate) bias: u32,
-    /// The row of the first workgroup.
+    /// Row of the first workgroup.
     pub(crate) first_row: u32,
-    /// The word at which rows of what it becomes begin.
+    /// Word at which the rows of the input begin.
     pub(crate) out_at: u32,
-    /// Another form that it takes, and 1; 0 for none. Where and how far apart its rows are.
+    /// Number of a second activation format of the input plus 1, or 0 for none.
     pub(crate) second_form: u32,
+    /// Words from one row in the second format to the next.
     pub(crate) second_stride: u32,
+    /// Word at which the rows in the second format begin.
     pub(crate) second_at: u32,
 }
 
-/// How a row is normed; 0 for not.
+/// How a row is normed. 0 stands for no norm.
 pub(crate) mod norms {
     pub(crate) const RMS: u32 = 1;
     pub(crate) const LAYER: u32 = 2;
 }
 
-/// What is done to the branch and the residual stream before this is normed.
+/// What is done to the branch and the residual stream before the residual stream is normed.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Branch {
-    /// Of `adds`.
+    /// Bits of `adds`.
     pub(crate) adds: u32,
-    /// One of `norms`, for the norm of the branch that is added.
+    /// One of `norms`: the norm of the branch that is added.
     pub(crate) norms: u32,
     pub(crate) weight: u32,
     pub(crate) bias: u32,
-    /// Of all norms of it.
+    /// Epsilon of all norms that are done here.
     pub(crate) epsilon: f32,
     pub(crate) factor: u32,
-    /// Experts of a row; where in the buffer of the branch the results of these begin, and their weights.
+    /// Experts that a row goes through.
     pub(crate) used: u32,
+    /// Index in the buffer of the branch at which results of experts begin.
     pub(crate) results: u32,
+    /// Index in the buffer of the branch at which weights of experts begin.
     pub(crate) expert_weights: u32,
-    /// Where weights of norms are among the vectors: of the branch in its place, and of the sum of experts.
+    /// Index among the vectors of the weights for the norm of the branch in its place.
     pub(crate) renorm_weight: u32,
+    /// Index among the vectors of the weights for the norm of the sum of experts.
     pub(crate) experts_weight: u32,
     pub(crate) scale: f32,
 }
 
-/// What is done, in this order.
+/// Bits that say what is done, in this order.
 pub(crate) mod adds {
     /// The branch is normed in its place.
     pub(crate) const NORMS_BRANCH: u32 = 1;
-    /// What experts gave is added to the residual stream.
+    /// The results of experts are added to the residual stream.
     pub(crate) const EXPERTS: u32 = 2;
-    /// Or to the branch.
+    /// The results of experts are added to the branch instead.
     pub(crate) const TO_BRANCH: u32 = 4;
-    /// The sum of experts is normed before.
+    /// The sum of experts is normed before it is added.
     pub(crate) const NORMS_EXPERTS: u32 = 8;
     /// The norm of the branch is added to the residual stream.
     pub(crate) const NORM: u32 = 16;
-    /// The residual stream is multiplied.
+    /// The residual stream is multiplied by a number.
     pub(crate) const SCALES: u32 = 32;
 }
 
-/// The form of an input that is only the sum of a branch and the residual stream.
+/// The format number of a dispatch that writes no input, and only does what comes before it.
 pub(crate) const NO_INPUT: u32 = 4;
-/// The form of an input that takes the place of the residual stream.
+/// The format number of an input that takes the place of the residual stream.
 pub(crate) const IN_PLACE: u32 = 5;
 
-/// A matrix of `linear.wgsl`.
+/// One of the matrices of a dispatch of `linear.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -135,19 +141,21 @@ pub(crate) struct Segment {
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Experts {
-    /// Experts of a row.
+    /// Experts that a row goes through.
     pub(crate) used: u32,
-    /// The first one whose matrix is there, and how many are.
+    /// First expert whose matrix is in the buffer.
     pub(crate) first: u32,
+    /// Number of experts whose matrices are in the buffer.
     pub(crate) count: u32,
-    /// Bytes and rows from one to the next.
+    /// Bytes from the matrix of one expert to that of the next.
     pub(crate) bytes: u32,
+    /// Rows from the matrix of one expert to that of the next.
     pub(crate) rows: u32,
-    /// Words of the largest magnitudes of one.
+    /// Words of the largest magnitudes of one expert's activations.
     pub(crate) largest: u32,
 }
 
-/// `linear.wgsl`
+/// Parameters of `linear.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Linear {
@@ -162,46 +170,47 @@ pub(crate) struct Linear {
     pub(crate) factor: u32,
     pub(crate) cap: u32,
     pub(crate) flag: u32,
-    /// 1 where the input is floats.
+    /// 1 where the activations are floats that the kernel itself brings into the matrix's format.
     pub(crate) raw: u32,
     /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
     pub(crate) experts: Experts,
-    /// Where the logits of a row each begin whose sigmoids activations are multiplied by, among the outputs; 0 for
+    /// Index among the outputs of the first row's gate logit, whose sigmoid multiplies the row's activations, or 0 for
     /// none.
     pub(crate) gates: u32,
-    /// Where the numbers of xIELU are among the vectors.
+    /// Index of the numbers of xIELU among the vectors.
     pub(crate) numbers: u32,
-    /// Elements of a head where the first matrix has queries and gates in turns, and the column at which the gates are;
-    /// 0 where it has not.
+    /// Elements of a head where the first matrix has queries and gates in turns, or 0 where it has not.
     pub(crate) split: u32,
+    /// Column at which these gates begin.
     pub(crate) split_at: u32,
-    /// Where among the outputs what activations of a row are multiplied by begins, 0 for nothing, and the words from
-    /// one row to the next.
+    /// Index among the outputs of the numbers that multiply activations, or 0 for none.
     pub(crate) times: u32,
+    /// Words from these numbers of one row to those of the next.
     pub(crate) times_stride: u32,
-    /// The word at which rows of the input begin.
+    /// Word at which rows of the input begin.
     pub(crate) x_at: u32,
     /// Words from a logit of `gates` to that of the next row.
     pub(crate) gates_stride: u32,
     pub(crate) segments: [Segment; 4],
 }
 
-/// `quantize.wgsl`
+/// Parameters of `quantize.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Quantize {
     pub(crate) zero: u32,
     pub(crate) cols: u32,
     pub(crate) out_stride: u32,
-    /// Words of a row of the largest magnitudes, and how many of them a block has.
+    /// Words of a row of the largest magnitudes.
     pub(crate) largest: u32,
+    /// Number of largest magnitudes that belong to a block.
     pub(crate) parts: u32,
     pub(crate) flag: u32,
     pub(crate) unused: [u32; 2],
 }
 
-/// What becomes of the outputs of a matrix.
+/// What a kernel does with the outputs of a matrix.
 pub(crate) mod mode {
     pub(crate) const SET: u32 = 0;
     pub(crate) const ADD: u32 = 1;
@@ -210,7 +219,7 @@ pub(crate) mod mode {
     pub(crate) const ACTIVATE: u32 = 4;
 }
 
-/// `kv.wgsl`
+/// The shape of heads, and of the tiles of their keys and values: `Shape` of `kv.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Shape {
@@ -230,7 +239,7 @@ pub(crate) struct Shape {
     pub(crate) unused: [u32; 3],
 }
 
-/// `store.wgsl`
+/// Parameters of `store.wgsl` and `store_many.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Store {
@@ -242,38 +251,38 @@ pub(crate) struct Store {
     pub(crate) rotation_stride: u32,
     pub(crate) rotation_at: u32,
     pub(crate) epsilon: f32,
-    /// Of `head_norms`.
+    /// Bits of `head_norms`.
     pub(crate) norms: u32,
     pub(crate) flag: u32,
-    /// The largest magnitude, 0 for any.
+    /// Bits of the largest magnitude that is allowed, or 0 for any.
     pub(crate) clamp: u32,
     pub(crate) q_bias: u32,
     pub(crate) k_bias: u32,
-    /// Where a row's angles have what queries are multiplied by at last.
+    /// Column of a row's angles that has the temperature of queries, or `NONE`.
     pub(crate) temperature: u32,
     pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
 }
 
-/// Which heads are normed, and how.
+/// Bits that say which heads are normed, and how.
 pub(crate) mod head_norms {
     pub(crate) const QUERIES: u32 = 1;
     pub(crate) const KEYS: u32 = 2;
     pub(crate) const AFTER_ROTATION: u32 = 4;
-    /// All heads of queries are one row, and all of keys.
+    /// All heads of queries are normed as one row, and all heads of keys.
     pub(crate) const WHOLE_ROW: u32 = 8;
     /// Each head has weights of its own.
     pub(crate) const OWN_WEIGHTS: u32 = 16;
-    /// By mean and standard deviation.
+    /// The norms are by mean and standard deviation.
     pub(crate) const CENTERS: u32 = 32;
-    /// Each head of values, without weights.
+    /// Each head of values is normed, without weights.
     pub(crate) const VALUES: u32 = 64;
     /// Values are the keys as they are before their norm.
     pub(crate) const KEYS_AS_VALUES: u32 = 128;
 }
 
-/// `chunk.wgsl`
+/// How scores are computed, and where: `Scores` of `keys.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Scores {
@@ -282,41 +291,43 @@ pub(crate) struct Scores {
     pub(crate) window: u32,
     pub(crate) sinks: u32,
     pub(crate) reach: u32,
-    /// Where linear biases are among the vectors.
+    /// Index among the vectors of the slopes of linear biases, or `NONE`.
     pub(crate) slopes: u32,
-    /// Where the buffer of heads has rotated queries, and sums of chunks.
+    /// Word of the buffer of heads at which rotated queries begin.
     pub(crate) queries: u32,
+    /// Word of the buffer of heads at which sums of chunks begin.
     pub(crate) parts: u32,
-    /// The most chunks that a head of a row has there.
+    /// Largest number of chunks that a head of a row has in that buffer.
     pub(crate) chunks: u32,
     pub(crate) unused: [u32; 3],
 }
 
-/// `attend.wgsl`
+/// Parameters of `attend.wgsl` and `attend_many.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Attend {
     pub(crate) zero: u32,
     pub(crate) out_stride: u32,
     pub(crate) largest: u32,
-    /// Where the scores of sinks are among the vectors.
+    /// Index of the sink scores among the vectors, or `NONE`.
     pub(crate) sink_scores: u32,
-    /// The column of the heads at which gates begin, 0 for none, and how many elements share one.
+    /// Column of the heads at which gates begin, or 0 for none.
     pub(crate) gates: u32,
+    /// Number of elements that share a gate.
     pub(crate) gated: u32,
     pub(crate) unused: [u32; 2],
     pub(crate) shape: Shape,
     pub(crate) scores: Scores,
 }
 
-/// `route.wgsl`
+/// Parameters of `route.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Route {
     pub(crate) zero: u32,
     pub(crate) experts: u32,
     pub(crate) used: u32,
-    /// The number of `RouterScores`.
+    /// Number that stands for a `RouterScores`.
     pub(crate) scores: u32,
     pub(crate) normalized: u32,
     pub(crate) epsilon: f32,
@@ -326,41 +337,43 @@ pub(crate) struct Route {
     pub(crate) scales: u32,
     pub(crate) weights: u32,
     pub(crate) flag: u32,
-    /// Groups of experts, and how many of them are chosen first.
+    /// Number of groups of experts.
     pub(crate) groups: u32,
+    /// Number of groups that are chosen first.
     pub(crate) groups_used: u32,
-    /// Where the logits of a row begin, and the words from one row to the next.
+    /// Index at which the logits of the first row begin.
     pub(crate) logits_at: u32,
+    /// Words from the logits of one row to those of the next.
     pub(crate) logits_stride: u32,
 }
 
-/// `choose.wgsl` and `draw.wgsl`
+/// Parameters of `choose.wgsl` and `draw.wgsl`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Choose {
     pub(crate) zero: u32,
     pub(crate) n: u32,
     pub(crate) angles: u32,
-    /// Where a batch has its runs.
+    /// Word of the batch at which its runs begin.
     pub(crate) runs: u32,
 }
 
-/// How a token is drawn, in `draw.wgsl`.
+/// How `draw.wgsl` draws a token.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Draw {
     pub(crate) temperature: f32,
     pub(crate) top_k: u32,
-    /// A part of 2^32.
+    /// Share of the mass that is kept, times 2^32.
     pub(crate) top_p: u32,
     pub(crate) min_p: f32,
     pub(crate) state: [u32; 2],
-    /// Of `steps`.
+    /// Bits of `steps`.
     pub(crate) steps: u32,
     pub(crate) unused: u32,
 }
 
-/// What leaves tokens out before one is drawn.
+/// Bits for the steps that leave tokens out before one is drawn.
 mod steps {
     pub(super) const TOP_K: u32 = 1;
     pub(super) const TOP_P: u32 = 2;
@@ -368,7 +381,7 @@ mod steps {
 }
 
 impl Draw {
-    /// That of so many tokens.
+    /// Returns the parameters of a draw from `vocab` tokens.
     pub(crate) fn new(draws: &Draws, vocab: usize) -> Self {
         let &Draws { temperature, top_k, top_p, min_p, state } = draws;
         let step = |is: bool, bit: u32| if is { bit } else { 0 };

@@ -1,4 +1,4 @@
-//! Dispatches: which buffers and which rows.
+//! Dispatches: their buffers and their rows.
 
 use gleed::program::Rows;
 
@@ -7,18 +7,18 @@ use crate::grid::TILE_ROWS;
 use crate::memory::Id;
 use crate::params::{Linear, SLOT};
 
-/// What a buffer holds.
+/// A buffer, by its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Residual,
-    /// In all forms; whether it lies beside one that experts read later.
+    /// An input in all formats. True if it lies beside the input that experts read later.
     Input(bool),
     Heads,
     Mix,
     Attention,
     FeedForward,
     Largest(Activations),
-    /// Activations of many rows, in the form that a matrix reads.
+    /// Activations of many rows, in the format that a matrix reads.
     Quantized,
     Branch,
     Choices,
@@ -69,17 +69,18 @@ impl Place {
     }
 }
 
-/// Activations that a kernel leaves as floats, with the largest magnitude of 32 each: the next matrix quantizes them.
+/// Activations that a kernel leaves as floats, with the largest magnitude of each 32 beside them. The next matrix
+/// quantizes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Activations {
-    /// The results of attention; later in the layer the activations of an expert that every row goes through.
+    /// The results of attention; later in the layer the activations of a shared expert.
     Attention,
-    /// The results of a recurrent layer; later in the layer those of the feed-forward layer.
+    /// The results of a recurrent layer; later in the layer the activations of the feed-forward layer.
     FeedForward,
 }
 
 impl Activations {
-    /// Where they are.
+    /// Returns the buffer of the activations.
     pub(crate) fn place(self) -> Place {
         match self {
             Self::Attention => Place::Attention,
@@ -88,20 +89,20 @@ impl Activations {
     }
 }
 
-/// How a dispatch's grid follows from the rows.
+/// How the grid of a dispatch follows from the rows of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shaped {
-    /// A workgroup each.
+    /// One workgroup for each row.
     ByRow,
-    /// So many each.
+    /// This number of workgroups for each row.
     ByParts(usize),
-    /// A workgroup for each of so many heads, or parts of a row.
+    /// This number of workgroups for each row: one for each head, or part.
     ByHead(usize),
-    /// Attention of so many heads, which share so many heads of keys and values, of so many elements.
+    /// Attention: the number of heads, of KV heads, and of elements of a head.
     Attention([usize; 3]),
-    /// The same, and one for each chunk of attention that is ready.
+    /// For each row this number of workgroups, one for each head, and as many again for each ready chunk of attention.
     ByChunk(usize),
-    /// So many workgroups for each run: the rows of a sequence.
+    /// This number of workgroups for each run, the rows of a sequence.
     ByRun(usize),
     /// A matrix.
     Matrix(Linear),
@@ -109,18 +110,18 @@ pub(crate) enum Shaped {
     Experts(Linear),
 }
 
-/// For which batches a dispatch is.
+/// The batches in which a dispatch runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Batches {
     All,
-    /// Those of less than [`TILE_ROWS`] rows.
+    /// Batches of fewer than [`TILE_ROWS`] rows.
     Few,
-    /// Those of at least as many.
+    /// Batches of at least [`TILE_ROWS`] rows.
     Many,
 }
 
 impl Batches {
-    /// Returns whether it is for those of so many rows.
+    /// Returns whether a batch of `rows` rows is one of them.
     pub(crate) fn has(self, rows: usize) -> bool {
         match self {
             Self::All => true,
@@ -133,7 +134,7 @@ impl Batches {
 /// A dispatch of a program: parameters, buffers, rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Dispatch {
-    /// The number of its step in the program.
+    /// Number of the dispatch's step in the program.
     pub(crate) step: usize,
     pub(crate) kernel: Kernel,
     pub(crate) params: [u8; SLOT],
@@ -144,13 +145,13 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// The kernel for many rows, where it is another one.
+    /// Returns the kernel for many rows, where it is another one.
     pub(crate) fn for_many(&self) -> Option<Kernel> {
         match self.kernel {
             _ if self.batches != Batches::All => None,
             Kernel::Store => Some(Kernel::StoreMany),
             Kernel::Attend => Some(Kernel::AttendMany(AtOnce::Four)),
-            // Rows of experts have different matrices.
+            // With experts the rows of a tile would have different matrices.
             Kernel::Vector(weights) | Kernel::Narrow(weights)
                 if !weights.is_float() && !matches!(self.shaped, Shaped::Experts(_)) =>
             {
@@ -160,7 +161,7 @@ impl Dispatch {
         }
     }
 
-    /// The kernel for many rows of few sequences, where it is another one still.
+    /// Returns the kernel for many rows of few sequences, where it is yet another one.
     pub(crate) fn for_wide(&self) -> Option<Kernel> {
         let Shaped::Attention([.., dim]) = self.shaped else { return None };
         match AtOnce::most(dim) {
@@ -170,7 +171,7 @@ impl Dispatch {
     }
 }
 
-/// The number of a set of rows in a batch.
+/// Returns the word of a batch that counts a set of rows.
 pub(crate) fn rows_number(rows: Rows) -> u32 {
     match rows {
         Rows::All => 0,

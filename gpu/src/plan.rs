@@ -21,9 +21,9 @@ use crate::pool::Pool;
 /// A buffer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedBuffer {
-    /// What it holds.
+    /// What the buffer holds.
     pub what: &'static str,
-    /// Its bytes.
+    /// Bytes of the buffer.
     pub bytes: u64,
 }
 
@@ -32,28 +32,32 @@ pub struct PlannedBuffer {
 pub struct DevicePlan<'m> {
     pub(crate) places: Vec<(Place, u64)>,
     pub(crate) dispatches: Vec<Dispatch>,
-    /// The choice of the largest logit, and that of a token that is drawn: one of them comes after all the others.
+    /// The dispatches that choose the token with the largest logit, and that draw a token. One of them comes after all
+    /// others.
     pub(crate) choices: [Dispatch; 2],
     pub(crate) uploads: Vec<Upload<'m>>,
     pub(crate) vectors: Vec<u32>,
     pub(crate) rotary: Option<RotaryView<'m>>,
-    /// What queries are multiplied by: of each row it lies behind the angles.
+    /// Temperature of queries. The factor of each row lies behind its angles.
     pub(crate) temperature: Option<Temperature>,
     pub(crate) pools: Vec<Pool>,
     /// The states of recurrent layers.
     pub(crate) states: Option<StateLayout>,
-    /// Steps of the program, layers, rows of a batch, logits of a row, rows that can have them.
+    /// Steps of the program.
     pub(crate) steps: usize,
     pub(crate) layers: usize,
+    /// Largest number of rows of a batch.
     pub(crate) rows: usize,
+    /// Logits of a row.
     pub(crate) vocab: usize,
+    /// Largest number of rows with logits.
     pub(crate) logit_rows: usize,
-    /// Chunks of attention that can be added up in parallel.
+    /// Largest number of chunks of attention that can be added up in parallel.
     pub(crate) chunks: usize,
 }
 
 impl<'m> DevicePlan<'m> {
-    /// Returns what a model needs. `plan` is one of [`Plan::for_device`] for this model.
+    /// Returns the buffers and dispatches that a model needs. `plan` is made by [`Plan::for_device`] for this model.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] with what does not run on a GPU; [`GpuError::TooLarge`].
@@ -142,7 +146,7 @@ impl<'m> DevicePlan<'m> {
         places.chain(read).map(|(what, bytes)| PlannedBuffer { what, bytes })
     }
 
-    /// Bytes of what a batch gives at most: its flags, and behind them logits of rows, or chosen tokens.
+    /// Returns the largest number of bytes of a batch's results: its flags, and behind them logits or chosen tokens.
     pub(crate) fn results(&self) -> u64 {
         4 * (self.layers + 1 + (self.logit_rows * self.vocab).max(self.rows)) as u64
     }
@@ -160,7 +164,7 @@ impl<'m> DevicePlan<'m> {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes)
             }
-            // Those of other buffers are of the same pairs.
+            // The same pairs read the matrices in other buffers: a pair reads one matrix, so it counts once.
             Shaped::Experts(params) if params.experts.first == 0 => {
                 let outputs = params.segments.iter().map(|segment| u64::from(segment.outputs)).sum::<u64>();
                 outputs * u64::from(params.row_bytes) * u64::from(params.experts.used)
@@ -183,7 +187,7 @@ impl<'m> DevicePlan<'m> {
         BTreeSet::from_iter(kernels.flatten()).into_iter().collect()
     }
 
-    /// Returns the dispatches of a batch of one row.
+    /// Returns the number of dispatches of a batch of one row.
     pub fn dispatches(&self) -> usize {
         self.for_one_row().count()
     }
@@ -193,7 +197,8 @@ impl<'m> DevicePlan<'m> {
     }
 }
 
-/// The buffers of states: the tails of all layers together, the matrices of each.
+/// Returns the buffers of states with their bytes: one for the tails of all layers, and one for the matrices of each
+/// layer.
 fn state_places(states: &StateLayout) -> impl Iterator<Item = (Place, u64)> + use<> {
     parts_of_state(states).map({
         let slots = states.slots;
@@ -201,7 +206,7 @@ fn state_places(states: &StateLayout) -> impl Iterator<Item = (Place, u64)> + us
     })
 }
 
-/// The buffers of a state: of each the first element, and how many a slot has there.
+/// Returns the buffers of a state, each with its first element of the state and its number of elements in a slot.
 pub(crate) fn parts_of_state(states: &StateLayout) -> impl Iterator<Item = (Place, usize, usize)> + use<> {
     let (tails, matrices) = (states.tails(), states.heads * states.matrix);
     let layers = if matrices == 0 { 0 } else { states.layers };

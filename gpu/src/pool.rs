@@ -6,7 +6,7 @@ use crate::adapter::Limits;
 use crate::error::GpuError;
 use crate::place::Place;
 
-/// A pool, and how many layers lie in a buffer.
+/// A pool, and the number of its layers in a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
     pub(crate) layout: KvLayout,
@@ -16,18 +16,21 @@ pub(crate) struct Pool {
 /// The layers of a pool that lie in one buffer, as blocks of these layers only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// The first layer.
+    /// First layer of the part.
     pub(crate) first: usize,
     pub(crate) layers: usize,
     number: usize,
-    /// Bytes of a block before this part, and in it.
+    /// Bytes of a block before this part.
     pub(crate) start: u64,
+    /// Bytes of a block in this part.
     pub(crate) bytes: u64,
 }
 
 impl Pool {
+    /// Cuts a pool into parts that a kernel can see.
+    ///
     /// # Errors
-    /// [`GpuError::TooLarge`] where one layer is.
+    /// [`GpuError::TooLarge`] where one layer is too large.
     pub(crate) fn new(layout: KvLayout, limits: Limits) -> Result<Self, GpuError> {
         let layer = (layout.blocks * layer_bytes(&layout)) as u64;
         let each = usize::try_from(limits.binding / layer.max(1)).unwrap_or(usize::MAX).min(layout.layers.max(1));
@@ -45,7 +48,7 @@ impl Pool {
         })
     }
 
-    /// The part that has a layer.
+    /// Returns the part that has a layer.
     pub(crate) fn part_of(&self, layer: usize) -> Result<Part, GpuError> {
         self.parts()
             .find(|part| (part.first..part.first + part.layers).contains(&layer))
@@ -58,7 +61,8 @@ impl Part {
         Place::Pool(group, self.number)
     }
 
-    /// What of these bytes of a block lies here: where in the bytes, and where in the block's part.
+    /// Returns which of `len` bytes of a block from `start` on lie in this part: their range in the bytes, and their
+    /// offset in the block's part.
     pub(crate) fn overlap(&self, start: u64, len: u64) -> Option<(std::ops::Range<usize>, u64)> {
         let (from, to) = (start.max(self.start), (start + len).min(self.start + self.bytes));
         (from < to).then(|| ((from - start) as usize..(to - start) as usize, from - self.start))

@@ -2,10 +2,10 @@
 
 use gleed::num::Xxh64;
 
-/// The files that may compute with floats. All others call them.
+/// The files that may compute with floats. All other files call these.
 pub const LIBRARY: &[&str] = &["num.wgsl", "halves.wgsl", "native_halves.wgsl"];
 
-/// What [`composed`] is given for devices that convert halves themselves.
+/// The entry of `given` with which [`composed`] makes sources for devices that convert f16 themselves.
 pub const NATIVE_HALVES: (&str, &str) = ("halves.wgsl", "native_halves.wgsl");
 
 macro_rules! files {
@@ -72,9 +72,9 @@ files!(
     "wide.wgsl",
 );
 
-/// Returns the source of a kernel with all that it includes, each file once. A line `//!include NAME` includes a file;
-/// the names in `given`, as in `//!include FORMAT`, stand for others, and one that is given nothing is left out. `None`
-/// where a file is missing.
+/// Returns the source of a kernel with all files that it includes, each file once. A line `//!include NAME` includes a
+/// file. `given` replaces names, as in `//!include FORMAT`, by those of files. A name that is replaced by nothing is
+/// left out. Returns `None` where a file is missing.
 pub fn composed(name: &str, given: &[(&str, &str)]) -> Option<String> {
     let (mut out, mut seen) = (String::new(), Vec::new());
     append(name, given, &mut seen, &mut out)?;
@@ -104,7 +104,7 @@ fn append(name: &str, given: &[(&str, &str)], seen: &mut Vec<String>, out: &mut 
     Some(())
 }
 
-/// Returns the hash of all sources: a result of the self-test counts for these only.
+/// Returns the hash of all sources. A result of the self-test holds for these sources only.
 pub fn hash() -> u64 {
     let mut hash = Xxh64::new();
     for (name, text) in FILES {
@@ -114,16 +114,16 @@ pub fn hash() -> u64 {
     hash.finish()
 }
 
-/// How a kernel sees a buffer.
+/// How a kernel accesses a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {
-    /// It reads it.
+    /// The kernel reads the buffer.
     Read,
-    /// It writes it, too.
+    /// The kernel writes the buffer, too.
     Write,
 }
 
-/// Returns how a kernel sees its buffers, in the order of their numbers.
+/// Returns how a kernel accesses its buffers, in the order of their binding numbers.
 pub(crate) fn bindings(source: &str) -> Vec<Binding> {
     let mut found: Vec<(usize, Binding)> = source
         .lines()

@@ -13,7 +13,8 @@ use gleed_gpu::selftest::{Answer, Data, Machine, kernel_on};
 use gleed_gpu::{GpuError, Kernel};
 use translate::translate;
 
-/// The compiler, with all liberties; `None`, said aloud, where there is none, or where the processor does not fuse.
+/// Returns the compiler, with all liberties. Prints a message and returns `None` where there is no compiler, or where
+/// the processor has no fused multiply-add.
 fn compiler() -> Option<Command> {
     let name = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
     if Command::new(&name).arg("--version").output().is_err() {

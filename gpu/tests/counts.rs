@@ -1,4 +1,4 @@
-//! What costs time on a GPU, counted: submits, buffers, dispatches, bytes of weights, time to encode.
+//! Counts what costs time on a GPU: submits, buffers, dispatches, bytes of weights, time to encode.
 
 mod common;
 
@@ -16,7 +16,7 @@ fn of_engine() -> Limits {
     Limits { sequences: 2, context: 128, rows: 24, logit_rows: 2, ..Limits::default() }
 }
 
-/// One test: others would submit beside it.
+/// One test for all counts, because other tests would submit beside it.
 #[test]
 fn a_step_is_one_submit_and_makes_no_buffer() {
     let Some(hardware) = common::hardware() else { return };
@@ -29,7 +29,7 @@ fn a_step_is_one_submit_and_makes_no_buffer() {
     let [made_before, _] = gpu.hardware().counts();
     let mut device = GpuDevice::new(&gpu, planned).unwrap();
     let [made, mut submits] = gpu.hardware().counts();
-    // All that is planned but the one through which blocks are read, which the device has from the start.
+    // All planned buffers are made but the one through which blocks are read: the device has that one from the start.
     assert_eq!(made - made_before, expected);
 
     let mut memory = Memory::new(plan.bytes());
@@ -64,7 +64,7 @@ fn a_step_is_one_submit_and_makes_no_buffer() {
     assert!(device.encoding() / encoded < Duration::from_millis(20));
 }
 
-/// Each matrix once, and no other way to read it: 1.1 of the weights are allowed.
+/// Each matrix is read once, and in no other way: 1.1 times the bytes of the weights are allowed.
 #[test]
 fn a_token_reads_the_matrices_once() {
     let limits = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };

@@ -1,4 +1,4 @@
-//! Whole models: what an engine with a GPU gives has the bits of the CPU.
+//! Whole models: the results of an engine with a GPU have the bits of the CPU.
 
 mod common;
 #[path = "engine/models.rs"]
@@ -28,19 +28,19 @@ fn hash(x: &[f32]) -> u64 {
     Xxh64::hash(bytemuck::cast_slice(x))
 }
 
-/// What `host` sees of an engine on the CPU.
+/// Returns what `host` sees of an engine on the CPU.
 fn on_cpu<T>(model: &Model<'_>, limits: &Limits, host: impl FnOnce(&mut Engine<'_, '_>) -> T) -> T {
     let plan = Plan::new(model, limits).unwrap();
     let mut memory = Memory::new(plan.bytes());
     host(&mut Engine::new(model, &plan, memory.bytes()).unwrap())
 }
 
-/// The same with a GPU.
+/// Returns what `host` sees of an engine on a GPU.
 fn on_gpu<T>(gpu: &Gpu, model: &Model<'_>, limits: &Limits, host: impl FnOnce(&mut Engine<'_, '_>) -> T) -> T {
     with_buffers(gpu, gpu.hardware().limits(), model, limits, host)
 }
 
-/// The same where buffers are as large as this says.
+/// Returns what `host` sees of an engine on a GPU whose buffers are limited by `most`.
 fn with_buffers<T>(
     gpu: &Gpu,
     most: gleed_gpu::Limits,
@@ -55,7 +55,7 @@ fn with_buffers<T>(
     host(&mut Engine::with_device(model, &plan, memory.bytes(), &mut device).unwrap())
 }
 
-/// Steps with this budget until nothing is left to do.
+/// Takes steps with a budget of `units` units until nothing is left to do.
 fn run(engine: &mut Engine<'_, '_>, units: usize, log: &mut Log) {
     loop {
         match engine.step(units).unwrap() {
@@ -66,7 +66,8 @@ fn run(engine: &mut Engine<'_, '_>, units: usize, log: &mut Log) {
     }
 }
 
-/// A prompt in pieces, a fork in the middle of a block, tokens of both alternating and together, a rewind.
+/// Runs a prompt in pieces, a fork in the middle of a block, tokens of both sequences, alternating and together, and a
+/// rewind.
 fn story(engine: &mut Engine<'_, '_>, vocab: usize, prompt: usize, units: usize) -> Log {
     let (mut log, mut rng) = (Log::new(), Rng::new(7));
     let a = engine.open().unwrap();
@@ -87,7 +88,7 @@ fn story(engine: &mut Engine<'_, '_>, vocab: usize, prompt: usize, units: usize)
     log
 }
 
-/// Tokens that are the largest logit each, from token 5 on; the last one.
+/// Decodes tokens by the largest logit, from token 5 on. Returns the last one.
 fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: usize, log: &mut Log) -> u32 {
     let mut next = 5;
     for _ in 0..tokens {
@@ -98,7 +99,7 @@ fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: usize, log: &mut Log)
     next
 }
 
-/// Models by architecture, with matrices of a type.
+/// Returns a model of an architecture, with matrices of a type.
 fn model(architecture: Architecture, weights: Dtype) -> Vec<u8> {
     let wide = SyntheticModel {
         hidden: 256,
@@ -109,7 +110,7 @@ fn model(architecture: Architecture, weights: Dtype) -> Vec<u8> {
         ..SyntheticModel::of(architecture)
     };
     let made = SyntheticModel { weights, ..wide };
-    // Room for rewinds.
+    // A window of 64 leaves room for rewinds.
     let slides = matches!(architecture, Architecture::Gemma2 | Architecture::GptOss);
     let made = if slides { made.with("attention.sliding_window", 64u32) } else { made };
     made.bytes()
@@ -180,7 +181,7 @@ fn experts_have_one_hash() {
     assert_eq!(with_buffers(gpu, most, &model, &limits, host), on_cpu(&model, &limits, host));
 }
 
-/// The chunks of attention end at 256 positions; a window of the host's hides what is between sinks and the last ones.
+/// Chunks of attention end at 256 positions. The host's window hides the positions between the sinks and the last ones.
 #[test]
 fn long_contexts_and_windows_have_one_hash() {
     let Some(gpu) = common::gpu() else { return };
@@ -192,8 +193,8 @@ fn long_contexts_and_windows_have_one_hash() {
         let host = |engine: &mut Engine<'_, '_>| {
             let (mut log, seq) = (Log::new(), engine.open().unwrap());
             log.push((0, hash(engine.prefill(seq, &Rng::new(3).tokens(253, vocab)).unwrap())));
-            // Tokens of two sequences, one of which is past a chunk before the other; rows of one on both sides of the
-            // border.
+            // Tokens of two sequences, of which one passes the end of a chunk before the other. Rows of one sequence
+            // are on both sides of it.
             let fork = engine.fork(seq, 253).unwrap();
             decode(engine, seq, 4, &mut log);
             for (seq, tokens) in [(seq, &[7, 8, 9][..]), (fork, &[3, 1, 4, 1, 5])] {
@@ -209,7 +210,7 @@ fn long_contexts_and_windows_have_one_hash() {
     }
 }
 
-/// What one side computed goes to the other, which goes on.
+/// A sequence that one side computed goes to the other side, which continues it.
 #[test]
 fn snapshots_move_between_the_sides() {
     let Some(gpu) = common::gpu() else { return };
@@ -282,7 +283,7 @@ fn chosen_tokens_are_those_of_the_cpu() {
     }
 }
 
-/// Tokens that the device draws, in one call and without the host, are those of a sampler on the CPU; so are its
+/// Tokens that the device draws, in one call and without the host, are those of a sampler on the CPU. So are the
 /// generator's state afterwards, and keys and values.
 #[test]
 fn drawn_tokens_are_those_of_the_cpu() {
@@ -304,7 +305,7 @@ fn drawn_tokens_are_those_of_the_cpu() {
                 let seq = engine.open().unwrap();
                 engine.prefill(seq, &Rng::new(3).tokens(29, vocab)).unwrap();
                 let (mut ids, mut next) = (vec![0; 30], 5);
-                // More tokens follow than a batch has rows; then one more, and some.
+                // First more tokens than a batch has rows, then one, then some more.
                 for part in [0..26, 26..27, 27..30] {
                     let part = &mut ids[part];
                     if together {
@@ -329,7 +330,7 @@ fn drawn_tokens_are_those_of_the_cpu() {
     }
 }
 
-/// The engine says so, and its tokens go to an engine on the CPU, which goes on with the same bits.
+/// The engine says that the device is lost. Its tokens go to an engine on the CPU, which goes on with the same bits.
 #[test]
 fn a_lost_device_is_an_error() {
     let Some(hardware) = common::hardware() else { return };
@@ -357,7 +358,7 @@ fn a_lost_device_is_an_error() {
     assert_eq!(got, expected);
 }
 
-/// What the plan of a model lists is enough (the test above), and less is refused.
+/// The kernels that a model's plan lists are enough (the test above), and fewer are refused.
 #[test]
 fn kernels_that_are_not_there_are_an_error() {
     let Some(hardware) = common::hardware() else { return };
@@ -373,7 +374,7 @@ fn kernels_that_are_not_there_are_an_error() {
     assert!(matches!(GpuDevice::new(&gpu, planned), Err(gleed_gpu::GpuError::Mismatch(_))));
 }
 
-/// What a model needs.
+/// Returns the kernels that a model needs.
 fn kernels(model: &Model<'_>) -> Vec<Kernel> {
     let plan = Plan::for_device(model, &limits()).unwrap();
     DevicePlan::new(model, &plan, gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 }).unwrap().kernels()
@@ -435,7 +436,7 @@ fn pools_of_several_buffers_have_one_hash() {
     assert_eq!(with_buffers(gpu, most, &model, &limits(), host), on_cpu(&model, &limits(), host));
 }
 
-/// What is planned is what a device can hold.
+/// Plans list all dispatches and buffers, and a plan with a buffer that is too large is refused.
 #[test]
 fn plans_list_everything() {
     let limits_of = gleed_gpu::Limits { binding: 128 << 20, workgroups: 65_535 };
@@ -452,7 +453,8 @@ fn plans_list_everything() {
     let llama = || SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::llama() };
     let (dispatches, buffers) = planned(llama(), &limits(), limits_of).unwrap();
     assert_eq!(dispatches, 1 + 2 * 8 + 2);
-    // A layer has as many for every program, also with norms after branches, and however matrices are quantized.
+    // A layer has as many dispatches in every program, also with norms after branches, and however matrices are
+    // quantized.
     for (architecture, weights) in [
         (Architecture::Llama, Dtype::Q4_K),
         (Architecture::Qwen3, Dtype::F16),
@@ -466,14 +468,14 @@ fn plans_list_everything() {
         };
         assert_eq!(of(4) - of(2), 2 * 8, "{architecture:?} {weights}");
     }
-    // Two more with experts: the router and the choice.
+    // Layers with experts have two more: the router and the choice.
     let experts = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen3Moe) };
     assert_eq!(planned(experts, &limits(), limits_of).unwrap().0, 1 + 2 * 10 + 3);
-    // And two for an expert of all rows: its gate and up matrices, its down matrix.
+    // A shared expert adds two: its gate and up matrices, its down matrix.
     let shared = SyntheticModel { weights: Dtype::Q8_0, layers: 2, ..SyntheticModel::of(Architecture::Qwen2Moe) };
     assert_eq!(planned(shared, &limits(), limits_of).unwrap().0, 1 + 2 * 12 + 3);
-    // In a recurrent layer a convolution takes the place of keys and values and of attention; with the delta rule the
-    // update of matrices comes behind it. The four input matrices of that are of one type here.
+    // In a recurrent layer a convolution takes the place of keys and values and of attention. With the delta rule the
+    // update of matrices comes behind it. The four input matrices of that rule are of one type here.
     for (architecture, recurrent) in [(Architecture::Lfm2, 7), (Architecture::Qwen35, 8)] {
         let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(architecture) };
         let bytes = made.bytes();
@@ -482,7 +484,7 @@ fn plans_list_everything() {
         let expected = 1 + mixers * recurrent + (config.layers - mixers) * 8 + 2;
         assert_eq!(planned(made, &limits(), limits_of).unwrap().0, expected, "{architecture:?}");
     }
-    // Less memory of a buffer: more of them, and pieces of matrices.
+    // Smaller buffers: there are more of them, and matrices are cut into pieces.
     let small = gleed_gpu::Limits { binding: 16 << 10, ..limits_of };
     let few = Limits { rows: 1, logit_rows: 1, context: 16, sequences: 1, ..limits() };
     let (pieces, more) = planned(llama(), &few, small).unwrap();

@@ -7,7 +7,7 @@ use naga::proc::TypeResolution;
 use naga::valid::{Capabilities, FunctionInfo, ValidationFlags, Validator};
 use naga::{AddressSpace, Expression, Function, Literal, Module, ScalarKind, TypeInner, UnaryOperator};
 
-/// The functions of the library.
+/// Returns the names of the library's functions.
 fn library() -> BTreeSet<String> {
     let sources = LIBRARY.iter().map(|name| composed(name, &[]).unwrap());
     let names = |source: String| -> Vec<String> {
@@ -22,7 +22,7 @@ fn is_float(module: &Module, resolution: &TypeResolution) -> bool {
         || matches!(resolution.inner_with(&module.types), TypeInner::Matrix { .. })
 }
 
-/// The float operations of a function.
+/// Returns the float operations of a function.
 fn operations(module: &Module, function: &Function, info: &FunctionInfo) -> Vec<String> {
     let float = |handle: naga::Handle<Expression>| is_float(module, &info[handle].ty);
     let wrong = function.expressions.iter().filter(|(handle, expression)| match expression {
@@ -39,7 +39,7 @@ fn operations(module: &Module, function: &Function, info: &FunctionInfo) -> Vec<
     wrong.map(|(_, expression)| format!("{:?}: {expression:?}", function.name)).collect()
 }
 
-/// What a source does that it must not.
+/// Returns what a source has against the rules: float operations outside of the library, uniforms, overrides.
 fn violations(source: &str) -> Vec<String> {
     let module = naga::front::wgsl::parse_str(source).unwrap();
     let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).unwrap();
@@ -68,7 +68,7 @@ fn kernels_compute_with_the_library_only() {
     }
 }
 
-/// Every float operation of the library is inside of `keep`, or the sources of an estimate that integers correct.
+/// Every float operation of the library is inside of `keep`, or a part of an estimate that integers correct.
 #[test]
 fn the_library_keeps_its_results() {
     let expected = ["add", "add_exact", "div", "mul", "mul_i32", "of_i32", "of_u32", "root", "sub"];
@@ -83,7 +83,7 @@ fn the_library_keeps_its_results() {
     }
 }
 
-/// The functions of a library that have float operations.
+/// Returns the functions of a library that have float operations.
 fn computing(source: &str) -> BTreeSet<String> {
     let source =
         format!("{source}\nstruct Params {{ zero: u32 }}\n@group(0) @binding(0) var<storage, read> P: Params;");
@@ -97,8 +97,8 @@ fn computing(source: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The barrier's zero is what the run time knows from the first statement on. One that is not set is a constant for the
-/// compiler.
+/// The first statement of a kernel sets the barrier's zero to the one that only the run time knows. A zero that is not
+/// set is a constant for the compiler.
 #[test]
 fn every_kernel_reads_its_zero_first() {
     for kernel in Kernel::all() {

@@ -10,10 +10,10 @@ use half::f16;
 
 const COUNT: usize = 1 << 19;
 
-/// What the CPU computes of the bits of two numbers.
+/// A function of the CPU: from two numbers to the bits of a result.
 type Scalar = fn(f32, f32) -> u32;
 
-/// Any bits, moderate numbers, numbers with few bits, and special ones, in all pairs.
+/// Returns pairs of numbers: all pairs of special ones, then any bits, moderate numbers, and numbers with few bits.
 fn inputs() -> [Vec<u32>; 2] {
     let special = [
         0,
@@ -70,7 +70,7 @@ fn inputs() -> [Vec<u32>; 2] {
     [a, b]
 }
 
-/// What the device computes: `expression` of the numbers x and y, as bits.
+/// Returns what the device computes: `expression` of the numbers x and y, as bits.
 fn on_device(hardware: &Hardware, expression: &str, inputs: &[Vec<u32>; 2]) -> Vec<u32> {
     let library = composed("num.wgsl", &[]).unwrap();
     let source = format!(
@@ -100,19 +100,20 @@ struct Params {{ zero: u32 }}
     out
 }
 
-/// The number with its NaN made one.
+/// Returns the bits of a number, and the same bits for any NaN.
 fn plain(bits: u32) -> u32 {
     if f32::from_bits(bits).is_nan() { 0x7fc0_0000 } else { bits }
 }
 
-/// A device may flush: subnormal results and operands are left out, as the arithmetic promises nothing of them.
+/// Returns whether a number is subnormal. A device may flush it, so such results and operands are left out: the
+/// arithmetic promises nothing of them.
 fn is_subnormal(bits: u32) -> bool {
     let magnitude = bits & 0x7fff_ffff;
     magnitude != 0 && magnitude < 0x0080_0000
 }
 
-/// A device may flush a product before it is rounded, as NVIDIA's do: one below 2^-126 that is rounded up to that can
-/// be a zero, too.
+/// Returns whether a device may flush a product. NVIDIA's devices do so before it is rounded: a product below 2^-126
+/// that is rounded up to 2^-126 can be a zero, too.
 fn can_be_flushed(product: f32) -> bool {
     product != 0.0 && product.abs() <= f32::MIN_POSITIVE
 }

@@ -4,7 +4,7 @@ mod common;
 
 use gleed_gpu::{AtOnce, Catalog, Gpu, GpuError, Kernel, Tested, Weights, selftest};
 
-/// What the self-test says of a kernel, some text of which is replaced.
+/// Returns what the self-test says of a kernel in which `to` replaces the text `from`.
 fn with(hardware: &gleed_gpu::Hardware, kernel: Kernel, from: &str, to: &str) -> Result<(), GpuError> {
     let source = kernel.source().unwrap();
     assert!(source.contains(from), "{kernel:?} has no {from}");
@@ -137,12 +137,12 @@ fn broken_kernels_are_found() {
     }
 }
 
-/// What Mesa makes of a zero in a uniform buffer, whose value it compiles into the shader: a barrier that keeps
-/// nothing.
+/// A zero that the compiler knows, as Mesa knows one in a uniform buffer, whose value it compiles into the shader: the
+/// barrier keeps nothing.
 #[test]
 fn a_zero_that_the_compiler_knows_is_found() {
     let Some(hardware) = common::hardware() else { return };
-    // In others Mesa sees no sums to simplify.
+    // In other kernels Mesa sees no sums to simplify.
     for kernel in [Kernel::Attend, Kernel::Vector(Weights::Q8_0)] {
         let found = with(&hardware, kernel, "P.zero", "0u");
         assert!(matches!(found, Err(GpuError::Unfit { .. })), "{kernel:?}: {found:?}");

@@ -11,7 +11,7 @@ use gleed_ffi::{gleed_engine, gleed_sampler, gleed_seq};
 
 use crate::status;
 
-/// Computes tokens, each the one with the largest logit after the one before.
+/// Computes tokens. Each is the token with the largest logit after the token before.
 ///
 /// # Safety
 /// As `include/gleed_gpu.h` says.
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn gleed_gpu_decode_greedy(
         let (mut engine, given) =
             unsafe { (Object::get_mut("engine", engine)?, unread("ids", ids.cast_const(), count)?) };
         let seq = SeqId::from_bits(seq);
-        // A count that no sequence has is not believed.
+        // A count that no sequence can have is refused before `ids` is touched.
         given.read_if(|count| engine.can_prefill(seq, count).map_err(Failure::from))?;
         // SAFETY: NULL, alignment and length are checked here. gleed_gpu.h demands that `count` ids fit at `ids` where
         // the sequence can have so many, and nobody else uses them.
@@ -67,9 +67,10 @@ pub unsafe extern "C" fn gleed_gpu_decode_sampled(
             )
         };
         let seq = SeqId::from_bits(seq);
-        // A count that no sequence has is not believed.
+        // A count that no sequence can have is refused before `ids` is touched.
         given.read_if(|count| engine.can_prefill(seq, count).map_err(Failure::from))?;
-        // SAFETY: as in `gleed_gpu_decode_greedy`.
+        // SAFETY: NULL, alignment and length are checked here. gleed_gpu.h demands that `count` ids fit at `ids` where
+        // the sequence can have so many, and nobody else uses them.
         let ids = unsafe { slice_mut("ids", ids, count) }?;
         let (mut chosen, mut scratch) = (vec![0; ids.len()], vec![0; scratch_len(engine.model().config().vocab)]);
         match engine.decode_sampled(seq, token, (&mut sampler, &mut scratch), &mut chosen) {
@@ -83,7 +84,7 @@ pub unsafe extern "C" fn gleed_gpu_decode_sampled(
     })
 }
 
-/// Opens a sequence with the tokens of one of another engine, whose device is lost.
+/// Opens a sequence with the tokens of a sequence of another engine, whose device is lost.
 ///
 /// # Safety
 /// As `include/gleed_gpu.h` says.

@@ -1,4 +1,4 @@
-//! Engines on a GPU: the start, what the device says, its end.
+//! Engines on a GPU: their start, the state of their device, its end.
 
 use core::ffi::{c_char, c_void};
 
@@ -18,7 +18,7 @@ use crate::plan::plans;
 use crate::slot::{Port, Slot, gleed_gpu_model};
 use crate::status;
 
-/// What lies between the head of an engine and what its plan has.
+/// The memory between the head of an engine and the bytes of its plan.
 #[repr(C)]
 struct Middle {
     slot: gleed_gpu_model,
@@ -29,7 +29,7 @@ const MIDDLE: usize = size_of::<Middle>().next_multiple_of(ALIGN);
 
 const _: () = assert!(align_of::<Middle>() <= ALIGN);
 
-/// Bytes before those of the plan.
+/// Bytes of an engine's memory before those of its plan.
 pub(crate) const FRONT: usize = HEAD + MIDDLE;
 
 /// A model on a GPU in numbers; see `include/gleed_gpu.h`.
@@ -40,11 +40,11 @@ pub struct gleed_gpu_use {
     pub struct_size: u32,
     /// 1 where the device is lost, or closed.
     pub is_lost: u32,
-    /// Submits so far.
+    /// Number of submits so far.
     pub submits: u64,
-    /// Nanoseconds that the host took to encode them.
+    /// Nanoseconds that the host took to encode these submits.
     pub encoding_ns: u64,
-    /// Why it is lost; empty where it is not, or was closed.
+    /// Why the device is lost; empty where it is not lost, or was closed.
     pub reason: [c_char; 96],
 }
 

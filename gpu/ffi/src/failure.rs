@@ -6,7 +6,7 @@ use gleed_ffi::error::Failure;
 
 use crate::status;
 
-/// An error of a GPU, with its numbers.
+/// Returns the failure for an error of a GPU, with its numbers.
 pub(crate) fn of_gpu(error: GpuError) -> Failure {
     let new = |status| Failure::new(status, format_args!("{error}"));
     match error {
@@ -22,7 +22,7 @@ pub(crate) fn of_gpu(error: GpuError) -> Failure {
     }
 }
 
-/// An error of a plan: what no device can do is no limit that is out of range.
+/// Returns the failure for an error of a plan. A device that cannot do something is not a limit that is out of range.
 pub(crate) fn of_plan(error: PlanError) -> Failure {
     match error {
         PlanError::Device { what } => {

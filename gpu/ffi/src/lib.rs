@@ -1,7 +1,7 @@
 //! The C ABI of `gleed-gpu`, declared and specified in `include/gleed_gpu.h`.
 //!
-//! The library has all functions of `include/gleed.h`, too: a program links it instead of `libgleed`, and an engine on
-//! a GPU is a `gleed_engine` as any other. The rules are those of that header, but for what `gleed_gpu.h` says of
+//! The library has all functions of `include/gleed.h`, too. A program links it instead of `libgleed`, and an engine on
+//! a GPU is a `gleed_engine` like any other. The rules of that header hold, except for what `gleed_gpu.h` says of
 //! memory: drivers allocate, and so does this library while it opens a GPU.
 #![allow(non_camel_case_types)] // the types have the names that C sees
 #![allow(clippy::result_large_err)] // a failure carries its text: there is nowhere else to put it

@@ -1,4 +1,4 @@
-//! GPUs: which there are, one that is open and tested, its end.
+//! GPUs: their list, a GPU that is open and tested, its end.
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
@@ -26,7 +26,7 @@ pub const GLEED_GPU_METAL: u32 = 2;
 /// DirectX 12.
 pub const GLEED_GPU_DX12: u32 = 3;
 
-/// A GPU that passed its test, and how many models lie on it.
+/// A GPU that passed its test, and the number of models on it.
 #[derive(Debug)]
 pub struct Opened {
     pub(crate) gpu: Gpu,
@@ -41,7 +41,7 @@ impl Opaque for Opened {
 /// A GPU that passed its test, in memory of the library.
 pub type gleed_gpu = Object<Opened>;
 
-/// Which GPU; see `include/gleed_gpu.h`.
+/// The choice of a GPU; see `include/gleed_gpu.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_gpu_choice {
@@ -49,15 +49,15 @@ pub struct gleed_gpu_choice {
     pub struct_size: u32,
     /// `GLEED_GPU_ANY` and so on.
     pub backend: u32,
-    /// 1 where a driver that computes on the CPU will do.
+    /// 1 where a driver that computes on the CPU is accepted.
     pub software: u32,
     /// Milliseconds that a call waits for the device; 0 for 30,000.
     pub patience_ms: u32,
-    /// What `gleed_gpu_describe` said of a GPU that passed the whole test; 0 for none.
+    /// The number that `gleed_gpu_describe` gave for a GPU that passed the whole test; 0 for none.
     pub tested: u64,
 }
 
-/// What a GPU is; see `include/gleed_gpu.h`.
+/// The description of a GPU; see `include/gleed_gpu.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_gpu_info {
@@ -67,11 +67,11 @@ pub struct gleed_gpu_info {
     pub backend: u32,
     /// 1 for a driver that computes on the CPU.
     pub software: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// Bytes of a buffer, at most; 0 for one that is not open.
+    /// Largest number of bytes of a buffer; 0 for a GPU that is not open.
     pub buffer_bytes: u64,
-    /// Says that it passed the test; 0 for one that is not open.
+    /// A number that says that the GPU passed the test; 0 for a GPU that is not open.
     pub tested: u64,
     /// The adapter's name, cut to fit.
     pub name: [c_char; 96],
@@ -85,7 +85,7 @@ unsafe impl Versioned for gleed_gpu_choice {}
 // every bit pattern is one.
 unsafe impl Versioned for gleed_gpu_info {}
 
-/// Describes one of the GPUs that there are.
+/// Describes one of all GPUs, by its index.
 ///
 /// # Safety
 /// As `include/gleed_gpu.h` says.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn gleed_gpu_open(
     })
 }
 
-/// Opens a GPU for engines of one model, and tests what they need.
+/// Opens a GPU for engines of one model, and tests the kernels that they need.
 ///
 /// # Safety
 /// As `include/gleed_gpu.h` says.
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn gleed_gpu_open_for(
     })
 }
 
-/// A GPU that passed the test of some kernels.
+/// Opens a GPU, and tests the kernels that `kernels` names.
 fn opened(
     choice: Option<gleed_gpu_choice>,
     kernels: impl FnOnce(&Hardware) -> Result<Vec<Kernel>, Failure>,
@@ -161,7 +161,7 @@ fn opened(
     boxed(Opened { gpu, tested, models: AtomicU32::new(0) })
 }
 
-/// An object in memory of its own.
+/// Returns an object in memory of its own.
 fn boxed(opened: Opened) -> Result<*mut gleed_gpu, Failure> {
     let place = Box::leak(Box::new(MaybeUninit::<gleed_gpu>::zeroed()));
     // SAFETY: the bytes of the box, all of them written (0), which nobody else knows.
@@ -169,7 +169,7 @@ fn boxed(opened: Opened) -> Result<*mut gleed_gpu, Failure> {
     Ok(Object::place(bytes, opened)?)
 }
 
-/// The choice that a caller made.
+/// Returns the choice that a caller made.
 fn wanted(choice: Option<gleed_gpu_choice>) -> Result<Choice, Failure> {
     let Some(choice) = choice else { return Ok(Choice::default()) };
     let backend = match choice.backend {
@@ -234,7 +234,7 @@ fn described(adapter: &AdapterInfo, buffer_bytes: u64, tested: u64) -> gleed_gpu
     }
 }
 
-/// Gives a GPU back.
+/// Closes a GPU, and frees it.
 ///
 /// # Safety
 /// As `include/gleed_gpu.h` says.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn gleed_gpu_close(gpu: *mut gleed_gpu, error: *mut gleed_
     })
 }
 
-/// The box of an object, which is not recognised any more.
+/// Returns the box of an object, whose tag is cleared: no call accepts it any more.
 ///
 /// # Safety
 /// `boxed` made it, and nobody uses it any more.
@@ -269,7 +269,7 @@ unsafe fn forgotten(gpu: *mut gleed_gpu) -> Box<gleed_gpu> {
     }
 }
 
-/// A failure of a GPU that is no error of its own.
+/// Returns the text of a GPU's failure; empty if there is none.
 pub(crate) fn lost_text(error: Option<GpuError>) -> [c_char; 96] {
     chars(&error.map_or_else(String::new, |error| error.to_string()))
 }

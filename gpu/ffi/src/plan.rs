@@ -1,4 +1,4 @@
-//! What a model needs on a GPU, and on the host beside it.
+//! The needs of a model on a GPU, and on the host beside it.
 
 use core::ffi::c_char;
 
@@ -17,7 +17,7 @@ use crate::failure::{of_gpu, of_plan};
 use crate::opened::gleed_gpu;
 use crate::status;
 
-/// What a model needs; see `include/gleed_gpu.h`.
+/// The needs of a model; see `include/gleed_gpu.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_gpu_plan_info {
@@ -29,9 +29,9 @@ pub struct gleed_gpu_plan_info {
     pub bytes: u64,
     /// Bytes of all buffers on the GPU.
     pub device_bytes: u64,
-    /// How many there are.
+    /// Number of these buffers.
     pub buffers: u32,
-    /// Dispatches of a batch.
+    /// Number of dispatches of a batch of one row.
     pub dispatches: u32,
 }
 
@@ -41,11 +41,11 @@ pub struct gleed_gpu_plan_info {
 pub struct gleed_gpu_buffer {
     /// `sizeof(gleed_gpu_buffer)`, set by the caller.
     pub struct_size: u32,
-    /// 0.
+    /// Always 0.
     pub reserved: u32,
-    /// Its bytes.
+    /// Bytes of the buffer.
     pub bytes: u64,
-    /// What it holds.
+    /// What the buffer holds.
     pub name: [c_char; 40],
 }
 
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn gleed_gpu_plan_buffer(
     })
 }
 
-/// The plan of an engine, the bytes of its memory in all, and what lies on the GPU.
+/// Returns the plan of an engine, the bytes of all its memory, and the plan of what lies on the GPU.
 pub(crate) fn plans(
     hardware: &Hardware,
     model: &Model<'static>,

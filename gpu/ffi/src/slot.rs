@@ -11,7 +11,7 @@ use gleed_ffi::object::{Object, Opaque};
 
 use crate::opened::Opened;
 
-/// A model's weights, keys and values on a GPU; none once it is closed.
+/// A model's weights, keys and values on a GPU, until it is closed.
 #[derive(Debug)]
 pub struct Slot {
     opened: &'static Opened,
@@ -26,13 +26,13 @@ impl Opaque for Slot {
 pub type gleed_gpu_model = Object<Slot>;
 
 impl Slot {
-    /// A model on a GPU, which counts it.
+    /// Returns a model on a GPU, which counts it from now on.
     pub(crate) fn new(opened: &'static Opened, device: Box<GpuDevice<'static, 'static>>) -> Self {
         opened.models.fetch_add(1, Ordering::AcqRel);
         Self { opened, device: Mutex::new(Some(device)) }
     }
 
-    /// The device, unless it is closed.
+    /// Returns the device, or `None` once it is closed.
     pub(crate) fn device(&self) -> MutexGuard<'_, Option<Box<GpuDevice<'static, 'static>>>> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl Drop for Slot {
     }
 }
 
-/// What an engine has of a slot.
+/// The device of an engine: access to its slot.
 #[derive(Debug)]
 pub(crate) struct Port(pub(crate) &'static Slot);
 

@@ -1,12 +1,12 @@
-//! Status numbers of `gleed_gpu.h`, below -1000. As all of them they never change their meaning.
+//! Status numbers of `gleed_gpu.h`, below -1000. Like all status numbers they never change their meaning.
 
 pub use gleed_ffi::status::*;
 
-/// No such adapter; the text lists those that there are.
+/// There is no such adapter; the text lists the adapters that exist.
 pub const E_GPU_ADAPTER: i32 = -1010;
 /// The GPU computes other bits than the CPU; the text names the operation.
 pub const E_GPU_UNFIT: i32 = -1011;
-/// The model, or the limits, need what does not run on a GPU; the text names it.
+/// The model, or the limits, need something that does not run on a GPU; the text names it.
 pub const E_GPU_UNSUPPORTED: i32 = -1012;
 /// A buffer is larger than the GPU allows.
 pub const E_GPU_TOO_LARGE: i32 = -1013;

@@ -8,7 +8,7 @@ fn file(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Compiles the program with the static library; `None` where there is no C compiler.
+/// Compiles the program with the static library. Returns `None` where there is no C compiler.
 fn program(compiler: &str, standard: &str, name: &str) -> Option<PathBuf> {
     let tests = std::env::current_exe().unwrap();
     let library = tests.with_file_name("libgleed_gpu_ffi.a");

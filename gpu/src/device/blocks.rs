@@ -1,4 +1,4 @@
-//! Blocks of keys and values that are copied, read and written.
+//! Copying, reading and writing blocks of keys and values.
 
 use std::sync::PoisonError;
 
@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::pool::Pool;
 
 impl GpuDevice<'_, '_> {
-    /// Copies the blocks that no submit has copied yet: those of a batch that was dropped.
+    /// Makes the copies of blocks that no submit has made yet: those of a batch that was dropped.
     pub(super) fn copy_blocks(&self) -> Result<(), GpuError> {
         let copies = self.taken_copies()?;
         if copies.is_empty() { Ok(()) } else { self.gpu.hardware.submit_with(copies, [], []).map(|_| ()) }
@@ -24,7 +24,7 @@ impl GpuDevice<'_, '_> {
         Ok(both.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// By way of another buffer: a device does not copy within one.
+    /// Returns the copies for a block, by way of another buffer: a device does not copy within one buffer.
     fn copies_of_block(&self, group: usize, from: u32, to: u32) -> Result<Vec<Copy<'_>>, GpuError> {
         let block = self.buffer(Place::Block)?;
         let mut copies = Vec::new();
@@ -65,7 +65,7 @@ impl GpuDevice<'_, '_> {
         self.gpu.hardware.read(from, at, out)
     }
 
-    /// A browser does not let a program wait.
+    /// Fails, because a browser does not let a program wait.
     #[cfg(target_arch = "wasm32")]
     pub(super) fn read_back(&self, _: &Buffer, _: u64, _: &mut [u8]) -> Result<(), GpuError> {
         Err(GpuError::Unsupported { what: "blocks and states that are read in a browser" })

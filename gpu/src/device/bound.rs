@@ -16,9 +16,9 @@ pub(super) struct Bound {
     pub(super) step: usize,
     pub(super) rows: usize,
     few: (Kernel, Run),
-    /// For many rows.
+    /// The kernel for many rows, if it is another one.
     many: Option<(Kernel, Run)>,
-    /// For many rows of few sequences.
+    /// The kernel for many rows of few sequences, if it is another one.
     wide: Option<(Kernel, Run)>,
     pub(super) shaped: Shaped,
     batches: Batches,
@@ -47,7 +47,7 @@ impl Bound {
         })
     }
 
-    /// The kernel for so many rows.
+    /// Returns the kernel for `rows` rows. `is_wide` says whether they are of few sequences.
     pub(super) fn chosen(&self, rows: usize, is_wide: bool) -> &(Kernel, Run) {
         if rows < TILE_ROWS {
             return &self.few;
@@ -56,8 +56,8 @@ impl Bound {
         wide.or(self.many.as_ref()).unwrap_or(&self.few)
     }
 
-    /// What to run on so many rows of so many sequences, of which a head has so many chunks that are ready; nothing for
-    /// none.
+    /// Returns what to run and its grid, for `rows` rows of `sequences` sequences, where a head has `chunks` ready
+    /// chunks. Returns `None` where nothing is to run.
     pub(super) fn of(&self, rows: usize, chunks: usize, sequences: usize, is_wide: bool) -> Option<(&Run, [u32; 3])> {
         if rows == 0 || !self.batches.has(rows) {
             return None;

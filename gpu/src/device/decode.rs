@@ -10,9 +10,9 @@ use crate::params::Draw;
 use crate::place::Place;
 
 impl GpuDevice<'_, '_> {
-    /// Rows of a sequence one after the other, each with the token that is chosen after the one before. The submits
-    /// follow each other without the host, each with as many rows as its dispatches allow. Returns whether it can
-    /// choose like that.
+    /// Computes rows of a sequence one after the other, each with the token that the row before it chose. The submits
+    /// follow each other without the host. Each has as many rows as its dispatches allow. Returns whether the device
+    /// can choose as `choosing` says.
     pub(super) fn decode_rows(
         &mut self,
         batch: &BatchView<'_>,

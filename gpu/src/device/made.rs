@@ -1,4 +1,4 @@
-//! What is made and uploaded before anything runs.
+//! The upload of weights and parameters, before anything runs.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub(super) async fn upload(
     Ok(())
 }
 
-/// Rows of a matrix, so many at a time that they fit in a piece.
+/// Uploads rows of a matrix, as many at a time as fit in a piece.
 async fn upload_rows(gpu: &Gpu, to: &Buffer, upload: &Upload<'_>, written: &mut usize) -> Result<(), GpuError> {
     let (dtype, cols) = (upload.rows.dtype(), upload.rows.cols());
     let weights = Weights::of(dtype).ok_or(GpuError::Unsupported { what: dtype.name() })?;

@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::plan::parts_of_state;
 
 impl GpuDevice<'_, '_> {
-    /// The rows by sequences and positions, and the slots of the sequences' states.
+    /// Writes the order of the rows by sequence and position, and a run for each sequence with the slots of its states.
     pub(super) fn write_runs(&mut self, batch: &BatchView<'_>) -> Result<(), GpuError> {
         if self.states.is_none() {
             return Ok(());
@@ -32,7 +32,7 @@ impl GpuDevice<'_, '_> {
         self.gpu.hardware.write(to, runs_at, cast_slice(&runs))
     }
 
-    /// All of a state is read at once: a copy takes much longer than its bytes.
+    /// Reads elements of a state. All of a state is fetched at once, because a copy costs much more than its bytes.
     pub(super) fn read_elements(&self, part: StatePart, out: &mut [f32]) -> Result<(), GpuError> {
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref().is_none_or(|(slot, _)| *slot != part.slot) {

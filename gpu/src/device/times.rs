@@ -11,19 +11,19 @@ use crate::place::Shaped;
 /// A dispatch, and how long it took on the device.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTime {
-    /// What ran.
+    /// The kernel that ran.
     pub kernel: Kernel,
-    /// Outputs and columns of the matrix that it read; zeros for other kernels.
+    /// Outputs and columns of the matrix that the kernel read, or zeros if it reads no matrix.
     pub matrix: [u32; 2],
-    /// The bytes of that matrix.
+    /// Bytes of that matrix.
     pub bytes: u64,
-    /// How long it took.
+    /// Time that the dispatch took.
     pub time: Duration,
 }
 
 impl GpuDevice<'_, '_> {
-    /// Runs the dispatches of the last batch once more, and returns how long each took. That gives what was there
-    /// before.
+    /// Runs the dispatches of the last batch once more, and returns how long each took. The results are the same as
+    /// before, except that states of recurrent layers change if the device chose several tokens in that batch.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] where the device does not take times; [`GpuError::Timeout`], [`GpuError::Lost`].
@@ -55,7 +55,7 @@ impl KernelTime {
     }
 }
 
-/// Rows of weights that each row of a batch is multiplied with.
+/// Returns the number of rows of weights with which each row of a batch is multiplied.
 fn outputs(params: &Linear) -> u32 {
     let used = params.experts.used.max(1);
     let all: u32 = params.segments.iter().map(|segment| segment.outputs).sum();

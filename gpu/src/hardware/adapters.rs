@@ -1,4 +1,4 @@
-//! Which adapters there are.
+//! The adapters of the machine.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) async fn adapters(patience: Duration) -> Result<Vec<wgpu::Adapter>, G
     within(wgpu::Instance::new(wanted).enumerate_adapters(all), patience).await
 }
 
-/// The first adapter that is wanted, hardware before software.
+/// Returns the first adapter that fits the choice, hardware before software.
 pub(super) async fn adapter(choice: &Choice) -> Result<wgpu::Adapter, GpuError> {
     let mut adapters = adapters(choice.patience).await?;
     let found = adapters.iter().map(|adapter| info(adapter).to_string()).collect();
@@ -36,7 +36,8 @@ pub(super) fn info(adapter: &wgpu::Adapter) -> AdapterInfo {
     described(info.name.clone(), format!("{} {}", info.driver, info.driver_info), &info)
 }
 
-/// A browser can keep the name for itself. Its own name and version stand for those of the driver.
+/// Returns the description of an adapter. A browser can keep the adapter's name to itself. The browser's name and
+/// version stand for the driver's.
 #[cfg(target_arch = "wasm32")]
 pub(super) fn info(adapter: &wgpu::Adapter) -> AdapterInfo {
     let of = |object: &js_sys::wasm_bindgen::JsValue, name: &str| js_sys::Reflect::get(object, &name.into()).ok();

@@ -42,7 +42,7 @@ impl Hardware {
             layout: Some(&whole),
             module: &module,
             entry_point: Some("main"),
-            // Kernels write what they read.
+            // Kernels write workgroup memory before they read it.
             compilation_options: wgpu::PipelineCompilationOptions {
                 zero_initialize_workgroup_memory: false,
                 ..Default::default()

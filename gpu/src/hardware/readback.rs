@@ -8,17 +8,17 @@ use crate::error::GpuError;
 #[derive(Debug)]
 pub(crate) struct Readback {
     buffer: Buffer,
-    /// Set once the host can read; `None` while the device can write.
+    /// A signal that is set once the host can read, or `None` while the device can write.
     asked: Option<Signal>,
     arrival: Arrival,
 }
 
-/// When the results of a batch arrive: a host in a browser awaits that between two steps of an engine.
+/// The arrival of a batch's results. A host in a browser awaits it between two steps of an engine.
 #[derive(Clone, Debug, Default)]
 pub struct Arrival(std::sync::Arc<std::sync::Mutex<Signal>>);
 
 impl Arrival {
-    /// Returns once the results of the last batch that was submitted are there; at once where none was.
+    /// Returns once the results of the last submitted batch are there, and at once where no batch was submitted.
     pub async fn wait(&self) {
         let last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         last.wait().await;
@@ -30,7 +30,7 @@ impl Arrival {
 }
 
 impl Hardware {
-    /// Makes room for so many bytes of results.
+    /// Makes room for `bytes` bytes of results.
     ///
     /// # Errors
     /// [`GpuError::OutOfMemory`], [`GpuError::Lost`].
@@ -46,7 +46,7 @@ impl Hardware {
 }
 
 impl Readback {
-    /// Where a submit copies to.
+    /// Returns the buffer to which a submit copies.
     pub(crate) fn buffer(&self) -> &Buffer {
         &self.buffer
     }
@@ -55,14 +55,14 @@ impl Readback {
         self.arrival.clone()
     }
 
-    /// Asks for the first bytes, as what was submitted so far leaves them.
+    /// Asks for the first `bytes` bytes, as the submits so far leave them.
     pub(crate) fn ask(&mut self, bytes: u64) {
         let signal = mapped(&self.buffer, bytes);
         self.arrival.expect(&signal);
         self.asked = Some(signal);
     }
 
-    /// Whether they are there.
+    /// Returns whether the bytes that were asked for are there.
     pub(crate) fn is_there(&self) -> bool {
         self.asked.as_ref().is_some_and(Signal::is_set)
     }
@@ -72,7 +72,7 @@ impl Readback {
         bytes_of(&self.buffer, at, out)
     }
 
-    /// Gives the memory back to the device. What was asked for and is not there yet is dropped.
+    /// Gives the memory back to the device. A request for bytes that are not there yet is dropped.
     pub(crate) fn release(&mut self) {
         if self.asked.take().is_some() {
             self.buffer.0.unmap();
@@ -80,7 +80,8 @@ impl Readback {
     }
 }
 
-/// Asks for the first bytes of a buffer: set when they are there, or never will be, which reading them says.
+/// Asks for the first bytes of a buffer. The signal is set when they are there, or when they never will be: then
+/// reading them fails.
 pub(super) fn mapped(buffer: &Buffer, bytes: u64) -> Signal {
     let signal = Signal::default();
     let told = signal.clone();

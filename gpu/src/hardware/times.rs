@@ -5,12 +5,12 @@ use std::time::Duration;
 use super::{BUFFERS, Buffer, Hardware, Run, SUBMITS, bytes_of, mapped};
 use crate::error::GpuError;
 
-/// The features by which a device takes the time between two dispatches.
+/// Features with which a device measures the time between two dispatches.
 pub(super) const FEATURES: wgpu::Features =
     wgpu::Features::TIMESTAMP_QUERY.union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES);
 
 impl Hardware {
-    /// Runs dispatches one after the other, waits for them, and returns how long each took: at most 4095 of them.
+    /// Runs at most 4095 dispatches one after the other, waits for them, and returns how long each took.
     ///
     /// # Errors
     /// [`GpuError::Unsupported`] where the device does not take times; as [`Hardware::wait`].

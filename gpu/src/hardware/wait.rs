@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::error::GpuError;
 
-/// The value of a future that only waits for a native driver, which blocks.
+/// Returns the value of a future that only waits for a native driver, which blocks.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
@@ -19,7 +19,8 @@ pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The value of a future of wgpu, which has it at once on native drivers. A browser has limits of its own.
+/// Returns the value of a future of wgpu, or fails after `patience`. Native drivers have the value at once. A browser
+/// has limits of its own.
 pub(super) async fn within<T>(future: impl Future<Output = T>, patience: Duration) -> Result<T, GpuError> {
     let watch = Stopwatch::start();
     let mut future = std::pin::pin!(future);
@@ -31,7 +32,7 @@ pub(super) async fn within<T>(future: impl Future<Output = T>, patience: Duratio
     .await
 }
 
-/// That something has happened, which a driver says from where it likes.
+/// A sign that something has happened. A driver can set it from any thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signal(Arc<Mutex<(bool, Option<Waker>)>>);
 
@@ -61,7 +62,7 @@ impl Signal {
     }
 }
 
-/// How long something takes. `std` has no clock in a browser.
+/// A clock for the time that something takes. `std` has none in a browser.
 pub(super) struct Stopwatch {
     #[cfg(not(target_arch = "wasm32"))]
     started: std::time::Instant,

@@ -1,4 +1,4 @@
-//! Experts: which ones a row goes through, their matrices, their sum.
+//! Experts: their choice, their matrices, their sum.
 
 use bytemuck::Zeroable;
 use gleed::device::{AddExpertsView, BranchEnd, ChooseView, ExpertGateUpView, ExpertsView, RouteView};
@@ -12,7 +12,7 @@ use crate::params::{Branch, Experts, Linear, NONE, Route, Segment, adds, mode};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{ACTIVATIONS, MOST_EXPERTS, scores_number};
 
-/// The most workgroups in a direction.
+/// Largest number of workgroups in one dimension of a dispatch.
 pub(super) const WORKGROUPS: usize = 65_535;
 
 impl<'m> Lowering<'m> {
@@ -22,7 +22,8 @@ impl<'m> Lowering<'m> {
         }
         self.is_routed = true;
         let experts = view.router.weights.rows();
-        // Behind the activations of all rows: of a row the logits of its experts, then that of the shared one.
+        // Behind the activations of all rows each row has the logits of its experts, then the logit of the shared
+        // expert.
         let behind = self.largest.width(Activations::Attention);
         (self.experts, self.logits_at) = (experts, self.layout.rows * behind);
         self.logits_stride = experts + usize::from(view.shared_gate.is_some());
@@ -49,7 +50,7 @@ impl<'m> Lowering<'m> {
         }
         self.used = view.used;
         self.widen(Place::Choices, view.used);
-        // The branch itself, behind it what each of them gives, and behind all of that their weights.
+        // The buffer has the branch itself, behind it the result of each expert, and behind these their weights.
         self.widen(Place::Branch, self.hidden + view.used * (self.hidden + 1));
         let routing = view.routing;
         let params = Route {
@@ -75,12 +76,12 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Where the results of experts begin in the buffer of the branch.
+    /// Returns the index in the buffer of the branch at which results of experts begin.
     fn results(&self) -> u32 {
         (self.layout.rows * self.hidden) as u32
     }
 
-    /// Where their weights do.
+    /// Returns the index in the buffer of the branch at which weights of experts begin.
     fn expert_weights(&self) -> u32 {
         self.results() + (self.layout.rows * self.used * self.hidden) as u32
     }
@@ -108,8 +109,8 @@ impl<'m> Lowering<'m> {
         self.experts(&[*view], Place::Branch, self.hidden, inputs, how)
     }
 
-    /// Matrices of experts, as many experts at a time as a buffer holds. `activations` are the elements of what is
-    /// gated, or was.
+    /// Emits matrices of experts, as many experts at a time as a buffer holds. `activations` is the number of
+    /// activations of an expert that the matrices write or read.
     fn experts(
         &mut self,
         parts: &[ExpertsView<'m>],
@@ -120,7 +121,7 @@ impl<'m> Lowering<'m> {
     ) -> Result<(), GpuError> {
         let Some(part) = parts.first() else { return Ok(()) };
         let (weights, rows) = (part.all.weights, part.rows);
-        // Gates and what they gate can be rows of one tensor.
+        // The gate and up matrices can be rows of one tensor.
         let is_fused = parts.iter().all(|other| other.all.weights.bytes().as_ptr() == weights.bytes().as_ptr());
         let tensors: Vec<_> =
             if is_fused { vec![weights] } else { parts.iter().map(|part| part.all.weights).collect() };

@@ -14,12 +14,12 @@ use crate::selftest::{ELEMENTS, scores};
 
 impl<'m> Lowering<'m> {
     pub(super) fn store(&mut self, view: &StoreView) -> Result<(), GpuError> {
-        // Where keys and values are those of another layer, attention says which.
+        // A layer that reads keys and values of another layer prepares its queries in `attend`, which knows that layer.
         view.to.map_or(Ok(()), |to| self.store_heads(to, view.heads))
     }
 
-    /// Norms and rotation of heads; their keys and values, if they have some, go to a layer of a pool, which has so
-    /// many.
+    /// Emits norms and rotation of heads. Keys and values, if the heads have some, go to a layer of a pool with
+    /// `kv_heads` KV heads.
     fn store_heads(&mut self, to: KvLayer, kv_heads: usize) -> Result<(), GpuError> {
         let Some(heads) = self.heads.take() else { return refused("attention without queries") };
         let norms = self.head_norms(&heads)?;
@@ -41,7 +41,7 @@ impl<'m> Lowering<'m> {
             temperature: self.temperature(&heads)?,
             unused: [0; 2],
             shape,
-            // Attention says them.
+            // `attend` sets them.
             scores: Scores::zeroed(),
         };
         let buffers =
@@ -96,7 +96,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// The gates of the attention before.
+    /// Adds gates to the last attention.
     pub(super) fn add_gates(&mut self, gates: &GatesView) -> Result<(), GpuError> {
         self.patch(Kernel::Attend, "gates without attention", |attend: Attend| Attend {
             gates: gates.first as u32,
@@ -105,7 +105,7 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    /// Scores of sinks, `[heads]`, join the attention before.
+    /// Adds sink scores, `[heads]`, to the last attention.
     pub(super) fn add_sinks(&mut self, sinks: &[u8]) -> Result<(), GpuError> {
         let Some(at) = self.vectors.add(sinks) else { return Ok(()) };
         self.patch(Kernel::Attend, "sink scores without attention", |attend| Attend { sink_scores: at, ..attend })
@@ -127,7 +127,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// What kernels know of heads, and where their keys and values are.
+    /// Returns the shape of heads as kernels read it, and the buffer of their keys and values.
     fn shape(
         &self,
         group: usize,
@@ -167,7 +167,7 @@ impl<'m> Lowering<'m> {
         Ok((shape, part.place(group)))
     }
 
-    /// The column of a row's angles that has what queries are multiplied by; none where they are not.
+    /// Returns the column of a row's angles that has the temperature of queries, or `NONE` where queries have none.
     fn temperature(&self, heads: &NormRotateView<'m>) -> Result<u32, GpuError> {
         if heads.temperature.is_none() {
             return Ok(NONE);
@@ -181,7 +181,7 @@ impl<'m> Lowering<'m> {
         }
     }
 
-    /// The norms of queries, keys and values.
+    /// Returns the norms of queries, keys and values.
     fn head_norms(&mut self, heads: &NormRotateView<'m>) -> Result<HeadNorms, GpuError> {
         let mut norms = HeadNorms { which: 0, epsilon: 0.0, weights: [NONE; 2], biases: [NONE; 2] };
         let parts =
@@ -224,7 +224,8 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// The norms of queries and keys: which, of `head_norms`, and where weights and biases begin among the vectors.
+/// The norms of heads: bits of `head_norms`, and indices among the vectors of the weights and biases of queries and
+/// keys.
 struct HeadNorms {
     which: u32,
     epsilon: f32,
@@ -232,7 +233,7 @@ struct HeadNorms {
     biases: [u32; 2],
 }
 
-/// How heads are normed, of `head_norms`.
+/// Returns how heads are normed, as bits of `head_norms`.
 fn kind_of(norm: &HeadNormView<'_>, own: bool) -> u32 {
     let bit = |is: bool, bit: u32| if is { bit } else { 0 };
     bit(norm.whole_row, head_norms::WHOLE_ROW)

@@ -16,31 +16,33 @@ use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, adds};
 use crate::place::{Activations, Place, Shaped};
 use crate::selftest::{form_number, norms_number};
 
-/// The most elements of a row of activations that are quantized where they are read.
+/// The largest sizes of all layers, in elements of a row, and what else must be known before the program is lowered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Widest {
-    /// Queries, keys and values.
+    /// Elements of queries, keys and values.
     pub(super) heads: usize,
     attention: usize,
-    /// Sums of a chunk of all heads.
+    /// Words of the sums of a chunk, of all heads.
     pub(super) part: usize,
     feed_forward: usize,
-    /// Experts of a row.
+    /// Experts that a row goes through.
     used: usize,
-    /// Words of a row of an input in each form.
+    /// Words of a row of an input, in each activation format.
     pub(super) inputs: [usize; 4],
-    /// What all layers get of a token, and a layer of that.
+    /// Elements that all layers get of a token.
     pub(super) layer_inputs: usize,
+    /// Elements that one layer gets of a token.
     pub(super) layer_input: usize,
-    /// What the outputs of its matrix are multiplied by.
+    /// Factor of the outputs of the matrix of layer inputs.
     pub(super) of_matrix: f32,
-    /// What queries are multiplied by.
+    /// Temperature of queries: their factor by position.
     pub(crate) temperature: Option<Temperature>,
-    /// Whether experts are chosen already, and did not read their input yet.
+    /// Whether experts are chosen already, but have not read their input yet.
     is_routed: bool,
 }
 
-/// The buffer of heads: queries, keys and values of the rows of a batch come first.
+/// The layout of the buffer of heads in words. Queries, keys and values of the rows of a batch come first, then rotated
+/// queries, then sums of chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadsLayout {
     pub(super) rows: usize,
@@ -51,7 +53,7 @@ pub(crate) struct HeadsLayout {
 }
 
 impl Widest {
-    /// Notes those of an operation.
+    /// Notes the sizes of an operation.
     pub(crate) fn see(&mut self, operation: &OpView<'_>) {
         match operation {
             OpView::Qkv(view) => self.heads = self.heads.max(view.width),
@@ -86,7 +88,7 @@ impl Widest {
 
     fn see_input(&mut self, input: InputView) {
         for form in input.forms.forms() {
-            // One that does not fit is an error later.
+            // Columns that are not whole blocks are an error later.
             let words = words_of(form, input.width).unwrap_or(0);
             if let Some(most) = self.inputs.get_mut(form_number(form) as usize) {
                 *most = words.max(*most);
@@ -94,9 +96,8 @@ impl Widest {
         }
     }
 
-    /// Words of the buffer of heads for batches of so many rows: where the rotated queries begin, where the sums of
-    /// chunks do, and how many chunks a head of a row can have there, of the `chunks` that a sequence has, in so many
-    /// words at most.
+    /// Returns the layout of the buffer of heads for batches of `rows` rows. A head of a row has room for `chunks`
+    /// chunks, as many as a sequence can have, or for fewer where the buffer would have more than `most` words.
     pub(crate) fn heads(&self, rows: usize, chunks: usize, most: u64) -> HeadsLayout {
         let queries = rows * self.heads;
         let parts = queries + rows * self.attention;
@@ -106,7 +107,7 @@ impl Widest {
         HeadsLayout { rows, queries, parts, chunks, words: parts + chunks * chunk }
     }
 
-    /// Elements of a row.
+    /// Returns the elements of a row.
     pub(super) fn width(&self, activations: Activations) -> usize {
         match activations {
             Activations::Attention => self.attention,
@@ -114,18 +115,18 @@ impl Widest {
         }
     }
 
-    /// Words of a row of largest magnitudes, of 32 elements each.
+    /// Returns the words of a row of largest magnitudes: one for 32 elements.
     pub(super) fn words(&self, activations: Activations) -> usize {
         self.width(activations).div_ceil(32)
     }
 }
 
 impl<'m> Lowering<'m> {
-    /// The residual stream as an input, in all forms that are wanted.
+    /// Emits the residual stream as an input, in all formats that are wanted.
     pub(super) fn input(&mut self, input: InputView, norm: Option<&Norm<'m>>) -> Result<(), GpuError> {
         let norm = norm.map_or(Input { weight: NONE, bias: NONE, ..Input::zeroed() }, |norm| self.normed(norm));
         self.raw = None;
-        // Experts read theirs later.
+        // Experts read their input later, so this one lies beside it.
         self.is_beside = self.is_routed && self.is_gathered;
         self.add_branch_of_others();
         let place = self.input_place();
@@ -144,31 +145,31 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Where the last input lies.
+    /// Returns the buffer of the last input.
     pub(super) fn input_place(&self) -> Place {
         Place::Input(self.is_beside)
     }
 
-    /// The word there at which its rows in a form begin.
+    /// Returns the word of an input's buffer at which rows in a format begin.
     pub(super) fn input_at(&self, form: Form) -> u32 {
         let before = self.largest.inputs.iter().take(form_number(form) as usize);
         (self.layout.rows * before.sum::<usize>()) as u32
     }
 
-    /// The residual stream, normed.
+    /// Emits the norm of the residual stream, in its place.
     pub(super) fn norm_in_place(&mut self, norm: &Norm<'m>) {
         let params = Input { form: IN_PLACE, ..self.normed(norm) };
-        // Nothing is written to the last buffer.
+        // The kernel writes nothing to the buffer that is given here.
         self.emit_input(params, Place::Batch);
     }
 
-    /// A norm, as a part of an input.
+    /// Returns the parameters of a norm, as a part of an input's.
     pub(super) fn normed(&mut self, norm: &Norm<'m>) -> Input {
         let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
         Input { norms: norms_number(norm.kind), weight, bias, epsilon: norm.epsilon, ..Input::zeroed() }
     }
 
-    /// The norm of the branch, added to the residual stream by the next input.
+    /// Lets the next input add the norm of the branch to the residual stream.
     pub(super) fn add_normed(&mut self, view: &AddNormedView<'m>) -> Result<(), GpuError> {
         let norm = &view.norm;
         let [weight, bias] = [norm.weight, norm.bias].map(|vector| self.vectors.add(vector).unwrap_or(NONE));
@@ -186,7 +187,8 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    /// Lets the next input do more before, with what waits for it if that is of these `adds` alone.
+    /// Lets the next input do more before. A branch that waits already is changed, too, if its `adds` are all among
+    /// `with`. Otherwise it is added first.
     pub(super) fn merge(
         &mut self,
         with: u32,
@@ -203,14 +205,14 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Adds a branch that waits, if there is one and it is of other rows.
+    /// Adds a branch that waits, if there is one and it is of other rows than the current ones.
     pub(super) fn add_branch_of_others(&mut self) {
         if self.branch.is_some_and(|(_, rows)| rows != self.rows) {
             self.add_branch();
         }
     }
 
-    /// Adds a branch that waits, unless no more than these `adds` is to be done.
+    /// Adds a branch that waits, unless all of its `adds` are among these.
     pub(super) fn add_branch_but(&mut self, adds: u32) {
         if self.branch.is_some_and(|(branch, _)| branch.adds & !adds != 0) {
             self.add_branch();
@@ -221,7 +223,7 @@ impl<'m> Lowering<'m> {
     pub(super) fn add_branch(&mut self) {
         if let Some((_, rows)) = self.branch {
             let now = std::mem::replace(&mut self.rows, rows);
-            // Nothing is written to the last buffer.
+            // The kernel writes nothing to the buffer that is given here.
             self.emit_input(Input { form: NO_INPUT, ..Input::zeroed() }, Place::Batch);
             self.rows = now;
         }
@@ -231,7 +233,7 @@ impl<'m> Lowering<'m> {
         let branch = self.branch.take().map_or(Branch::zeroed(), |(branch, _)| branch);
         let kinds = [Activations::Attention, Activations::FeedForward];
         let mut largest = kinds.map(|kind| self.largest.words(kind) as u32);
-        // Those of results that no matrix has read stay.
+        // Largest magnitudes of results that no matrix has read yet are not cleared.
         if self.attention_waits {
             largest[0] = 0;
         }
@@ -241,7 +243,8 @@ impl<'m> Lowering<'m> {
         self.emit(Kernel::Input, &params, &buffers, Shaped::ByRow);
     }
 
-    /// Other activations stay floats: the matrices that read them quantize them.
+    /// Notes the activations that the next matrices read. All but the residual stream stay floats, which these matrices
+    /// quantize.
     pub(super) fn quantize(&mut self, from: &ActivationSource<'m>, input: InputView) -> Result<(), GpuError> {
         self.raw = match from {
             ActivationSource::Residual => return self.input(input, None),

@@ -11,7 +11,7 @@ use crate::params::{Branch, Embed, IN_PLACE, Input, Linear, adds, mode};
 use crate::place::{Activations, Place, Shaped};
 
 impl<'m> Lowering<'m> {
-    /// The norm of the residual stream or of the branch, in its place.
+    /// Norms the residual stream or the branch, in its place.
     pub(super) fn renorm(&mut self, view: &RenormView<'m>) -> Result<(), GpuError> {
         if !view.of_branch {
             self.add_branch_of_others();
@@ -26,14 +26,14 @@ impl<'m> Lowering<'m> {
         })
     }
 
-    /// The residual stream times a number.
+    /// Multiplies the residual stream by a number.
     pub(super) fn scale(&mut self, view: &ScaleView) -> Result<(), GpuError> {
         let Some(scale) = view.factor else { return Ok(()) };
         self.merge(!adds::SCALES, 0.0, |branch| Branch { adds: branch.adds | adds::SCALES, scale, ..branch })
     }
 
-    /// The outputs of a matrix for all layers. They lie behind all activations, because activations are multiplied by
-    /// them.
+    /// Emits the matrix whose outputs are the inputs of all layers. They lie behind all activations, because
+    /// activations are multiplied by them.
     pub(super) fn project_layer_inputs(&mut self, matrix: &MatrixView<'m>) -> Result<(), GpuError> {
         let (all, one) = (self.largest.layer_inputs, self.largest.layer_input);
         self.widen(Place::FeedForward, self.largest.width(Activations::FeedForward) + all + one);
@@ -41,7 +41,7 @@ impl<'m> Lowering<'m> {
         self.matrix(matrix, Place::FeedForward, all, self.layer_inputs_at(), how)
     }
 
-    /// Their norms, layer by layer, and the embedding.
+    /// Norms the inputs of layers, each by itself, and adds the embedding.
     pub(super) fn add_layer_inputs(&mut self, view: &LayerInputsView<'m>) -> Result<(), GpuError> {
         let (at, width) = (self.layer_inputs_at(), view.width);
         let parts = self.largest.layer_inputs.checked_div(width).unwrap_or(0);
@@ -52,7 +52,7 @@ impl<'m> Lowering<'m> {
         let first_row = at.checked_div(width).unwrap_or(0) as u32;
         let params = Input { n: width as u32, form: IN_PLACE, flag: self.flag, first_row, ..norm };
         let [attention, feed_forward] = [Activations::Attention, Activations::FeedForward].map(Place::Largest);
-        // Nothing is written to the other buffers.
+        // The kernel writes to the first buffer only.
         let buffers =
             [Place::FeedForward, Place::Branch, Place::Vectors, Place::Batch, Place::Flags, attention, feed_forward];
         self.emit(Kernel::Input, &params, &buffers, Shaped::ByParts(parts));
@@ -60,7 +60,7 @@ impl<'m> Lowering<'m> {
         self.embed_rows(view.table, Place::FeedForward, Embed { adds: 2, factor, of_sum, y_at, ..Embed::zeroed() })
     }
 
-    /// The last activations are multiplied by the input of a layer.
+    /// Lets the last activation function multiply its results by the input of a layer.
     pub(super) fn times_layer_input(&mut self, layer: usize) -> Result<(), GpuError> {
         let times = (self.layer_inputs_at() + layer * self.largest.layer_input) as u32;
         let (step, times_stride) = (self.activation_step, self.largest.layer_inputs as u32);
@@ -76,7 +76,8 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Where the inputs of all layers begin among the activations: a multiple of what a layer has.
+    /// Returns the index at which the inputs of all layers begin behind the activations: a multiple of the elements of
+    /// one.
     fn layer_inputs_at(&self) -> usize {
         let activations = self.layout.rows * self.largest.width(Activations::FeedForward);
         activations.next_multiple_of(self.largest.layer_input.max(1))

@@ -15,7 +15,7 @@ use crate::params::{Embed, Linear, NONE, Quantize, Segment, mode};
 use crate::place::{Activations, Batches, Place, Shaped, rows_number};
 
 impl<'m> Lowering<'m> {
-    /// Rows of a table, piece by piece.
+    /// Emits the reading of rows of a table, piece by piece.
     pub(super) fn embed_rows(&mut self, table: TensorView<'m>, to: Place, how: Embed) -> Result<(), GpuError> {
         let (weights, cols) = (known(table.dtype())?, table.cols());
         let row_bytes = row_bytes(weights, cols)?;
@@ -35,8 +35,8 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Matrices of one input whose outputs begin at a column each: those of one type together. `first` says more of the
-    /// first one.
+    /// Emits matrices of one input, each with the column at which its outputs begin. Matrices of one type share a
+    /// dispatch. `first` has further parameters of the first matrix.
     pub(super) fn side_by_side(
         &mut self,
         parts: &[(usize, MatrixView<'m>)],
@@ -56,7 +56,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// At most four matrices of one input and one type: in one dispatch if they fit in a buffer.
+    /// Emits at most four matrices of one input and one type, in one dispatch if they fit in a buffer.
     fn together(
         &mut self,
         parts: &[(usize, MatrixView<'m>)],
@@ -84,7 +84,7 @@ impl<'m> Lowering<'m> {
         self.linear(weights, buffer, to, stride, params)
     }
 
-    /// A matrix, piece by piece.
+    /// Emits a matrix, piece by piece.
     pub(super) fn matrix(
         &mut self,
         matrix: &MatrixView<'m>,
@@ -116,7 +116,7 @@ impl<'m> Lowering<'m> {
         params: Linear,
     ) -> Result<(), GpuError> {
         let (weights, cols) = (known(weights.dtype())?, weights.cols());
-        // A gate writes activations, and reads none that are not quantized.
+        // Gate and up matrices write activations, and never read activations that stayed floats.
         let is_shared = params.experts.used == 0;
         let activations = match params.mode {
             mode::GATE | mode::ACTIVATE if self.raw.is_some() => {
@@ -163,7 +163,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// Activations of many rows as a matrix reads them. Returns the words of a row.
+    /// Emits the quantization of activations for batches of many rows. Returns the words of a row.
     fn quantize_many(&mut self, raw: Activations, form: Form, cols: usize) -> Result<u32, GpuError> {
         let words = words_of(form, cols)?;
         self.widen(Place::Quantized, words);
@@ -192,7 +192,7 @@ fn row_bytes(weights: Weights, cols: usize) -> Result<u32, GpuError> {
     bytes.ok_or(GpuError::Mismatch("columns of a matrix"))
 }
 
-/// Words of a row of activations, if the columns are whole blocks.
+/// Returns the words of a row of activations, if the columns are whole blocks.
 pub(super) fn words_of(form: Form, cols: usize) -> Result<usize, GpuError> {
     gleed::quant::row_words(form, cols).ok_or(GpuError::Mismatch("columns of a matrix"))?;
     Ok(row_words(form, cols))

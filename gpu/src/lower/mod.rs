@@ -27,13 +27,13 @@ use crate::selftest::{ACTIVATIONS, XIELU};
 pub(crate) use input::{HeadsLayout, Widest};
 pub(crate) use recur::runs_at;
 
-/// What is known of a program so far.
+/// The dispatches of a program so far, and what is known of the steps that they come from.
 #[derive(Debug)]
 pub(crate) struct Lowering<'m> {
     pub(crate) dispatches: Vec<Dispatch>,
     pub(crate) arena: Arena<'m>,
     pub(crate) vectors: Vectors,
-    /// f32 elements, or words, of a row of each buffer.
+    /// Words, or f32 elements, of a row of each buffer.
     pub(crate) widths: BTreeMap<Place, usize>,
     pools: Vec<Pool>,
     layers: usize,
@@ -44,30 +44,33 @@ pub(crate) struct Lowering<'m> {
     states: Option<StateLayout>,
     /// Elements of a row of the mixer's input.
     mix_width: usize,
-    /// Experts of a row of the layer.
+    /// Experts that a row goes through in the layer.
     used: usize,
-    /// Words of a row of the largest magnitudes.
+    /// The largest sizes of all layers.
     largest: Widest,
-    /// The activations that the next matrices read; none where these were quantized.
+    /// Activations as floats that the next matrices read, or `None` where they read an input.
     raw: Option<Activations>,
-    /// Where the last activation functions wrote.
+    /// Activations that the last activation function wrote.
     activated: Activations,
     /// Whether no matrix has read the results of attention yet.
     attention_waits: bool,
     /// Whether experts still have to read their input.
     is_routed: bool,
-    /// Whether that is kept, and whether the last input lies beside it.
+    /// Whether the input of experts is kept for them.
     is_gathered: bool,
+    /// Whether the last input lies beside the input of experts.
     is_beside: bool,
-    /// The step of the last activation function.
+    /// Number of the step of the last activation function.
     activation_step: usize,
-    /// Where the logits are that gate the expert of all rows, among its activations; 0 for none.
+    /// Index of the logits that gate the shared expert, in the buffer of its activations, or 0 for none.
     gates: u32,
-    /// Experts, where their logits lie in that buffer, and words from one row to the next.
+    /// Number of experts of the layer.
     experts: usize,
+    /// Index of the experts' logits, in the buffer of attention's results.
     logits_at: usize,
+    /// Words from the logits of one row to those of the next.
     logits_stride: usize,
-    /// A branch whose norm, or sums of experts that are still to be added to the residual stream of these rows.
+    /// A branch, or results of experts, that the next input still has to add for these rows.
     branch: Option<(Branch, Rows)>,
     step: usize,
     rows: Rows,
@@ -127,8 +130,8 @@ impl<'m> Lowering<'m> {
             Part::Layer(layer) => layer as u32,
             Part::End => self.layers as u32,
         };
-        // An input takes with it what is to be added before; operations that neither read nor write the residual stream
-        // and the branch leave it waiting.
+        // An input first adds what waits for it. Operations that neither read nor write the residual stream and the
+        // branch leave that waiting.
         self.add_branch_but(match &step.operation {
             OpView::Norm(_) | OpView::Quantize(_) | OpView::AddNormed(_) | OpView::AddExperts(_) => u32::MAX,
             OpView::GroupRows | OpView::Gather | OpView::Renorm(_) | OpView::Scale(_) => u32::MAX,
@@ -161,7 +164,7 @@ impl<'m> Lowering<'m> {
             OpView::Head(view) => self.head(view),
             OpView::Route(view) => self.route(view),
             OpView::Choose(view) => self.choose(view),
-            // Pairs of rows and experts are computed in their own order.
+            // Pairs of a row and an expert are computed in their own order, ungrouped.
             OpView::GroupRows => Ok(()),
             OpView::Gather => {
                 self.is_gathered = true;
@@ -199,7 +202,7 @@ impl<'m> Lowering<'m> {
     }
 
     fn qkv(&mut self, view: &QkvView<'m>) -> Result<(), GpuError> {
-        // As wide as in the layer that has most.
+        // Rows are as wide as in the layer that has the widest ones.
         let width = self.largest.heads;
         self.widen(Place::Heads, width);
         let parts: Vec<_> = view.parts.iter().flatten().copied().collect();
@@ -228,8 +231,8 @@ impl<'m> Lowering<'m> {
         };
         let numbers = numbers.map_or(0, |numbers| self.vectors.add(&xielu_bytes(numbers)).unwrap_or(0));
         let width = view.up.weights.rows();
-        // Those of an expert of all rows lie where those of attention were: the experts' own come before the next
-        // input.
+        // The shared expert writes its activations where results of attention were: the activations of the chosen
+        // experts need their own buffer before the next input.
         let (to, gates) =
             if self.is_routed { (Activations::Attention, self.gates) } else { (Activations::FeedForward, 0) };
         let gates_stride = self.logits_stride as u32;
@@ -272,7 +275,8 @@ impl<'m> Lowering<'m> {
         self.matrix(&view.matrix, Place::Logits, width, 0, params)
     }
 
-    /// The choice of the token with the largest logit, and that of one that is drawn. Neither is a step of the program.
+    /// Returns the dispatch that chooses the token with the largest logit, and the one that draws a token. Neither is a
+    /// step of the program.
     pub(crate) fn choices(&mut self) -> [Dispatch; 2] {
         self.widen(Place::Angles, 0);
         let logits = self.widths.get(&Place::Logits).copied().unwrap_or(0);
@@ -283,7 +287,7 @@ impl<'m> Lowering<'m> {
             .map(|(kernel, buffers)| self.dispatch(kernel, &params, buffers, Shaped::ByRow))
     }
 
-    /// Where the weights are of a norm that can only be RMSNorm.
+    /// Returns the index among the vectors of a norm's weights. Only RMSNorm without biases is accepted.
     fn rms_weight(&mut self, norm: &Norm<'m>, what: &'static str) -> Result<u32, GpuError> {
         if norm.kind != NormKind::Rms || !norm.bias.is_empty() {
             return refused(what);
@@ -296,7 +300,7 @@ impl<'m> Lowering<'m> {
         *widest = width.max(*widest);
     }
 
-    /// A dispatch for some batches only.
+    /// Appends a dispatch for some batches only.
     fn emit_for(&mut self, batches: Batches, kernel: Kernel, params: &impl Pod, buffers: &[Place], shaped: Shaped) {
         let dispatch = self.dispatch(kernel, params, buffers, shaped);
         self.dispatches.push(Dispatch { batches, ..dispatch });
@@ -315,12 +319,12 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// A factor's bits; 0 where there is nothing to be multiplied.
+/// Returns the bits of a factor, or 0 for the factor 1.
 fn factor(scale: f32) -> u32 {
     if scale == 1.0 { 0 } else { scale.to_bits() }
 }
 
-/// The numbers of xIELU in the order in which its kernel reads them.
+/// Returns the numbers of xIELU in the order in which its kernel reads them.
 fn xielu_bytes(numbers: Xielu) -> Vec<u8> {
     let Xielu { linear, positive, negative, largest } = numbers;
     [linear, positive, negative, largest].into_iter().flat_map(f32::to_le_bytes).collect()

@@ -11,11 +11,12 @@ use crate::grid::CHANNELS;
 use crate::params::{BATCH_HEAD, BATCH_ROW, Convolve, GroupNorm, Linear, NONE, Update};
 use crate::place::{Activations, Place, Shaped};
 
-/// Where the results of a recurrent layer are: attention beside it has its own, and the feed-forward layer comes later.
+/// The buffer of a recurrent layer's results. Attention beside it has its own buffer, and the feed-forward layer comes
+/// later.
 pub(super) const MIXED: Activations = Activations::FeedForward;
-/// The most rows that a convolution sees.
+/// Largest number of rows that a convolution sees.
 const MOST_ROWS: usize = 9;
-/// The most elements of a key or of a value.
+/// Largest number of elements of a key or of a value.
 const MOST_ELEMENTS: usize = 256;
 
 impl<'m> Lowering<'m> {
@@ -26,7 +27,7 @@ impl<'m> Lowering<'m> {
         self.side_by_side(&parts, (Place::Mix, view.width), Linear::zeroed())
     }
 
-    /// The convolution between two gates. Its results are activations.
+    /// Emits the convolution between two gates. Its results are activations.
     pub(super) fn gated_convolution(&mut self, view: &ConvolutionView<'m>) -> Result<(), GpuError> {
         let channels = view.weights.rows();
         let out = MIXED;
@@ -43,7 +44,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// The convolution of the mixer's input, in its place.
+    /// Emits the convolution of the mixer's input, in its place.
     pub(super) fn convolution(&mut self, view: &ConvolutionView<'m>) -> Result<(), GpuError> {
         let params = self.convolve(view)?;
         let (groups, unused) = (view.weights.rows().div_ceil(CHANNELS), MIXED);
@@ -61,7 +62,7 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// The update of the matrices of a layer's heads. The results are activations, which still can be normed.
+    /// Emits the update of the matrices of a layer's heads. The results are activations, which can still be normed.
     pub(super) fn update(&mut self, view: &UpdateView<'m>) -> Result<(), GpuError> {
         if view.key_dim.max(view.value_dim) > MOST_ELEMENTS {
             return refused("heads of recurrent layers with more than 256 elements");
@@ -109,13 +110,13 @@ impl<'m> Lowering<'m> {
         Ok(())
     }
 
-    /// The norm of each group of what the update gave, in its place.
+    /// Emits the norm of each group of the update's results, in its place.
     pub(super) fn norm_groups(&mut self, norm: &HeadNormView<'m>) -> Result<(), GpuError> {
         if norm.norm.kind != NormKind::Rms || !norm.norm.bias.is_empty() || norm.whole_row {
             return refused("another norm of recurrent layers");
         }
         let (out, groups, width) = (MIXED, norm.weights.rows(), norm.weights.cols());
-        // The largest magnitudes are those of the results after the norm.
+        // The norm notes the largest magnitudes, so the update must not.
         self.patch(Kernel::Update, "a norm without an update", |update| Update { largest: NONE, ..update })?;
         let params = GroupNorm {
             zero: 0,
@@ -154,7 +155,8 @@ impl<'m> Lowering<'m> {
     }
 }
 
-/// Where a batch of at most so many rows has their order by sequences and positions, and the runs of sequences.
+/// Returns the words of a batch, of at most `rows` rows, at which the order of its rows by sequence and position
+/// begins, and at which the runs of sequences begin.
 pub(crate) fn runs_at(rows: usize) -> [u32; 2] {
     let order = BATCH_HEAD + BATCH_ROW * rows;
     [order as u32, (order + rows) as u32]

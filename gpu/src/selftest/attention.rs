@@ -14,7 +14,7 @@ use crate::error::GpuError;
 use crate::grid;
 use crate::params::{Attend, BATCH_HEAD, BATCH_PARALLEL, BATCH_ROW, NONE, Scores, Store, head_norms};
 
-/// A batch of rows of one sequence, at successive positions.
+/// Returns the words of a batch: rows of one sequence, at successive positions.
 fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
     let mut words = vec![0; BATCH_HEAD + BATCH_ROW * rows];
     words[..4].copy_from_slice(&[rows as u32, rows as u32, rows as u32, (first + rows - 1) as u32]);
@@ -25,7 +25,7 @@ fn batch(first: usize, rows: usize, table: u32) -> Vec<u32> {
     words
 }
 
-/// The same as `batch`, with chunks in parallel.
+/// Returns a [`batch`] whose chunks are added up in parallel.
 fn batch_of_few(first: usize, rows: usize) -> Vec<u32> {
     let mut words = batch(first, rows, 0);
     words[BATCH_PARALLEL] = 1;
@@ -63,7 +63,7 @@ pub(super) async fn store(bench: &Bench<'_>, kernel: Kernel, random: &mut Random
     for (index, &(dim, element)) in
         bench.some(&shapes).iter().enumerate().filter(|(_, (_, element))| are_built(*element))
     {
-        // What becomes of the heads afterwards has nothing to do with their norms.
+        // How heads are stored does not depend on their norms.
         let ways = if index < 2 { &ways[..] } else { &ways[..4] };
         for &(pairs, norms, clamp, falls) in ways {
             let heads = Heads { heads: 4, kv_heads: 2, dim, element };
@@ -80,7 +80,7 @@ pub(super) async fn chunks(bench: &Bench<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// Chunks that are added up beside the store of keys and values.
+/// Tests chunks that are added up beside the store of keys and values.
 async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Result<(), GpuError> {
     let (world, turned) = (World::new(random, case, World::HEADS, World::ROWS), 16);
     let (heads, rows, dim) = (world.heads, World::ROWS, world.heads.dim);
@@ -133,12 +133,12 @@ async fn chunks_case(bench: &Bench<'_>, random: &mut Random, case: &Case) -> Res
     same_words("keys and values", &got[1], &pool)
 }
 
-/// Whether this build computes with these types at all: a model cannot ask for others.
+/// Returns whether this build computes with these types at all. A model cannot ask for others.
 fn are_built(element: [KvElement; 2]) -> bool {
     element.into_iter().all(KvElement::is_built)
 }
 
-/// Rows that begin inside of a block and end in the next; `norms` says which heads are normed, and when.
+/// Tests rows that begin inside of a block and end in the next. `norms` says which heads are normed, and when.
 async fn store_case(
     bench: &Bench<'_>,
     (kernel, random): (Kernel, &mut Random),
@@ -151,13 +151,13 @@ async fn store_case(
     let (rows, first, turned, dim) = (21, 6, (heads.dim - 8) & !1, heads.dim);
     let table = [9, 9, 2, 0, 1];
     let qkv: Vec<f32> = (0..rows).flat_map(|_| random.row(heads.width())).map(|x| x.clamp(-999.0, 999.0)).collect();
-    // Weights of queries and keys, then biases.
+    // The vector has weights of queries and keys, then biases.
     let sizes = [heads.heads * dim, heads.kv_heads * dim];
     let starts = [0, sizes[0], sizes[0] + sizes[1], 2 * sizes[0] + sizes[1]];
-    // Behind the angles is what queries are multiplied by.
+    // The temperature of queries lies behind the angles.
     let stride = turned + 1;
     let (mut rotations, vector) = (random.moderate(rows * stride), random.moderate(2 * (sizes[0] + sizes[1])));
-    // At most 1: a subnormal query, which a device may flush, must not become a normal one.
+    // Temperatures are at most 1: a subnormal query, which a device may flush, must not become a normal one.
     rotations.iter_mut().skip(turned).step_by(stride).for_each(|factor| *factor = random.uniform());
     let (weighs, has_biases) = (norms & head_norms::QUERIES != 0, norms & head_norms::CENTERS != 0);
     let at = |is: bool, start: usize| if is { start as u32 } else { NONE };
@@ -239,13 +239,13 @@ async fn store_case(
     same("the check for numbers that are not finite", &got[2][..1], &[0])
 }
 
-/// All bits count here: words are no floats.
+/// [`same`] for words that are not floats: all bits count.
 fn same_words(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
     if got == want { Ok(()) } else { Err(GpuError::Unfit { operation }) }
 }
 
-/// Norms all heads of queries or keys, as one row or each of them. Weights and biases are of at least as many elements,
-/// or empty.
+/// Norms all heads of queries or keys, as one row or each by itself. Weights and biases have at least as many elements,
+/// or are empty.
 fn norm_heads(norms: u32, (weights, biases): (&[f32], &[f32]), dim: usize, heads: &mut [f32]) {
     let bytes = |vector: &[f32], range: std::ops::Range<usize>| -> Vec<u8> {
         vector.get(range).unwrap_or_default().iter().flat_map(|x| x.to_le_bytes()).collect()
@@ -268,8 +268,9 @@ pub(super) async fn attend(bench: &Bench<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// Four queries of a group: of several rows where one or two heads share one of keys and values, of several parts where
-/// more than four do. Where a workgroup has several groups, the last one has fewer rows than there is room for.
+/// Tests groups of four queries. A group has several rows where one or two heads share a KV head. Where more than four
+/// heads share one, a row has several groups. Where a workgroup has several groups, the last workgroup has fewer rows
+/// than it has room for.
 pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut Random) -> Result<(), GpuError> {
     let kernel = Kernel::AttendMany(at_once);
     let fits = |dim| AtOnce::most(dim) >= at_once;
@@ -280,7 +281,7 @@ pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut
         }
     }
     let [f16, q8, f32, _] = ELEMENTS;
-    // Heads that share one, elements of keys and values, of a head; the first position, the rows, the last positions
+    // Heads that share a KV head, types of keys and values, elements of a head, first position, rows, last positions
     // that are seen.
     let wide = [
         (2, [f16, f16], 64, 250, 11, 0),
@@ -305,7 +306,7 @@ pub(super) async fn attend_many(bench: &Bench<'_>, at_once: AtOnce, random: &mut
     Ok(())
 }
 
-/// Some rows. Those chunks that are ready were added up before, if that is done in parallel; if not, every third row
+/// Tests attention of some rows. With `is_parallel` the ready chunks were added up before. Without it every third row
 /// from the second on is of another sequence, which has the same blocks.
 async fn attend_case(
     bench: &Bench<'_>,
@@ -322,11 +323,11 @@ async fn attend_case(
     }
     let group = heads.heads / heads.kv_heads;
     let sinks = if case.sinks { random.moderate(heads.heads) } else { Vec::new() };
-    // Behind others.
+    // Slopes and sink scores lie behind two other numbers.
     let vector = [&[9.0, 8.0][..], &world.slopes, &sinks].concat();
     let qkv = random.moderate(rows * heads.width());
     let (width, words) = (heads.heads * dim, heads.heads * dim / 32);
-    // Gates are where keys and values were: of each element, or of each head.
+    // Gates are where keys and values were: one for each element, or for each head.
     let gated = match (is_parallel, case.sinks) {
         (true, _) => None,
         (false, is_of_head) => Some(if is_of_head || heads.heads > 2 * heads.kv_heads { dim } else { 1 }),
@@ -384,7 +385,7 @@ async fn attend_case(
     same("the largest activations", &got[1], &largest(&bits(&want)))
 }
 
-/// The results of the heads of a KV head.
+/// Returns the scalar code's results for the heads that share a KV head.
 fn scalar(queries: &Queries<'_>, source: &dyn KvSource, sinks: &[f32]) -> Option<Vec<f32>> {
     let (rows, group, head_dim) = (queries.rows, queries.group, queries.head_dim);
     let partial = Partial { group, head_dim };

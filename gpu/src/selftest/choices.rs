@@ -13,7 +13,8 @@ use crate::params::{BATCH_HEAD, BATCH_ROW, BATCH_RUN, Choose, Draw};
 pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 1000;
     let mut logits: Vec<_> = (0..6).map(|_| random.moderate(n)).collect();
-    // The largest twice; zeros of both signs; the first; the last; all alike.
+    // Beside moderate logits: the largest one twice, zeros of both signs, the first token, the last token, all logits
+    // equal.
     logits[1][700] = 5.0;
     logits[1][300] = 5.0;
     logits[2].fill(-1.0);
@@ -28,7 +29,7 @@ pub(super) async fn choose(bench: &Bench<'_>, random: &mut Random) -> Result<(),
     Ok(())
 }
 
-/// A choice after `done` of three rows.
+/// Tests a choice after `done` of three rows.
 async fn choose_case(bench: &Bench<'_>, random: &mut Random, logits: &[f32], done: usize) -> Result<(), GpuError> {
     let token = (0..logits.len()).fold(0, |best, i| if logits[i] > logits[best] { i } else { best }) as u32;
     chosen(bench, random, (Kernel::Choose, "the largest logit"), logits, (done, token), &[]).await
@@ -59,13 +60,18 @@ pub(super) async fn draw(bench: &Bench<'_>, random: &mut Random) -> Result<(), G
     Ok(())
 }
 
-/// The largest f32 below 1: 2^32 - 256 of 2^32.
+/// The largest f32 below 1: (2^32 - 256) / 2^32.
 const ALMOST_ALL: f32 = 1.0 - f32::EPSILON / 2.0;
 
-/// Moderate logits; few that count; all alike; equal ones across what is kept, zeros of both signs; the largest that
-/// there are; fewer than a workgroup has invocations; one with a mass of 2^32 and 257 with a mass of 1. Of the last
-/// ones [`ALMOST_ALL`] is a little more than the first one has, by less than a mass of 1: so a share that is not
-/// rounded up keeps a token less.
+/// Returns seven cases of logits:
+/// - moderate ones,
+/// - few that count,
+/// - all equal,
+/// - equal ones on both sides of a cut, with zeros of both signs,
+/// - the largest and the least floats,
+/// - fewer than a workgroup has invocations,
+/// - one with a mass of 2^32 and 257 with a mass of 1. A share of [`ALMOST_ALL`] is more than the first token has, by
+///   less than a mass of 1. So a share that is not rounded up keeps one token less.
 fn logits_to_draw(random: &mut Random) -> [Vec<f32>; 7] {
     let mut steep = random.moderate(1000);
     steep.iter_mut().for_each(|x| *x *= 20.0);
@@ -77,7 +83,7 @@ fn logits_to_draw(random: &mut Random) -> [Vec<f32>; 7] {
     [random.moderate(1000), steep, vec![-2.5; 700], equal, extreme, random.moderate(5), rounded]
 }
 
-/// A token that is drawn after `done` of three rows.
+/// Tests a token that is drawn after some of three rows.
 async fn draw_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -99,7 +105,7 @@ async fn draw_case(
     chosen(bench, random, (Kernel::Draw, "a token that is drawn"), logits, (done, token), &how).await
 }
 
-/// That a kernel chooses a token after `done` of three rows, and makes it that of the row that comes next.
+/// Tests that a kernel chooses `token` after `done` of three rows, and makes it the token of the next row.
 async fn chosen(
     bench: &Bench<'_>,
     random: &mut Random,

@@ -56,7 +56,7 @@ pub(super) async fn embed(bench: &Bench<'_>, weights: Weights, random: &mut Rand
     more_of_tokens(bench, weights, random).await
 }
 
-/// Rows of tokens that are added behind others; the sums are multiplied.
+/// Tests rows of tokens that are added to an output behind other words. The sums are multiplied.
 async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (count, cols, before) = (5, 256, 11);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);
@@ -89,7 +89,7 @@ async fn more_of_tokens(bench: &Bench<'_>, weights: Weights, random: &mut Random
     same("inputs of layers", &got[0], &[vec![7; before], bits(&rows)].concat())
 }
 
-/// Rows of learned positions, added.
+/// Tests rows of learned positions, which are added.
 async fn positions(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     let (count, cols) = (7, 256);
     let row_bytes = weights.dtype().row_bytes(cols).unwrap_or(0);

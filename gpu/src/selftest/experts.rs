@@ -1,4 +1,4 @@
-//! Which experts a row goes through, and their matrices.
+//! The choice of the experts of a row, and their matrices.
 
 use gleed::kernels::{Combine, Level};
 use gleed::nn::{Choice, RouterScores, Routing};
@@ -12,10 +12,10 @@ use crate::error::GpuError;
 use crate::grid;
 use crate::params::{Experts, Linear, NONE, Route, mode};
 
-/// The most experts of a layer.
+/// Largest number of experts of a layer.
 pub(crate) const MOST_EXPERTS: usize = 512;
 
-/// The number of scores in `route.wgsl`.
+/// Returns the number of a kind of scores in `route.wgsl`.
 pub(crate) fn scores_number(scores: RouterScores) -> u32 {
     match scores {
         RouterScores::SoftmaxOfChosen => 0,
@@ -51,7 +51,7 @@ pub(super) async fn route(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     Ok(())
 }
 
-/// Three rows: moderate logits, some alike, all alike. Then one with a logit that is not a number.
+/// Tests three rows: moderate logits, some equal, all equal. Then one logit is NaN.
 async fn route_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -111,13 +111,14 @@ async fn route_case(
     same("the check for numbers that are not finite", &got[2], &[0, 0, 1, 0])
 }
 
-/// Rows of logits behind three numbers, with one between two.
+/// Returns rows of logits behind three other numbers, with one number behind each row.
 fn spaced(logits: &[f32], experts: usize) -> Vec<f32> {
     let rows = logits.chunks(experts).flat_map(|row| [row, &[9.0]].concat());
     [9.0; 3].into_iter().chain(rows).collect()
 }
 
-/// Matrices of experts, of which some are in the buffer: from inputs to gated activations, and from these to results.
+/// Tests matrices of experts, of which some are in the buffer: from inputs to gated activations, and from these to
+/// results.
 pub(super) async fn products(
     bench: &Bench<'_>,
     kernel: Kernel,
@@ -130,7 +131,7 @@ pub(super) async fn products(
     if is_for_floats(kernel) { expert_case(bench, kernel, weights, random, mode::SET).await } else { Ok(()) }
 }
 
-/// From gated activations, which are floats, to results.
+/// Tests matrices of experts from gated activations, which are floats, to results.
 pub(super) async fn raw_products(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     expert_case(bench, Kernel::Raw(weights), weights, random, mode::SET).await
 }
@@ -142,7 +143,7 @@ async fn expert_case(
     random: &mut Random,
     mode: u32,
 ) -> Result<(), GpuError> {
-    // The matrices of a buffer are those of experts 4 to 6; a matrix has some rows before those that count.
+    // The buffer has the matrices of experts 4 to 6. A matrix has some rows before those that are used.
     let (experts, rows, each, first, used) = (3, 3, 24, 4_usize, 2);
     let choices = [4, 6, 3, 5, 7, 4];
     let inputs = if mode == mode::SET { rows * used } else { rows };
@@ -156,7 +157,7 @@ async fn expert_case(
         y_stride: outputs as u32,
         raw: u32::from(!is_input),
         x_stride: if is_input { plain.x_stride } else { case.cols as u32 },
-        // Behind those of the experts is room for others.
+        // There is room for other words behind the largest magnitudes of the experts.
         largest: (used * words + 1) as u32,
         experts: Experts {
             used: used as u32,
@@ -173,7 +174,7 @@ async fn expert_case(
         (segment.at, segment.outputs) = (plain.segments[0].at + start as u32 * plain.row_bytes, outputs as u32);
         (segment.y_at, segment.bias) = (0, start as u32);
     }
-    // Biases are those of all experts of the layer.
+    // The vector has biases of all experts of the layer.
     let vector = [vec![9.0; first * each], case.vector.clone()].concat();
     let mut case = case;
     case.vector = vector;

@@ -1,4 +1,4 @@
-//! Matrices.
+//! Matrices, with all that is done with their outputs.
 
 use bytemuck::Zeroable;
 use gleed::kernels::{Activation, Combine, Level};
@@ -13,19 +13,19 @@ use crate::grid;
 use crate::layout::{ALIGNED, activation_words, arranged, row_bytes, row_words};
 use crate::params::{Linear, NONE, Segment, mode};
 
-/// The numbers of activations in `num.wgsl`.
+/// Activation functions in the order of their numbers in `num.wgsl`.
 pub(crate) const ACTIVATIONS: [Activation; 5] =
     [Activation::Silu, Activation::GeluTanh, Activation::GeluErf, Activation::SquaredRelu, Activation::LimitedSilu];
 
-/// The number of xIELU there, which has numbers of its own.
+/// Number of xIELU in `num.wgsl`. Each layer has numbers of its own for it.
 pub(crate) const XIELU: u32 = 5;
 
-/// Rows of weights as they lie on a device, behind `at` other bytes.
+/// Returns rows of weights as they lie on a device, behind `at` other bytes.
 pub(super) fn words_of(at: usize, weights: Weights, cols: usize, matrix: &[u8]) -> Vec<u32> {
     bytemuck::pod_collect_to_vec(&[&vec![0xa5; at][..], &arranged(weights, cols, matrix)].concat())
 }
 
-/// A matrix of three in a row, and its rows of activations.
+/// Three matrices that follow each other, and rows of activations for them.
 #[derive(Clone)]
 pub(super) struct Case {
     pub(super) weights: Weights,
@@ -35,10 +35,11 @@ pub(super) struct Case {
     matrix: Vec<u8>,
     pub(super) vector: Vec<f32>,
     rows: usize,
-    /// Activations as floats, and as the matrix reads them.
+    /// Activations as floats.
     pub(super) floats: Vec<f32>,
+    /// Activations as the matrices read them.
     inputs: Vec<u32>,
-    /// Of each row, all outputs.
+    /// All outputs of each row.
     pub(super) dots: Vec<Vec<f32>>,
 }
 
@@ -103,7 +104,7 @@ impl Case {
         self.run_with(bench, (kernel, grid), params, y, (vec![self.rows as u32; 16], magnitudes)).await
     }
 
-    /// With rows of a batch, or choices of experts, and the largest magnitudes.
+    /// Runs a kernel with the words of a batch, or with choices of experts, and with the largest magnitudes.
     pub(super) async fn run_with(
         &self,
         bench: &Bench<'_>,
@@ -112,7 +113,7 @@ impl Case {
         y: &[f32],
         (rows, magnitudes): (Vec<u32>, Vec<u32>),
     ) -> Result<[Vec<u32>; 3], GpuError> {
-        // Behind others, where the kernel does not quantize them.
+        // Activations lie behind other words where the kernel does not quantize them.
         let others = vec![0x0102_0304; params.x_at as usize];
         let inputs = if params.raw == 0 { [others, self.inputs.clone()].concat() } else { bits(&self.floats) };
         let buffers = [
@@ -136,7 +137,7 @@ pub(super) async fn products(
     random: &mut Random,
     rows: &[usize],
 ) -> Result<(), GpuError> {
-    // More than 64 blocks of 32 are added in parts, more than 8 rows or 64 outputs have several workgroups.
+    // More than 64 blocks of 32 are added in parts. More than 8 rows or 64 outputs have several workgroups.
     for (&rows, cols) in bench.some(rows).iter().zip([768, 2304, 256].into_iter().cycle()) {
         let case = Case::new(random, weights, cols, [61, 5, 3], rows);
         plain(bench, kernel, &case).await?;
@@ -160,7 +161,8 @@ pub(super) async fn products(
     Ok(())
 }
 
-/// More than 64 blocks of 32 are more than 8 rows have in the table at once.
+/// Tests activations as floats. With 8 rows the table holds 64 blocks of 32 of each row at once, and some rows have
+/// more.
 pub(super) async fn raw_products(bench: &Bench<'_>, weights: Weights, random: &mut Random) -> Result<(), GpuError> {
     for &(rows, cols) in bench.some(&[(2, 768), (1, 2304), (11, 2304)]) {
         let case = Case::new(random, weights, cols, [61, 5, 3], rows);
@@ -169,7 +171,7 @@ pub(super) async fn raw_products(bench: &Bench<'_>, weights: Weights, random: &m
     Ok(())
 }
 
-/// Whether a kernel reads floats, too: others find them quantized.
+/// Returns whether a kernel also reads activations as floats. Others read them quantized only.
 pub(super) fn is_for_floats(kernel: Kernel) -> bool {
     match kernel {
         Kernel::Vector(weights) => weights.is_float(),
@@ -185,7 +187,7 @@ async fn plain(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), Gpu
     same(name(case.weights), &y, &bits(&dots))
 }
 
-/// Queries and gates of 5 heads in turns, parted; of four matrices.
+/// Tests queries and gates of 5 heads, which the first of four matrices has in turns. The kernel separates them.
 async fn parted(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     let (dim, heads) = (6, 5);
     let mut params = Linear { split: dim as u32, split_at: (dim * heads) as u32, ..case.params(mode::SET) };
@@ -203,7 +205,7 @@ async fn parted(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), Gp
     same("queries and gates", &y, &bits(&want))
 }
 
-/// With activations that the kernel quantizes.
+/// Tests activations that the kernel quantizes.
 async fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     let cols = case.cols as u32;
     let mut params = Linear { raw: 1, x_stride: cols, largest: cols / 32, flag: 1, ..case.params(mode::SET) };
@@ -225,7 +227,7 @@ async fn raw(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuEr
     Ok(())
 }
 
-/// With biases, and a factor, added to what is there.
+/// Tests outputs with biases, and with a factor, that are added to what is there.
 async fn added(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let y = random.moderate(case.dots.concat().len());
     for factor in [0.0, 0.22] {
@@ -250,7 +252,7 @@ async fn logits(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), Gp
     same("the check for numbers that are not finite", &flag, &[0, 0, 0, u32::from(bad)])
 }
 
-/// A gate times what it gates.
+/// Tests gates times what they gate.
 async fn gated(
     bench: &Bench<'_>,
     kernel: Kernel,
@@ -270,7 +272,7 @@ async fn gated(
     activations(bench, kernel, case, params, want.collect()).await
 }
 
-/// A gate times what it gates, times the sigmoid of a logit of the row, which lies behind all activations.
+/// Tests gated activations times the sigmoid of a logit of the row, which lies behind all activations.
 async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let (outputs, at) = (case.outputs[0], case.rows * case.outputs[0]);
     let mut params = Linear { y_stride: outputs as u32, gates: at as u32, gates_stride: 3, ..case.params(mode::GATE) };
@@ -292,8 +294,8 @@ async fn gated_twice(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mu
     same("the largest activations", &magnitudes, &want.iter().map(|row| largest(row)).collect::<Vec<_>>().concat())
 }
 
-/// Activations times numbers of each row, which lie behind all of them; and outputs times a factor that are not
-/// settled.
+/// Tests activations times numbers of each row, which lie behind all activations. Then tests outputs times a factor,
+/// which are not settled.
 async fn multiplied(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut Random) -> Result<(), GpuError> {
     let (outputs, stride) = (case.outputs[0] + case.outputs[1], 71);
     let at = case.rows * outputs;
@@ -318,7 +320,7 @@ async fn multiplied(bench: &Bench<'_>, kernel: Kernel, case: &Case, random: &mut
     same_settled("outputs times a factor", &got, &bits(&want))
 }
 
-/// Without gates.
+/// Tests activation functions without gates.
 async fn activated(
     bench: &Bench<'_>,
     kernel: Kernel,
@@ -336,7 +338,7 @@ async fn activated(
     activations(bench, kernel, case, params, want.collect()).await
 }
 
-/// xIELU, whose numbers lie behind the biases.
+/// Tests xIELU, whose numbers lie behind the biases.
 async fn with_numbers(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<(), GpuError> {
     for [linear, positive, negative, largest] in [[0.5, 0.8, 1.3, -1e-6], [0.25, 3.0, 0.5, -0.4]] {
         let numbers = Xielu { linear, positive, negative, largest };
@@ -353,7 +355,7 @@ async fn with_numbers(bench: &Bench<'_>, kernel: Kernel, case: &Case) -> Result<
     Ok(())
 }
 
-/// Rows of activations, and their largest magnitudes.
+/// Compares rows of activations, and their largest magnitudes.
 async fn activations(
     bench: &Bench<'_>,
     kernel: Kernel,

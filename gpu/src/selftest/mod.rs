@@ -1,5 +1,5 @@
-//! Whether a device computes what the scalar code computes: the kernels themselves, with their grids, on random and on
-//! extreme numbers, bit for bit.
+//! The self-test: whether a device computes what the scalar code computes. It runs the kernels themselves, with their
+//! grids, on random and on extreme numbers, and compares results bit for bit.
 
 mod attention;
 mod choices;
@@ -31,7 +31,7 @@ pub(crate) use linear::{ACTIVATIONS, XIELU};
 pub(crate) use rows::{form_number, norms_number};
 pub(crate) use world::{ELEMENTS, scores};
 
-/// Runs the kernels of a catalog and compares what they give with the scalar code.
+/// Runs the kernels of a catalog, and compares their results with those of the scalar code.
 ///
 /// # Errors
 /// [`GpuError::Unfit`] with the name of the first operation that differs; otherwise as [`Hardware::read`].
@@ -51,7 +51,7 @@ async fn all(bench: &Bench<'_>, catalog: &Catalog) -> Result<(), GpuError> {
     Ok(())
 }
 
-/// The same of one kernel. `seed` chooses the numbers.
+/// [`run`] for one kernel. `seed` chooses the numbers.
 ///
 /// # Errors
 /// As [`run`].
@@ -60,7 +60,7 @@ pub fn kernel_alone(hardware: &Hardware, catalog: &Catalog, kernel: Kernel, seed
     kernel_on(&OnDevice { hardware, catalog }, kernel, seed)
 }
 
-/// The same of one kernel on any machine.
+/// [`run`] for one kernel, on any machine. `seed` chooses the numbers.
 ///
 /// # Errors
 /// As [`run`], and those of the machine.
@@ -82,8 +82,8 @@ pub(crate) async fn sentinel_async(hardware: &Hardware, catalog: &Catalog) -> Re
     all(&Bench { machine: &OnDevice { hardware, catalog }, is_short: true }, catalog).await
 }
 
-/// Returns what a result of the self-test counts for: the adapter, its driver, these kernels with their texts, and the
-/// arithmetic. A host can keep it, and run [`sentinel`] alone as long as it is the same.
+/// Returns a number for all that a result of the self-test holds for: the adapter, its driver, these kernels with their
+/// texts, and the arithmetic. A host can keep it, and run [`sentinel`] alone as long as it is the same.
 pub fn key(hardware: &Hardware, kernels: &[Kernel]) -> u64 {
     let info = hardware.info();
     let mut hash = Xxh64::new();
@@ -130,25 +130,25 @@ async fn check(bench: &Bench<'_>, kernel: Kernel, seed: u64) -> Result<(), GpuEr
     }
 }
 
-/// What runs single kernels.
+/// A machine that runs single kernels.
 pub trait Machine {
-    /// Runs a kernel with these buffers, in the order of its bindings, the parameters first. Returns what is in those
-    /// that are read back afterwards.
+    /// Runs a kernel with these buffers, in the order of its bindings, the parameters first. Returns the contents of
+    /// the buffers that are read back afterwards.
     ///
     /// # Errors
     /// [`GpuError`], of any kind but [`GpuError::Unfit`].
     fn run<'a>(&'a self, kernel: Kernel, buffers: &'a [Data], grid: [u32; 3]) -> Answer<'a>;
 }
 
-/// What is in the buffers that are read back, once it is there.
+/// The contents of the buffers that are read back, once they are there.
 pub type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Vec<u32>>, GpuError>> + 'a>>;
 
 /// A buffer of a kernel.
 #[derive(Clone, Debug)]
 pub struct Data {
-    /// What it holds before.
+    /// Words that the buffer holds before the kernel runs.
     pub words: Vec<u32>,
-    /// Whether it is read back.
+    /// Whether the buffer is read back.
     pub is_back: bool,
 }
 
@@ -202,20 +202,20 @@ impl OnDevice<'_> {
     }
 }
 
-/// Runs single kernels.
+/// A machine to test kernels on, and how many cases are tried.
 struct Bench<'h> {
     machine: &'h dyn Machine,
-    /// Whether the first of several shapes is enough.
+    /// Whether only the first of several cases is tried.
     is_short: bool,
 }
 
 impl Bench<'_> {
-    /// The cases that are tried of all.
+    /// Returns the cases that are tried.
     fn some<'c, T>(&self, cases: &'c [T]) -> &'c [T] {
         if self.is_short { &cases[..1] } else { cases }
     }
 
-    /// Runs a kernel, and returns what is in the buffers that are read back.
+    /// Runs a kernel, and returns the contents of the buffers that are read back.
     async fn run(
         &self,
         kernel: Kernel,
@@ -230,13 +230,13 @@ impl Bench<'_> {
     }
 }
 
-/// Fails where words differ. Two that are both not a number are alike.
+/// Fails where words differ. Any two NaNs count as equal.
 fn same(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
     let alike = |(got, want): (&u32, &u32)| got == want || (is_nan(*got) && is_nan(*want));
     if got.len() == want.len() && got.iter().zip(want).all(alike) { Ok(()) } else { Err(GpuError::Unfit { operation }) }
 }
 
-/// [`same`] of floats that are settled wherever they are read: a device may flush subnormal ones.
+/// [`same`] for floats that are settled wherever they are read: a device may flush subnormal ones.
 fn same_settled(operation: &'static str, got: &[u32], want: &[u32]) -> Result<(), GpuError> {
     let flushed = |words: &[u32]| -> Vec<u32> {
         words.iter().map(|&bits| if bits & 0x7fff_ffff < 0x0080_0000 { 0 } else { bits }).collect()
@@ -248,12 +248,12 @@ fn is_nan(bits: u32) -> bool {
     bits & 0x7fff_ffff > 0x7f80_0000
 }
 
-/// The largest magnitudes of 32 floats each.
+/// Returns the largest magnitude of each 32 floats.
 fn largest(floats: &[u32]) -> Vec<u32> {
     floats.chunks(32).map(|block| block.iter().map(|bits| bits & 0x7fff_ffff).max().unwrap_or(0)).collect()
 }
 
-/// The bits of floats.
+/// Returns the bits of floats.
 fn bits(floats: &[f32]) -> Vec<u32> {
     cast_slice(floats).to_vec()
 }

@@ -18,17 +18,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.bits()) * end as u128) >> 64) as usize
     }
 
-    /// From -1 to 1.
+    /// Returns a number from -1 to 1.
     pub(super) fn uniform(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    /// A row of activations: mostly moderate, in some blocks tiny, subnormal, huge, equal or zero.
+    /// Returns a row of activations: mostly moderate, in some blocks tiny, subnormal, huge, equal or zero.
     pub(super) fn row(&mut self, len: usize) -> Vec<f32> {
         let mut row = Vec::with_capacity(len);
         while row.len() < len {
@@ -46,12 +46,12 @@ impl Random {
         row
     }
 
-    /// Moderate numbers.
+    /// Returns numbers from -3 to 3.
     pub(super) fn moderate(&mut self, len: usize) -> Vec<f32> {
         (0..len).map(|_| self.uniform() * 3.0).collect()
     }
 
-    /// Rows of weights: any codes, finite scales. Some blocks have extreme codes.
+    /// Returns rows of weights: any codes, finite scales. Some blocks have extreme codes.
     pub(super) fn weights(&mut self, weights: Weights, rows: usize, cols: usize) -> Vec<u8> {
         let dtype = weights.dtype();
         let (block, bytes) = (dtype.block_len(), dtype.block_bytes());
@@ -66,14 +66,14 @@ impl Random {
                 Weights::F16 | Weights::Q8_0 | Weights::Q4_0 => self.half(block, 0),
                 Weights::Q4K => (0..2).for_each(|i| self.half(block, 2 * i)),
                 Weights::Q6K => self.half(block, 208),
-                // From below the least exponent that counts to factors of 2^12.
+                // From exponents whose scale is 0 to scales of 2^12.
                 Weights::Mxfp4 => block[0] = 84 + self.below(57) as u8,
             }
         }
         out
     }
 
-    /// A finite f16, also subnormal ones, at this place.
+    /// Writes a finite f16, which can be subnormal, at byte `at`.
     fn half(&mut self, block: &mut [u8], at: usize) {
         let bits = self.bits() as u16;
         let bits = if bits & 0x7c00 == 0x7c00 { bits & 0xbfff } else { bits };

@@ -16,7 +16,8 @@ const GROUP: usize = 128;
 /// Slots of states.
 const SLOTS: usize = 5;
 
-/// Rows of a batch: of each sequence those in the order of their positions, and the slots that it reads and writes.
+/// The rows of a sequence in a batch, in the order of their positions, and the slots of the states that are read and
+/// written.
 struct Run {
     rows: &'static [usize],
     slots: [u32; 2],
@@ -30,7 +31,8 @@ const RUNS: [Run; 3] = [
 ];
 const ROWS: usize = 6;
 
-/// The order of the rows and the runs, behind some words of a batch: these words, and where both begin.
+/// Returns the words of a batch with the order of its rows and its runs behind some others, and the words at which both
+/// begin.
 fn batch() -> (Vec<u32>, [u32; 2]) {
     let mut words = vec![7; 3];
     let order = words.len();
@@ -45,14 +47,14 @@ fn batch() -> (Vec<u32>, [u32; 2]) {
     (words, [order as u32, runs as u32])
 }
 
-/// What matrices give: of any magnitude, but 0 or at least 2^-123.
+/// Returns outputs of matrices: of any magnitude, but 0 or at least 2^-123.
 fn dots(random: &mut Random, len: usize) -> Vec<f32> {
     let least = f32::from_bits(4 << 23);
     random.row(len).into_iter().map(|x| if x.abs() < least { 0.0 } else { x }).collect()
 }
 
 pub(super) async fn convolve(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
-    // Channels, rows that it sees, whether it is between gates, whether it has biases.
+    // Channels, rows that the convolution sees, whether it is between gates, whether it has biases.
     let cases = [
         (200, 3, true, true),
         (96, 4, false, true),
@@ -122,7 +124,7 @@ impl Case {
         same("the largest activations", &got[3], &if gated { maxima } else { vec![0; ROWS * words] })
     }
 
-    /// What the CPU makes of the rows of a sequence.
+    /// Computes the rows of a sequence on the CPU.
     fn run(
         &self,
         run: &Run,
@@ -264,7 +266,7 @@ impl Rule {
         same("the largest activations", &got[2], &if later { vec![0; ROWS * words] } else { maxima })
     }
 
-    /// What the CPU makes of a row of the mixer's input for a head.
+    /// Computes a row of the mixer's input for a head on the CPU.
     fn step(
         &self,
         input: &[f32],

@@ -15,12 +15,12 @@ use crate::params::{Branch, IN_PLACE, Input, NO_INPUT, NONE, Quantize, adds, nor
 
 const FORMS: [Form; 4] = [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256];
 
-/// The number of a form in `input.wgsl`.
+/// Returns the number of an activation format in `input.wgsl`.
 pub(crate) fn form_number(form: Form) -> u32 {
     FORMS.iter().position(|&other| other == form).unwrap_or(0) as u32
 }
 
-/// The number of a kind of norm in `input.wgsl`.
+/// Returns the number of a kind of norm in `input.wgsl`.
 pub(crate) fn norms_number(kind: NormKind) -> u32 {
     match kind {
         NormKind::Rms => norms::RMS,
@@ -43,7 +43,7 @@ pub(super) async fn input(bench: &Bench<'_>, random: &mut Random) -> Result<(), 
     not_finite(bench, random).await
 }
 
-/// Norms by mean and standard deviation, with and without weights and biases.
+/// Tests norms by mean and standard deviation, with and without weights and biases.
 async fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let n = 288;
     for (weight, bias) in [(Some(0), Some(n)), (Some(0), None), (None, None)] {
@@ -80,11 +80,11 @@ async fn layer_norms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
         let want = want.collect::<Vec<_>>().concat();
         let settled: Vec<f32> = want.iter().map(|&x| settle(x)).collect();
         same("norms by mean and deviation", &got[0], &bits(&settled))?;
-        // Behind a row of others.
+        // The rows lie behind another row.
         let in_place = Input { form: IN_PLACE, first_row: 1, ..params };
         buffers[0] = Data::back([vec![7; n], bits(&rows.concat())].concat());
         let got = bench.run(Kernel::Input, &in_place, &buffers, grid::by_row(2)).await?;
-        // Not settled: it is no input of a matrix.
+        // The results are not settled: they are no input of a matrix.
         same("norms in place", &got[0], &[vec![7; n], bits(&want)].concat())?;
         same("norms in place", &got[1], &vec![7; 2 * n])?;
     }
@@ -95,8 +95,8 @@ fn bytes_of(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Three rows; `weight` says whether they are normed, and where the weights begin; `branch` is the factor of a branch
-/// that is added before, 0 for none.
+/// Tests three rows. `weight` says whether they are normed, and at which index the weights begin. `branch` is the
+/// factor of a branch whose norm is added before; 0 stands for no factor.
 async fn input_case(
     bench: &Bench<'_>,
     random: &mut Random,
@@ -157,7 +157,7 @@ async fn input_case(
     same("the largest activations", &got[4], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 9])
 }
 
-/// A row in two forms, of which the second one comes first in memory.
+/// Tests rows in two formats, of which the second one comes first in memory.
 async fn two_forms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for forms in [[Form::Q8x256, Form::F32], [Form::Short, Form::Q8x32]] {
         let (n, rows) = (512, 2);
@@ -194,7 +194,7 @@ async fn two_forms(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErro
     Ok(())
 }
 
-/// A branch that is added times a factor; 0 stands for none.
+/// Returns the parameters of a branch whose norm is added times a factor. 0 stands for no factor.
 fn params_of(factor: f32, weight: u32) -> Branch {
     Branch {
         adds: adds::NORM,
@@ -221,7 +221,7 @@ fn add_branch(row: &mut [f32], branch: &[f32], weight: &[f32], factor: f32) {
     }
 }
 
-/// An infinity among the activations is found.
+/// Tests that an infinity or a NaN among the activations is found.
 async fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for bad in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let mut row = random.moderate(256);
@@ -236,7 +236,7 @@ async fn not_finite(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
     Ok(())
 }
 
-/// What experts gave, times its weights, in the order of their choice.
+/// Tests the results of experts that are added, each times its weight, in the order of their choice.
 async fn add_experts(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for (used, factor) in [(1, 0.0), (4, 0.37), (3, 0.0)] {
         let (n, rows) = (288, 2);
@@ -271,12 +271,12 @@ async fn add_experts(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuEr
     Ok(())
 }
 
-/// A branch that becomes no input.
+/// Tests the norm of a branch that is added without an input after it.
 async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     for factor in [0.0, 0.37] {
         let n = 288;
         let (x, mut y, mut vector) = (random.row(2 * n), random.row(2 * n), random.moderate(n));
-        // Products that are cut, beside nothing that hides them.
+        // Some products are settled to 0, and rows have zeros beside which that shows.
         vector.iter_mut().step_by(3).for_each(|weight| *weight *= f32::from_bits(0x2900_0000));
         let params = Input { n: n as u32, form: NO_INPUT, branch: params_of(factor, 0), ..Input::zeroed() };
         let unused = || Data::read([0; 4]);
@@ -297,8 +297,8 @@ async fn add_normed(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
     Ok(())
 }
 
-/// All that is done before: the branch is normed, what experts gave is added to it, or the norm of that, the norm of
-/// all is added, by deviation, too, and the result is scaled.
+/// Tests all that is done before an input. The branch is normed. The results of experts, or the norm of their sum, are
+/// added to it. Its norm, also by deviation, is added to the residual stream, which is scaled.
 async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let (n, rows, used) = (288, 2, 3);
     let experts = adds::EXPERTS | adds::TO_BRANCH;
@@ -314,7 +314,7 @@ async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
             weight: 0,
             bias: if kind == NormKind::Layer { n as u32 } else { NONE },
             epsilon: 1e-5,
-            // Not of the weights of experts.
+            // The factor is not one of the weights of experts.
             factor: 0.37_f32.to_bits(),
             used: used as u32,
             results: branch.len() as u32,
@@ -366,7 +366,7 @@ async fn all_before(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuErr
     Ok(())
 }
 
-/// Activations of three rows, whose largest magnitudes are known.
+/// Tests the quantization of three rows of activations, whose largest magnitudes are known.
 pub(super) async fn quantize(bench: &Bench<'_>, random: &mut Random) -> Result<(), GpuError> {
     let rows = 3;
     for (form, cols) in [(Form::Q8x32, 96), (Form::Q8x256, 1536), (Form::Q8x32, 1120), (Form::Q8x256, 256)] {

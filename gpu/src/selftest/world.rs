@@ -1,4 +1,4 @@
-//! Heads, a pool of a sequence's keys and values, and what the scalar code makes of them.
+//! Heads, a pool of a sequence's keys and values, and the scalar code's results for them.
 
 use bytemuck::Zeroable;
 use gleed::kernels::{
@@ -12,10 +12,10 @@ use crate::error::GpuError;
 use crate::grid;
 use crate::params::{NONE, Scores, Shape};
 
-/// Element types of the cache that run on a GPU, by their numbers in `kv.wgsl`.
+/// Element types of the cache that run on a GPU, in the order of their numbers in `kv.wgsl`.
 pub(crate) const ELEMENTS: [KvElement; 4] = [KvElement::F16, KvElement::Q8_0, KvElement::F32, KvElement::Q4_0];
 
-/// Heads, and the pool of a sequence.
+/// The shape of heads, and of the pool of a sequence.
 #[derive(Clone, Copy)]
 pub(super) struct Heads {
     pub(super) heads: usize,
@@ -55,7 +55,7 @@ impl Heads {
         (self.heads + 2 * self.kv_heads) * self.dim
     }
 
-    /// The words of the tiles of a head.
+    /// Returns the words of a KV head's tiles in a block: keys, values.
     pub(super) fn tiles(&self, block: usize, head: usize) -> [std::ops::Range<usize>; 2] {
         let [k, v] = self.words();
         let start = ((block * LAYERS + LAYERS - 1) * self.kv_heads + head) * (k + v);
@@ -66,7 +66,7 @@ impl Heads {
         blocks * LAYERS * self.kv_heads * self.words().iter().sum::<usize>()
     }
 
-    /// Stores a head in the place that the table gives its position.
+    /// Stores the key and value of a KV head in a slot of a block.
     pub(super) fn store(&self, pool: &mut [u32], block: usize, slot: usize, head: usize, kv: [&[f32]; 2]) {
         let [k, v] = self.tiles(block, head);
         let (front, back) = pool.split_at_mut(v.start);
@@ -83,17 +83,19 @@ pub(super) struct Case {
     pub(super) visibility: Visibility,
     pub(super) element: [KvElement; 2],
     pub(super) dim: usize,
-    /// The position of the first row.
+    /// Position of the first row.
     pub(super) first: usize,
     pub(super) cap: f32,
-    /// Whether there are slopes of linear biases, and scores of sinks.
+    /// Whether heads have slopes of linear biases.
     pub(super) slopes: bool,
+    /// Whether heads have sink scores.
     pub(super) sinks: bool,
 }
 
 pub(super) fn cases() -> Vec<Case> {
     let [f16, q8, f32, q4] = ELEMENTS;
-    // Sinks, the last positions, the model's window.
+    // (Sinks, last positions, window of the model), types of keys and values, elements of a head, first position, soft
+    // cap, [slopes, sink scores].
     let cases = [
         ((0, 0, 0), [f16, f16], 64, 530, 0.0, [false, false]),
         ((0, 0, 0), [f16, f16], 64, 254, 0.0, [false, false]),
@@ -116,7 +118,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.map(case).into()
 }
 
-/// Keys and values before a batch of a case.
+/// The keys and values of a case before its batch.
 pub(super) struct World {
     pub(super) heads: Heads,
     pub(super) visibility: Visibility,
@@ -138,7 +140,7 @@ impl World {
     pub(super) fn new(random: &mut Random, case: &Case, [heads, kv_heads]: [usize; 2], rows: usize) -> Self {
         let heads = Heads { heads, kv_heads, dim: case.dim, element: case.element };
         let blocks = (case.first + rows).div_ceil(16);
-        // Blocks in another order; what no token has written is all ones.
+        // Blocks are in another order than positions. Slots that no token has written are all ones.
         let table: Vec<u32> = (0..blocks as u32).rev().collect();
         let mut pool = vec![u32::MAX; heads.pool(blocks)];
         for position in 0..case.first {
@@ -152,12 +154,12 @@ impl World {
         1.0 / (self.heads.dim as f32).sqrt()
     }
 
-    /// Chunks that are ready.
+    /// Returns the number of ready chunks: those that end before the batch.
     pub(super) fn ready(&self) -> usize {
         self.first / grid::CHUNK
     }
 
-    /// Chunks for whose sums there is room.
+    /// Returns the number of chunks for whose sums there is room.
     pub(super) fn chunks(&self) -> usize {
         self.ready() + 1
     }
@@ -178,7 +180,7 @@ impl World {
         rows.chunks(self.heads.width()).flat_map(|row| &row[..width]).copied().collect()
     }
 
-    /// Some rows from `row` on as queries of a KV head.
+    /// Returns some rows as queries of a KV head.
     pub(super) fn queries<'q>(&'q self, qkv: &'q [f32], rows: std::ops::Range<usize>, head: usize) -> Queries<'q> {
         let Heads { heads, kv_heads, dim: head_dim, .. } = self.heads;
         let (group, stride) = (heads / kv_heads, self.heads.width());
@@ -204,7 +206,7 @@ impl World {
         Source { heads: self.heads, pool: &self.pool, table: &self.table }
     }
 
-    /// Sums of the chunks that are ready, of each row and head, as they lie on a device; none for the others.
+    /// Returns the sums of chunks, of each row and head, as they lie on a device: `None` for chunks that are not ready.
     pub(super) fn parts(&self, qkv: &[f32]) -> Result<Vec<Option<f32>>, GpuError> {
         let Heads { heads, kv_heads, dim, .. } = self.heads;
         let (group, chunks) = (heads / kv_heads, self.chunks());
@@ -224,7 +226,7 @@ impl World {
         Ok(out)
     }
 
-    /// The sums of a chunk alone, for queries of one row.
+    /// Returns the sums of one chunk alone, for queries of one row.
     pub(super) fn chunk(&self, queries: &Queries<'_>, chunk: usize) -> Option<Vec<f32>> {
         let (group, head_dim) = (queries.group, queries.head_dim);
         let width = Partial { group, head_dim }.elements()?;
@@ -239,7 +241,7 @@ impl World {
         };
         let is_seen = |chunk: usize| (chunk * grid::CHUNK..(chunk + 1) * grid::CHUNK).any(sees);
         if is_seen(chunk) {
-            // The CPU numbers those that are seen.
+            // The CPU numbers only the chunks that are seen.
             let number = (0..chunk).filter(|&chunk| is_seen(chunk)).count();
             let mut scratch = vec![0.0; Level::SCALAR.attend_scratch(1, group, head_dim)?];
             let mut tile = Matrix::new(&mut sums, 1, width)?.tiles(1, width, 0..1)?.next()?;
@@ -249,7 +251,7 @@ impl World {
     }
 }
 
-/// A token's keys and values in their block.
+/// Stores random keys and values of a token in its block.
 pub(super) fn store_random(random: &mut Random, pool: &mut [u32], table: &[u32], heads: Heads, position: usize) {
     for head in 0..heads.kv_heads {
         let [k, v] = [random.moderate(heads.dim), random.moderate(heads.dim)];
@@ -257,7 +259,7 @@ pub(super) fn store_random(random: &mut Random, pool: &mut [u32], table: &[u32],
     }
 }
 
-/// A pool as the CPU sees it.
+/// A pool, as the scalar code reads it.
 pub(super) struct Source<'p> {
     pub(super) heads: Heads,
     pub(super) pool: &'p [u32],
@@ -276,12 +278,12 @@ impl KvSource for Source<'_> {
     }
 }
 
-/// What a KV head has of a vector of heads, if there is one.
+/// Returns a KV head's part of a vector with a number for each head; nothing if the vector is empty.
 pub(super) fn own(vector: &[f32], group: usize, head: usize) -> &[f32] {
     vector.chunks(group).nth(head).unwrap_or_default()
 }
 
-/// Scores of a layer, without slopes and without places for sums.
+/// Returns the scores of a layer, without slopes and without indices of queries and sums.
 pub(crate) fn scores(visibility: Visibility, scale: f32, cap: f32) -> Scores {
     let all = |count: usize| if count == 0 { u32::MAX } else { count as u32 };
     Scores {

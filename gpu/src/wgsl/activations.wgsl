@@ -1,19 +1,19 @@
-// Blocks of activations: their codes and scales, or, where P.raw is 1, floats that become them here.
+// Blocks of activations: codes and scales, or, where P.raw is 1, floats that become codes and scales here.
 
 fn is_raw() -> bool { return MAY_BE_RAW && P.raw != 0u; }
 
-// What the floats of a block are multiplied with, and its scale: of as many parts as fit, because all invocations wait for each fill.
+// The table: for each block the factor of its floats, and its scale. It has as many parts of a row as fit, because all invocations wait for each fill.
 var<workgroup> INVERSES: array<f32, TABLE>;
 var<workgroup> STEPS: array<f32, TABLE>;
 
-// How many blocks of each row the table has: all of a row, or whole parts.
+// Returns how many blocks of each row the table has: all of them, or whole parts.
 fn window_of(rows: u32, blocks: u32) -> u32 { return min(blocks, MOST_ROWS / max(rows, 1u) * PART); }
 
 fn largest_of_four(at: u32) -> u32 {
     return max(max(atomicLoad(&LARGEST[at]), atomicLoad(&LARGEST[at + 1u])), max(atomicLoad(&LARGEST[at + 2u]), atomicLoad(&LARGEST[at + 3u])));
 }
 
-// The largest magnitude of a block of floats. Those of 8 parts are read at once: in a loop each would be waited for.
+// The largest magnitude of a block of floats. The magnitudes of 8 parts are read at once: a loop would wait for each.
 fn largest_at(row: u32, block: u32) -> u32 {
     let at = largest_of(row) + block * SUBS;
     var largest = 0u;
@@ -36,22 +36,22 @@ fn fill_table(row: u32, rows: u32, first: u32, window: u32, invocation: u32) {
     }
 }
 
-// The scale of a block: that of floats is in the table.
+// The scale of a block. Scales of floats are in the table.
 fn step_at(row: u32, block: u32, entry: u32) -> f32 {
     if (!is_raw()) { return number(input_word(input_at(row) + P.cols / 4u + block)); }
     return STEPS[entry];
 }
 
-// The codes of 4 floats.
+// The codes of 4 floats, as a word.
 fn coded(x: vec4<u32>, inverse: f32) -> u32 {
     return four_codes(vec4<f32>(number(x.x), number(x.y), number(x.z), number(x.w)), inverse);
 }
 
-// 16 codes, from a word on: a multiple of four.
+// 16 codes from `word` on, which is a multiple of four.
 fn codes_from(row: u32, word: u32, entry: u32) -> vec4<u32> {
     if (!is_raw()) { return X[(input_at(row) + word) >> 2u]; }
     let at = row * P.x_stride / 4u + word;
-    // All reads come before what waits for one: they are under way together.
+    // All four reads come before the first use, so they are under way together.
     let a = X[at];
     let b = X[at + 1u];
     let c = X[at + 2u];

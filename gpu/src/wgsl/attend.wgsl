@@ -1,9 +1,9 @@
 //!include num.wgsl
 //!include chunk.wgsl
 //!include attention.wgsl
-// Attention of a head of a row: its chunks, in order. Those that are ready are added up already.
+// Attention of a head of a row, which adds its chunks in order. The sums of ready chunks are there already.
 
-// The sums of a chunk that is ready.
+// The sums of a ready chunk.
 fn known(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     let at = part_at(row, head, chunk);
     let last = P.shape.dim - 1u;
@@ -20,7 +20,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let zero = number(0u);
     var sums = Chunk(number(0xff800000u), zero, zero, zero);
     for (var chunk = 0u; chunk <= B[LAST] / CHUNK; chunk++) {
-        // No way out of the loop: browsers want barriers where all invocations are seen to come.
+        // No `continue`: browsers accept a barrier only where they see that all invocations reach it.
         var next = sums;
         if (chunk < first) { next = known(row, head, chunk, invocation); }
         else { next = attended(row, head, chunk, invocation); }
@@ -31,4 +31,4 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     put_result(row, head, invocation + 256u, sums.other, part);
 }
 
-const LAST = 3u; // the word of a batch that has its largest position
+const LAST = 3u; // word of a batch: its largest position

@@ -4,23 +4,24 @@
 //!include QUERIES
 //!include groups.wgsl
 //!include products.wgsl
-// Attention for many rows. A group has four queries that share a head of keys and values: four heads of a row, or, where one or two heads share one,
-// those of some rows that follow each other. A workgroup has GROUPS groups, whose rows follow each other. So keys are read once for up to 16
-// queries. An invocation has two positions of a chunk that follow each other, then two elements of the heads of a group.
+// Attention for many rows. A group has four queries that share a KV head: four heads of a row, or, where one or two heads share a KV head, the heads of some
+// rows that follow each other. A workgroup has GROUPS groups, whose rows follow each other. So keys are read once for up to 16 queries. An invocation first has
+// two positions of a chunk that follow each other, then two elements of the heads of a group.
 
-// The largest scores of 8 positions each; of a quarter of all.
+// TOP: largest scores of 8 positions each. TOPS: largest scores of a quarter of all positions each.
 var<workgroup> TOP: array<vec4<i32>, 128>;
 var<workgroup> TOPS: array<vec4<i32>, 16>;
-// Sums of the weights of 16 lanes of each group.
+// Sums of weights: 16 lanes of each group.
 var<workgroup> LANES: array<vec4<f32>, 64>;
-// Of the queries of each group: the position behind the last one that they see, 0 where they do not count.
+// For the queries of each group: the position behind the last one that a query sees, or 0 where the query does not count.
 var<workgroup> ENDS: array<vec4<u32>, 4>;
-// Where the tiles of a chunk begin, if any query sees one of their positions; else any tile. All who store one store the same.
+// Words at which the tiles of a chunk begin, if any query sees one of their positions; otherwise any tile. Invocations that store the same entry store the same
+// word.
 var<workgroup> PLACES: array<atomic<u32>, 16>;
-// Of each group: the last turn in which there was a position without weights before one that has some.
+// For each group: the last turn in which a position among the first `count_of` had no weight for any query.
 var<workgroup> HOLES: array<atomic<u32>, 4>;
 
-// Which queries see the two positions of an invocation: of each group four bits, the first query has the lowest one.
+// Which queries see the two positions of an invocation: four bits for each group, the lowest one for the first query.
 struct Seen { a: u32, b: u32 }
 
 fn four_orders(x: vec4<f32>, bits: u32) -> vec4<i32> {
@@ -33,15 +34,15 @@ fn score(group: vec3<u32>, j: u32, end: u32, position: u32, product: f32) -> f32
     return score_of(product, end - 1u, position, head);
 }
 
-// The scores of a position for a group.
+// The scores of a position for the queries of a group.
 fn four_scores(group: vec3<u32>, g: u32, x: vec4<f32>, position: u32) -> vec4<f32> {
     let end = ENDS[g];
     return vec4<f32>(score(group, 4u * g, end.x, position, x.x), score(group, 4u * g + 1u, end.y, position, x.y),
         score(group, 4u * g + 2u, end.z, position, x.z), score(group, 4u * g + 3u, end.w, position, x.w));
 }
 
-// Products become scores; their largest orders of both positions go where `put_tops` reads them. The compiler does not know how often the loop
-// runs: else it would write it out.
+// Products become scores. The larger order of both positions goes where `put_tops` reads it. The compiler does not know how often the loop runs: otherwise it
+// would unroll the loop.
 fn scores_of(group: vec3<u32>, products: Sums, seen: Seen, invocation: u32, position: u32) -> Sums {
     var s = products;
     for (var g = 0u; g < GROUPS + ZERO; g++) {
@@ -70,7 +71,7 @@ fn seen_bits(position: u32) -> u32 {
 
 fn largest_of(a: vec4<i32>, b: vec4<i32>, c: vec4<i32>, d: vec4<i32>) -> vec4<i32> { return max(max(a, b), max(c, d)); }
 
-// The largest scores of each group, of the orders in SHARED: four of each in TOPS. All invocations call it.
+// Finds the largest scores of each group from the orders in SHARED, and leaves four of each group in TOPS. All invocations call it.
 fn put_tops(invocation: u32) {
     workgroupBarrier();
     if (invocation < 32u * GROUPS) {
@@ -96,7 +97,7 @@ fn four_weights(x: vec4<f32>, peaks: vec4<f32>, bits: u32) -> vec4<f32> {
 
 fn peaks_of(top: vec4<i32>) -> vec4<f32> { return vec4<f32>(peak_of(top.x), peak_of(top.y), peak_of(top.z), peak_of(top.w)); }
 
-// Weights of scores, by the largest ones.
+// The weights of scores, relative to the largest ones.
 fn weights_of(scores: Sums, seen: Seen) -> Sums {
     var s = scores;
     for (var g = 0u; g < GROUPS + ZERO; g++) {
@@ -106,14 +107,14 @@ fn weights_of(scores: Sums, seen: Seen) -> Sums {
     return s;
 }
 
-// Puts the weights of position `k` of those in SHARED.
+// Puts the weights of position `k` of a group into SHARED.
 fn put_four(g: u32, x: vec4<f32>, k: u32, turn: u32, is_before: bool) {
     let w = vec4<i32>(bitcast<i32>(x.x), bitcast<i32>(x.y), bitcast<i32>(x.z), bitcast<i32>(x.w));
     SHARED[place_of(g) + k] = w;
     if (is_before && (w.x | w.y | w.z | w.w) == 0) { atomicStore(&HOLES[g], turn); }
 }
 
-// Puts those of both positions of an invocation, of which the first is `k` of a chunk.
+// Puts the weights of both positions of an invocation. The first one is position `k` of the chunk.
 fn put_weights(weights: Sums, first: u32, k: u32, turn: u32) {
     var s = weights;
     for (var g = 0u; g < GROUPS + ZERO; g++) {
@@ -124,7 +125,7 @@ fn put_weights(weights: Sums, first: u32, k: u32, turn: u32) {
     }
 }
 
-// The sum of the weights in SHARED, in lane `i` of 16.
+// A total with the weights in SHARED that belong to lane `i` of 16.
 fn with_weights(total: vec4<f32>, g: u32, i: u32) -> vec4<f32> {
     var sum = total;
     for (var k = place_of(g) + i; k < place_of(g) + POSITIONS; k += 64u) {
@@ -137,7 +138,7 @@ fn with_weights(total: vec4<f32>, g: u32, i: u32) -> vec4<f32> {
     return sum;
 }
 
-// Sums of lanes, as a tree.
+// The sum of the 16 lanes, as a tree.
 fn pair_of(at: u32) -> vec4<f32> { return add_four(LANES[at], LANES[at + 8u]); }
 fn quad_of(at: u32) -> vec4<f32> { return add_four(pair_of(at), pair_of(at + 4u)); }
 fn octet_of(at: u32) -> vec4<f32> { return add_four(quad_of(at), quad_of(at + 2u)); }
@@ -147,19 +148,19 @@ fn place_at(k: u32) -> u32 { return atomicLoad(&PLACES[k / 16u]) + P.shape.k_wor
 
 fn are_halves() -> bool { return P.shape.v_type == F16 && P.shape.dim % 2u == 0u; }
 
-// The words of 8 positions of a chunk from `k` on that have element `i` in f16 and the next one, or the last ones.
+// The words of 8 positions of a chunk from `k` on that have element `i` in f16 and the next one. Behind the last element: the last words.
 fn value_words(k: u32, i: u32) -> Eight {
     let pairs = P.shape.dim / 2u;
     return eight_words(place_at(k) + k % 16u * pairs + min(i / 2u, pairs - 1u), pairs);
 }
 
-// The values of a position: of the last element there is no next one.
+// Element `i` and the next one of a position's values. The last element has no next one and counts twice.
 fn values_of(k: u32, i: u32) -> Pair {
     let next = min(i + 1u, P.shape.dim - 1u);
     return Pair(stored(P.shape.v_type, place_at(k), i, k % 16u, true), stored(P.shape.v_type, place_at(k), next, k % 16u, true));
 }
 
-// Sums with what a position gives. Where none of the four queries has a weight, the value can be anything.
+// Sums with the products of a position. Where none of the four queries has a weight, the value can be anything, so it counts as 0.
 fn with_value(s: Two, at: u32, x: Pair) -> Two {
     let w = SHARED[at];
     let is_hole = (w.x | w.y | w.z | w.w) == 0;
@@ -171,16 +172,16 @@ fn with_some_halves(s: Two, at: u32, w: Eight) -> Two {
     return with_value(with_value(with_value(with_value(t, at + 4u, halves(w.e)), at + 5u, halves(w.f)), at + 6u, halves(w.g)), at + 7u, halves(w.h));
 }
 
-// The sums of two elements, and the words of the next 8 positions if they are known.
+// The sums of two elements, and the words of the next 8 positions if values are f16.
 struct Values { sums: Two, words: Eight }
 
-// Sums before position `k` of a chunk of `count`.
+// Sums before position `k` of a chunk of `count` positions, with the words of the next ones.
 fn values_before(sums: Two, k: u32, count: u32, i: u32) -> Values {
     if (!are_halves() || k >= count) { return Values(sums, Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u)); }
     return Values(sums, value_words(k, i));
 }
 
-// Values with those positions of the first `count` whose weights are in SHARED: from `base` on, in order.
+// Values with the positions from `base` on whose weights are in SHARED, in order, as far as they are among the first `count`.
 fn with_values(before: Values, base: u32, count: u32, g: u32, i: u32, turn: u32) -> Values {
     let end = min(count, base + POSITIONS);
     if (i >= P.shape.dim || end <= base) { return before; }
@@ -201,13 +202,13 @@ fn with_values(before: Values, base: u32, count: u32, g: u32, i: u32, turn: u32)
     return v;
 }
 
-// How many positions of the chunk there are for a group.
+// Returns how many positions of the chunk that begins at `first` a group can see.
 fn count_of(g: u32, first: u32) -> u32 {
     let end = ENDS[g];
     return min(CHUNK, max(max(max(end.x, end.y), max(end.z, end.w)), first) - first);
 }
 
-// Of the queries of a group.
+// A chunk's sums for the four queries of a group.
 struct Chunks { a: Chunk, b: Chunk, c: Chunk, d: Chunk }
 
 fn chunks_of(peaks: vec4<f32>, totals: vec4<f32>, sums: Two) -> Chunks {
@@ -219,12 +220,12 @@ fn with_chunks(s: Chunks, next: Chunks) -> Chunks {
     return Chunks(with_chunk(s.a, next.a), with_chunk(s.b, next.b), with_chunk(s.c, next.c), with_chunk(s.d, next.d));
 }
 
-// Two elements; where heads have more than 256, two more.
+// The sums of two elements, and of two more where heads have more than 256 elements.
 struct Attended { near: Chunks, far: Chunks }
 
 fn has_far() -> bool { return GROUPS == 1u && P.shape.dim > 256u; }
 
-// The chunk that begins at `first`, as the queries of a sequence see it, of whose rows `row` is one. All invocations call it. `turn` grows by 2.
+// The chunk that begins at `first`, as the queries of a sequence see it. `row` is one of its rows. All invocations call it. `turn` grows by 2.
 fn attended(group: vec3<u32>, row: u32, first: u32, invocation: u32, turn: u32) -> Attended {
     let g = invocation / MEMBERS;
     let i = invocation % MEMBERS;
@@ -260,7 +261,7 @@ fn attended(group: vec3<u32>, row: u32, first: u32, invocation: u32, turn: u32) 
     return Attended(chunks_of(peaks, totals, near.sums), chunks_of(peaks, totals, far));
 }
 
-// Elements of a query from `i` on.
+// Puts the results of elements `i` and `i + 1` of a query.
 fn put_results(group: vec3<u32>, j: u32, i: u32, sums: Chunk) {
     if (!is_there(group, j)) { return; }
     let row = row_of(group, j);
@@ -291,7 +292,7 @@ fn put_query(group: vec3<u32>, g: u32, i: u32) {
 @compute @workgroup_size(INVOCATIONS)
 fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    // The last rows see most, so they come first.
+    // The last rows see most positions, so they come first.
     let group = vec3<u32>((B[0] - 1u) / all_rows() - workgroup.x, workgroup.y, 0u);
     let g = invocation / MEMBERS;
     let i = 2u * (invocation % MEMBERS);
@@ -302,7 +303,7 @@ fn main(@builtin(workgroup_id) workgroup: vec3<u32>, @builtin(local_invocation_i
     var near = Chunks(zero, zero, zero, zero);
     var far = near;
     var turn = 1u;
-    // Rows of other sequences are computed one after the other.
+    // The sequences of the rows are computed one after the other.
     for (var lead = 0u; lead < all_rows(); lead++) {
         let row = row_of(group, lead * heads_at_once());
         let table = table_of(row);
@@ -327,7 +328,7 @@ fn put_ends(group: vec3<u32>, g: u32, table: u32) {
     ENDS[g] = vec4<u32>(end_of(group, 4u * g, table), end_of(group, 4u * g + 1u, table), end_of(group, 4u * g + 2u, table), end_of(group, 4u * g + 3u, table));
 }
 
-// Whether no row before is of the sequence with this table.
+// Returns whether no row before is of the sequence with this table.
 fn is_first(group: vec3<u32>, lead: u32, table: u32) -> bool {
     for (var i = 0u; i < lead; i++) {
         if (table_of(row_of(group, i * heads_at_once())) == table) { return false; }

@@ -1,9 +1,9 @@
-// The largest of numbers in ORDER, of equal ones that with the lowest TOKEN, by 256 invocations.
+// The largest number in ORDER, and of equal ones the one with the lowest TOKEN, by 256 invocations.
 
 var<workgroup> ORDER: array<i32, 256>;
 var<workgroup> TOKEN: array<u32, 256>;
 
-// It is in the first place afterwards. All invocations call it.
+// Puts it at index 0. All invocations call it.
 fn find_best(invocation: u32) {
     workgroupBarrier();
     for (var half = 128u; half > 0u; half >>= 1u) {
@@ -17,6 +17,6 @@ fn find_best(invocation: u32) {
     }
 }
 
-// The number of a token that is none.
+// The number that stands for no token.
 const NO_TOKEN = 0xffffffffu;
 const LEAST = -2147483647;

@@ -1,4 +1,4 @@
-// Words, halves and bytes of W. Rows begin at multiples of 16 bytes, and so do all codes in them.
+// Words, 16-bit halves and bytes of W. Rows begin at multiples of 16 bytes, and so do the codes in them.
 
 fn words_at(byte: u32) -> vec4<u32> { return W[byte >> 4u]; }
 

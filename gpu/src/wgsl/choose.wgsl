@@ -1,7 +1,7 @@
 //!include num.wgsl
 //!include best.wgsl
 //!include next.wgsl
-// The token with the largest logit of the first row, of equal ones the first. One workgroup.
+// Chooses the token with the largest logit of the first row, and of equal ones the first. One workgroup.
 
 struct Params { zero: u32, n: u32, angles: u32, runs: u32 }
 @group(0) @binding(0) var<storage, read> P: Params;
@@ -20,7 +20,7 @@ fn main(@builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
     var best = Best(LEAST, NO_TOKEN);
     for (var i = invocation; i < P.n; i += 2048u) {
-        // All are read before the first one is needed. Of those behind the last one, that one.
+        // All eight are read before the first one is needed. Indices behind the last one read the last one.
         let last = P.n - 1u;
         let a = X[i];
         let b = X[min(i + 256u, last)];

@@ -1,19 +1,19 @@
 //!include tree.wgsl
 //!include keys.wgsl
-// Attention of a head over a chunk. An invocation has a position of the chunk, then an element of the head, or two with 256 between them.
+// Attention of a head over a chunk. An invocation first has a position of the chunk, then an element of the head, or two that are 256 apart.
 
 var<workgroup> QUERY: array<f32, 512>;
-// What an invocation tells the others of its position: the place of the score in their order, then the bits of the weight.
+// One entry for the position of each invocation: first the score as an ordered integer, then the bits of the weight.
 var<workgroup> OWN: array<i32, 256>;
 var<workgroup> TOP: array<i32, 16>;
-// The weights of four positions each: one read brings four.
+// The weights, those of four positions in one entry: one read brings four.
 var<workgroup> WEIGHTS: array<vec4<f32>, 64>;
-// Values of some positions, of four each: words with a pair of elements in f16, or bits of the products of weights and an element.
-// A column has a pair, or an element. Columns of four positions lie side by side, then those of the next four.
+// Values of some positions, those of four positions in one entry: words with a pair of elements in f16, or bits of the products of weights and an element. A
+// column has a pair, or an element. The columns of four positions lie side by side, then those of the next four.
 var<workgroup> VALUES: array<vec4<u32>, 512>;
 
-// How many chunks end before the first row of the batch that is of the same sequence as this one: their keys and values are known
-// before any of the batch are stored, so they are added up beside that.
+// Returns the number of ready chunks: those that end before the first row of the batch that is of this row's sequence. Their keys and values are in the pool
+// before the batch stores any, so they are added up beside the store.
 fn ready(row: u32) -> u32 {
     if (B[PARALLEL] == 0u) { return 0u; }
     let table = B[ROWS + ROW * row + 2u + P.shape.group];
@@ -25,7 +25,7 @@ fn ready(row: u32) -> u32 {
     return select(0u, count, count <= P.scores.chunks);
 }
 
-// Where the sums of a chunk are: the largest score, the sum of weights, the values.
+// The index of the sums of a chunk: the largest score, the sum of weights, then the sums of values.
 fn part_at(row: u32, head: u32, chunk: u32) -> u32 {
     return P.scores.parts + ((row * P.shape.heads + head) * P.scores.chunks + chunk) * (P.shape.dim + 2u);
 }
@@ -34,23 +34,23 @@ fn put_query(i: u32, q: f32) {
     QUERY[i] = as_factor(q);
 }
 
-// A sum with the products of 8 elements of the query from `i` on, in order.
+// A sum with the products of 8 elements of the query from `i` on and 8 numbers, in order.
 fn with_eight(sum: f32, i: u32, a: f32, b: f32, c: f32, d: f32, e: f32, f: f32, g: f32, h: f32) -> f32 {
     let low = add(add(add(add(sum, mul(QUERY[i], a)), mul(QUERY[i + 1u], b)), mul(QUERY[i + 2u], c)), mul(QUERY[i + 3u], d));
     return add(add(add(add(low, mul(QUERY[i + 4u], e)), mul(QUERY[i + 5u], f)), mul(QUERY[i + 6u], g)), mul(QUERY[i + 7u], h));
 }
 
-// A sum with an element of a key in f16: products with f16 are exact.
+// A sum with the product of an element of a key in f16. Products with f16 are exact.
 fn with_exact(sum: f32, i: u32, word: u32, shift: u32) -> f32 { return add_exact(sum, QUERY[i], half_in(word, shift)); }
 
-// A sum with 8 elements of a key in f16, which `w` has.
+// A sum with the products of 8 elements of a key in f16, which are in `w`.
 fn with_halves(sum: f32, i: u32, w: Eight, slot: u32) -> f32 {
     let shift = (slot & 1u) * 16u;
     let low = with_exact(with_exact(with_exact(with_exact(sum, i, w.a, shift), i + 1u, w.b, shift), i + 2u, w.c, shift), i + 3u, w.d, shift);
     return with_exact(with_exact(with_exact(with_exact(low, i + 4u, w.e, shift), i + 5u, w.f, shift), i + 6u, w.g, shift), i + 7u, w.h, shift);
 }
 
-// The same of one in q8_0.
+// A sum with the products of 8 elements of a key in q8_0, whose codes are in `w`.
 fn with_codes(sum: f32, i: u32, w: Eight, scale: f32, slot: u32) -> f32 {
     let shift = (slot & 3u) * 8u;
     return with_eight(sum, i, mul(scale, code_in(w.a, shift)), mul(scale, code_in(w.b, shift)), mul(scale, code_in(w.c, shift)),
@@ -58,7 +58,7 @@ fn with_codes(sum: f32, i: u32, w: Eight, scale: f32, slot: u32) -> f32 {
         mul(scale, code_in(w.g, shift)), mul(scale, code_in(w.h, shift)));
 }
 
-// 16 elements at a time: the next ones are under way while these are computed.
+// 16 elements at a time: reads of the next ones are under way while these are computed.
 fn product_of_halves(word: u32, slot: u32, count: u32) -> f32 {
     let at = word + slot / 2u;
     var sum = number(0u);
@@ -106,7 +106,7 @@ fn score(query: u32, position: u32, head: u32) -> f32 {
     return score_of(product_of(TILES[position % CHUNK / 16u], slot), query, position, head);
 }
 
-// The largest place in the order, of the OWN of all invocations.
+// The largest integer in OWN.
 fn largest(invocation: u32) -> i32 {
     if (invocation < 16u) {
         var top = OWN[invocation];
@@ -119,29 +119,29 @@ fn largest(invocation: u32) -> i32 {
     return top;
 }
 
-// Whether pairs of values are words of the pool.
+// Returns whether a word of the pool has a pair of values.
 fn has_pairs() -> bool { return P.shape.v_type == F16 && P.shape.dim % 2u == 0u; }
 
-// How many elements of a head from `start` on are added up at a time, and the columns they have.
+// The number of elements of a head that are added up at a time, from `start` on, and of their columns.
 fn span_from(start: u32) -> u32 { return min(P.shape.dim - start, 256u); }
 fn columns_from(start: u32) -> u32 { return select(span_from(start), span_from(start) / 2u, has_pairs()); }
 
-// The words of 8 positions from `k` on that have element `i`. Of what is not there, those of the last positions.
+// The words of 8 positions from `k` on that have element `i`. Behind the last positions: the words of the last ones.
 fn words_from(k: u32, count: u32, i: u32) -> Eight {
     return halves_of(min(k, (max(count, 1u) - 1u) / 8u * 8u), i);
 }
 
-// The words that an invocation brings first, if there are pairs.
+// The words that an invocation reads first, if words have pairs of values.
 fn first_words(count: u32, start: u32, invocation: u32) -> Eight {
     if (!has_pairs()) { return Eight(0u, 0u, 0u, 0u, 0u, 0u, 0u, 0u); }
     let columns = columns_from(start);
     return words_from(8u * (invocation / columns), count, start + 2u * (invocation % columns));
 }
 
-// What has no weight gives nothing, whatever the value is.
+// A position without weight adds nothing, whatever its value is.
 fn weighing(bits: u32, weight: f32) -> u32 { return select(bits, 0u, bitcast<u32>(weight) == 0u); }
 
-// Words of 8 positions from `k` on.
+// Puts words of 8 positions from `k` on into VALUES.
 fn put_words(at: u32, k: u32, w: Eight, columns: u32) {
     let low = WEIGHTS[k / 4u];
     let high = WEIGHTS[k / 4u + 1u];
@@ -153,7 +153,7 @@ fn product_bits(k: u32, i: u32, weight: f32) -> u32 {
     return weighing(bitcast<u32>(mul(weight, stored(P.shape.v_type, values_at(k), i, k % 16u, true))), weight);
 }
 
-// Products of 8 positions from `k` on.
+// Puts products of 8 positions from `k` on into VALUES.
 fn put_products(at: u32, k: u32, i: u32, columns: u32) {
     for (var j = 0u; j < 2u; j++) {
         let four = k + 4u * j;
@@ -163,13 +163,13 @@ fn put_products(at: u32, k: u32, i: u32, columns: u32) {
     }
 }
 
-// A sum with weights times an element of words, in order. Products with f16 are exact.
+// A sum with the weights of four positions times one element of their words, in order. Products with f16 are exact.
 fn with_words(sum: f32, words: vec4<u32>, w: vec4<f32>, shift: u32) -> f32 {
     let low = add_exact(add_exact(sum, w.x, half_in(words.x, shift)), w.y, half_in(words.y, shift));
     return add_exact(add_exact(low, w.z, half_in(words.z, shift)), w.w, half_in(words.w, shift));
 }
 
-// A sum with `count` positions from `k` on, which are in VALUES. The next 8 are under way while 8 are added.
+// A sum with `count` positions from `k` on, whose words are in VALUES. Reads of the next 8 are under way while 8 are added.
 fn with_pairs(first: f32, k: u32, count: u32, columns: u32, invocation: u32) -> f32 {
     let shift = (invocation & 1u) * 16u;
     let last = (count - 1u) / 8u * 2u;
@@ -198,7 +198,7 @@ fn with_pairs(first: f32, k: u32, count: u32, columns: u32, invocation: u32) -> 
 // A sum with four products, in order.
 fn with_four(sum: f32, p: vec4<u32>) -> f32 { return add(add(add(add(sum, number(p.x)), number(p.y)), number(p.z)), number(p.w)); }
 
-// The same as `with_pairs` of products.
+// A sum with `count` positions, whose products are in VALUES.
 fn with_products(first: f32, count: u32, columns: u32, invocation: u32) -> f32 {
     var sum = first;
     for (var j = 0u; j < count; j += 8u) {
@@ -210,9 +210,8 @@ fn with_products(first: f32, count: u32, columns: u32, invocation: u32) -> f32 {
     return sum;
 }
 
-// What is added to an element of the chunk, of the up to 256 from `start` on: weights times values, in order of the positions. Groups of
-// invocations bring 8 positions each, `first` has the first words of them; then each element has an invocation that adds. All invocations
-// call it.
+// The sum of weights times values of one of up to 256 elements from `start` on, in the order of the positions. Groups of invocations bring 8 positions each;
+// `first` has their first words. Then each element has an invocation that adds. All invocations call it.
 fn values_of(count: u32, start: u32, first: Eight, invocation: u32) -> f32 {
     let pairs = has_pairs();
     let span = span_from(start);
@@ -229,7 +228,7 @@ fn values_of(count: u32, start: u32, first: Eight, invocation: u32) -> f32 {
             if (pairs) { put_words(at, mine, words, columns); } else { put_products(at, mine, start + column, columns); }
         }
         workgroupBarrier();
-        // The next ones are under way while these are added.
+        // Reads of the next positions are under way while these are added.
         if (pairs) { words = words_from(mine + 8u * groups, count, start + 2u * column); }
         let here = min(8u * groups, count - k);
         if (invocation < span) {
@@ -243,7 +242,7 @@ fn values_of(count: u32, start: u32, first: Eight, invocation: u32) -> f32 {
 
 fn own_weight(k: u32) -> f32 { return number(bitcast<u32>(OWN[k])); }
 
-// The sum of the weights, in 16 lanes. Beside that the weights come to WEIGHTS. All invocations call it.
+// The sum of the weights, in 16 lanes. Other invocations copy the weights to WEIGHTS. All invocations call it.
 fn total_of(invocation: u32) -> f32 {
     if (invocation < 16u) {
         var sum = number(0u);
@@ -264,7 +263,7 @@ fn total_of(invocation: u32) -> f32 {
     return tree16();
 }
 
-// A chunk, as the query in QUERY sees it. All invocations call it.
+// The sums of a chunk, as the query in QUERY sees it. All invocations call it.
 fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     let query = position_of(row);
     let kv_head = head / (P.shape.heads / P.shape.kv_heads);
@@ -276,7 +275,7 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     if (invocation < 16u) { TILES[invocation] = tile_at(row, position_in(query, first + 16u * invocation), kv_head); }
     workgroupBarrier();
     let count = select(0u, min(CHUNK, query + 1u - first), query >= first);
-    // The first values are under way while scores and weights are computed.
+    // Reads of the first values are under way while scores and weights are computed.
     let words = first_words(count, 0u, invocation);
     if (seen) { mine = score(query, position, head); }
     OWN[invocation] = order_of(mine, seen);
@@ -291,4 +290,4 @@ fn attended(row: u32, head: u32, chunk: u32, invocation: u32) -> Chunk {
     return Chunk(peak, total, value, other);
 }
 
-const PARALLEL = 6u; // the word of a batch that says whether chunks are added up beside the store of keys and values
+const PARALLEL = 6u; // word of a batch: whether chunks are added up beside the store of keys and values

@@ -1,6 +1,6 @@
 //!include num.wgsl
-// A causal convolution of a channel of a sequence's rows, in the order of their positions. The rows before them are in the state of
-// the sequence, of which a workgroup reads one slot and writes another. Between two gates the input is three numbers of a channel.
+// A causal convolution of each channel over a sequence's rows, in the order of their positions. The rows before them are in the state of the sequence: a
+// workgroup reads one slot and writes another. Between two gates the input has three numbers of a channel.
 
 struct Params {
     zero: u32, channels: u32, kernel: u32, gated: u32,
@@ -14,18 +14,18 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> TAILS: array<f32>;
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> OUT: array<f32>;
-// The largest magnitudes of 32 elements of OUT each.
+// The largest magnitude of each 32 elements of OUT.
 @group(0) @binding(6) var<storage, read_write> LARGEST: array<atomic<u32>>;
 @group(0) @binding(7) var<storage, read_write> FLAG: array<atomic<u32>>;
 
 const NONE = 0xffffffffu;
 const GROUP = 128u; // channels whose rows lie together in a state
-const RUN = 4u; // words of a run: its first place in the order of rows, their number, the slots that are read and written
+const RUN = 4u; // words of a run: index of its first row in the order of rows, their number, slot that is read, slot that is written
 
-// The rows before the current one, the oldest first.
+// The channel's numbers of the rows before the current one, the oldest first.
 var<private> EARLIER: array<f32, 8>;
 
-// The rows of a channel after those before it, times its weights.
+// The sum of a channel's earlier numbers and the current one `u`, times its weights.
 fn convolved(channel: u32, earlier: u32, u: f32) -> f32 {
     let weights = P.weights + channel * P.kernel;
     var sum = number(0u);
@@ -35,7 +35,7 @@ fn convolved(channel: u32, earlier: u32, u: f32) -> f32 {
     return sum;
 }
 
-// A row of a channel.
+// Computes a row of a channel.
 fn step(row: u32, channel: u32, earlier: u32) {
     let at = row * P.mix_stride + channel;
     var u = MIX[at];

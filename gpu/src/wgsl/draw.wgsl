@@ -1,12 +1,12 @@
 //!include num.wgsl
 //!include wide.wgsl
 //!include next.wgsl
-// A token that is drawn by the logits of the first row: top-k, top-p, min-p, temperature and a generator, as gleed::sample defines
-// them by integer masses. One workgroup. Nothing is sorted: each step keeps the tokens down to one in the order of logits, of equal
-// ones by number, and masses are added as integers, in any order.
+// Draws a token by the logits of the first row: top-k, top-p, min-p, temperature and a generator, as gleed::sample defines them by integer masses. One
+// workgroup. Nothing is sorted. The order is by logit, and of equal logits by number. Each step keeps the tokens down to a last one in this order. Masses are
+// added as integers, in any order.
 
 struct Params { zero: u32, n: u32, angles: u32, runs: u32 }
-// `top_p` is a part of 2^32. A bit of `steps` says that tokens are left out by their number, their mass, their probability.
+// `top_p` is a share times 2^32. Bits of `steps` say whether tokens are left out by count (TOP_K), by mass (TOP_P), by probability (MIN_P).
 struct Draws {
     temperature: u32, top_k: u32, top_p: u32, min_p: u32,
     state_low: u32, state_high: u32, steps: u32, unused: u32,
@@ -19,15 +19,15 @@ const TOP_K = 1u;
 const TOP_P = 2u;
 const MIN_P = 4u;
 
-// The place of a token in the order, larger is earlier: its logit, then its number from the end.
+// The key of a token in the order; a larger key is earlier. It has the logit, then the complement of the token's number.
 struct Key { logit: u32, id: u32 }
 
 var<workgroup> FIRST: array<Key, 256>;
-// Bins of masses by a byte of the key, and sums from each of 256 parts to the last one.
+// LOW and HIGH: masses in bins by a byte of the key. SUMS: the sums from each of 256 parts to the last one.
 var<workgroup> LOW: array<atomic<u32>, 256>;
 var<workgroup> HIGH: array<atomic<u32>, 256>;
 var<workgroup> SUMS: array<Wide, 256>;
-// The last token that is kept, as far as it is known; the mass that is still to be found; the token that is drawn.
+// The bytes of the last kept token's key that are known so far; the mass that is still to be found; the token that is drawn.
 var<workgroup> LAST_KEY: Key;
 var<workgroup> NEEDED: Wide;
 var<workgroup> TOKEN: u32;
@@ -39,7 +39,7 @@ fn key_of(i: u32) -> Key {
 
 fn is_before(a: Key, b: Key) -> bool { return a.logit > b.logit || (a.logit == b.logit && a.id > b.id); }
 
-// FIRST[0] is the first of all afterwards.
+// Puts the first key of the order into FIRST[0].
 fn find_first(invocation: u32) {
     var best = Key(0u, 0u);
     for (var i = invocation; i < P.n; i += 256u) {
@@ -68,10 +68,10 @@ fn mass_of(x: f32) -> Wide {
     return Wide(select((mantissa << 8u) >> ((shift - 1u) & 31u), 0u, shift > 32u), 0u);
 }
 
-// Whether a token is kept so far.
+// Returns whether a token is kept so far.
 fn is_kept(i: u32, cut: Key) -> bool { return !is_before(cut, key_of(i)); }
 
-// SUMS[i] is what parts i to the last one have together afterwards.
+// Replaces SUMS[i] by the sum of parts i to the last one.
 fn add_up(invocation: u32) {
     for (var width = 1u; width < 256u; width <<= 1u) {
         workgroupBarrier();
@@ -87,7 +87,7 @@ fn byte_of(key: Key, round: u32) -> u32 {
     return (select(key.logit, key.id, round >= 4u) >> (24u - 8u * (round & 3u))) & 0xffu;
 }
 
-// Whether a key begins like LAST_KEY, as many bytes as rounds are over.
+// Returns whether a key has the first `round` bytes of LAST_KEY.
 fn begins_alike(key: Key, round: u32) -> bool {
     let mask = ~(0xffffffffu >> (8u * (round & 3u)));
     if (round < 4u) { return ((key.logit ^ LAST_KEY.logit) & mask) == 0u; }
@@ -100,8 +100,8 @@ fn put_in_bin(bin: u32, mass: Wide) {
     if (mass.high + carry != 0u) { atomicAdd(&HIGH[bin], mass.high + carry); }
 }
 
-// LAST_KEY is the last one of the shortest beginning of the order that has NEEDED afterwards, byte by byte from the first one on.
-// Tokens count 1 each, or their masses.
+// Finds LAST_KEY, byte by byte from the first one on: the last key of the shortest beginning of the order whose mass is NEEDED or more. Tokens have a mass of 1
+// each, or their own.
 fn find_last(cut: Key, by_mass: bool, invocation: u32) {
     if (invocation == 0u) { LAST_KEY = Key(0u, 0u); }
     for (var round = 0u; round < 8u; round++) {
@@ -131,7 +131,7 @@ fn find_last(cut: Key, by_mass: bool, invocation: u32) {
     }
 }
 
-// A token's mass: at temperature 1, or at that of the draw, where min-p leaves some out.
+// A token's mass: at temperature 1, or at the temperature of the draw, where min-p leaves some tokens out.
 fn mass_at(i: u32, cut: Key, is_draw: bool) -> Wide {
     if (!is_kept(i, cut)) { return Wide(0u, 0u); }
     let x = sub(X[i], largest());
@@ -140,11 +140,11 @@ fn mass_at(i: u32, cut: Key, is_draw: bool) -> Wide {
     return mass_of(div(x, number(D.temperature)));
 }
 
-// Tokens of a part of 256. The parts lie in SUMS from the last one to the first.
+// The tokens of one of 256 parts. SUMS has the parts from the last one to the first.
 fn part_len() -> u32 { return (P.n + 255u) / 256u; }
 fn part_start(invocation: u32) -> u32 { return min((255u - invocation) * part_len(), P.n); }
 
-// SUMS[i] is the mass of all tokens up to those of part 255 - i afterwards, SUMS[0] that of all.
+// Sets SUMS[i] to the mass of all tokens up to the end of part 255 - i, so that SUMS[0] is the mass of all.
 fn add_masses(cut: Key, is_draw: bool, invocation: u32) {
     let first = part_start(invocation);
     var sum = Wide(0u, 0u);
@@ -153,7 +153,7 @@ fn add_masses(cut: Key, is_draw: bool, invocation: u32) {
     add_up(invocation);
 }
 
-// The next number of SplitMix64, its upper 24 bits.
+// The upper 24 bits of the next number of SplitMix64.
 fn random24() -> u32 {
     let golden = Wide(0x7f4a7c15u, 0x9e3779b9u);
     let state = plus(Wide(D.state_low, D.state_high), wrapped(golden, Wide(B[DONE] + 1u, 0u)));
@@ -162,7 +162,7 @@ fn random24() -> u32 {
     return folded(y, 31u).high >> 8u;
 }
 
-// The first token, by number, at which the running sum is above the threshold.
+// Finds the first token, by number, at which the running sum is above the threshold.
 fn draw(cut: Key, invocation: u32) {
     add_masses(cut, true, invocation);
     let scaled = product(SUMS[0], random24());

@@ -2,9 +2,8 @@
 //!include bytes.wgsl
 //!include FORMAT
 //!include ELEMENTS
-// Rows of the embedding, times a factor, or rows of learned positions, which are added; or rows of a token that are added, the sums times
-// another factor. One workgroup per row of the batch; rows of
-// other pieces of the matrix are left alone.
+// Rows of the embedding, times a factor; or rows of learned positions, which are added; or rows of tokens, which are added, and the sums multiplied by another
+// factor. One workgroup per row of the batch. Rows of other pieces of the matrix are left alone.
 
 struct Params {
     zero: u32, cols: u32, row_bytes: u32, at: u32,
@@ -34,4 +33,4 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
 const POSITIONS = 1u;
 const TOKENS = 2u;
-const ROWS = 16u; // words of a batch before its rows: position, token, first entries of the sequence's tables
+const ROWS = 16u; // words of a batch before its rows; a row has its position, its token, the first entries of its sequence's tables

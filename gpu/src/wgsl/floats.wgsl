@@ -3,7 +3,7 @@
 //!include bytes.wgsl
 //!include outputs.wgsl
 //!include FORMAT
-// Rows of activations times weights in floats: 4 outputs of one row by a workgroup, a lane by an invocation.
+// Rows of activations times weights that are floats. A workgroup has 4 outputs of one row, an invocation has one lane of an output.
 
 const SLOTS = 4u;
 var<workgroup> LANES: array<f32, 64>;

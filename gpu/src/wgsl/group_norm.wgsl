@@ -2,7 +2,7 @@
 const THREADS = 256u;
 const PASS = 256u;
 //!include sums.wgsl
-// The norm of a group of what a recurrent layer gave for a row, in its place. One workgroup per row and group.
+// The norm of a group of a recurrent layer's results for a row, in its place. One workgroup per row and group.
 
 struct Params {
     zero: u32, width: u32, stride: u32, weight: u32,
@@ -11,10 +11,10 @@ struct Params {
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read_write> X: array<f32>;
 @group(0) @binding(2) var<storage, read> V: array<f32>;
-// The largest magnitudes of 32 elements of a row each.
+// The largest magnitude of each 32 elements of a row.
 @group(0) @binding(3) var<storage, read_write> LARGEST: array<atomic<u32>>;
 
-// Where the group begins.
+// Index of the group's first element.
 var<private> FIRST: u32;
 
 fn element(i: u32) -> f32 { return X[FIRST + i]; }

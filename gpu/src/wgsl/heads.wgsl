@@ -1,5 +1,4 @@
-// What becomes of a head of queries, keys or values of a row: it is normed and rotated. Queries go behind all heads; keys and values go to
-// the pool.
+// Norms and rotates a head of queries, keys or values of a row. Queries go behind all heads of the batch. Keys and values go to the pool.
 
 struct Params {
     zero: u32, q_norm: u32, k_norm: u32, turned: u32,
@@ -18,15 +17,15 @@ const NORMS_Q = 1u;
 const NORMS_K = 2u;
 const AFTER_ROTATION = 4u;
 const WHOLE_ROW = 8u; // all heads of queries are normed as one row, and all of keys
-const OWN_WEIGHTS = 16u; // of each head
+const OWN_WEIGHTS = 16u; // each head has its own
 const CENTERS = 32u;
 const NORMS_V = 64u; // each head, without weights
 const KEYS_AS_VALUES = 128u;
 
-const STORED = 4u; // the word of a row that says that its keys and values are in the pool already
+const STORED = 4u; // word of a row: whether its keys and values are in the pool already
 
 var<workgroup> HEAD: array<f32, 512>;
-// Where the queries or keys of the row begin; of values the head itself.
+// Index of the row's first query or key element. For values: index of the head itself.
 var<private> HEADS: u32;
 
 fn pool_word(at: u32) -> u32 { return atomicLoad(&POOL[at]); }
@@ -38,7 +37,7 @@ fn element(i: u32) -> f32 {
 
 fn four_elements(i: u32, last: u32) -> vec4<f32> { return vec4<f32>(HEAD[min(i, last)], HEAD[0], HEAD[0], HEAD[0]); }
 
-// Other tokens share the words of keys.
+// The word is changed by atomics, because other tokens share the words of keys.
 fn put_half(word: u32, half: u32, bits: u32) {
     let shift = (half & 1u) * 16u;
     let at = word + (half >> 1u);
@@ -75,7 +74,7 @@ fn store_halves(invocation: u32, word: u32, slot: u32, is_value: bool) {
     }
 }
 
-// Blocks of 32 elements, each by an invocation.
+// Stores blocks of 32 elements, each by one invocation.
 fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool, element_type: u32) {
     let first = invocation * 32u;
     if (first >= P.shape.dim) { return; }
@@ -83,7 +82,7 @@ fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool, element_ty
     let is_half = element_type == Q4_0;
     var largest = 0u;
     for (var i = first; i < end; i++) { largest = max(largest, magnitude(settle(HEAD[i]))); }
-    // Of half a byte the one code more is below 0, for the sign of the largest element.
+    // Codes of half a byte have one more value below 0 than above. So the element of the largest magnitude gets a negative code.
     var above = false;
     for (var i = first; i < end; i++) { above = above || bitcast<u32>(settle(HEAD[i])) == largest; }
     let codes = number(select(0x42fe0000u, 0x41000000u, is_half)); // 127, 8
@@ -98,7 +97,7 @@ fn store_codes(invocation: u32, word: u32, slot: u32, is_value: bool, element_ty
         if (!is_half) { put_byte(word, index(i, slot, is_value), code); }
         else { put_nibble(word, nibble(i, slot, is_value), select(bitcast<u32>(min(bitcast<i32>(bits - MAGIC), 7)), 0u, largest == 0u)); }
     }
-    // The last byte of keys has no second element where their number is odd.
+    // Where the number of elements is odd, the last byte of keys has no second element.
     if (is_half && !is_value && end == P.shape.dim && (end & 1u) == 1u) { put_nibble(word, nibble(end, slot, false), 0u); }
     put_half(word + code_words(element_type, is_value), invocation * 16u + slot, d);
 }
@@ -118,7 +117,7 @@ fn rotate(invocation: u32, row: u32) {
     }
 }
 
-// Limits a magnitude, if there is a limit. What is not a number stays.
+// Limits a magnitude, if there is a limit. NaN stays.
 fn clamped(x: f32) -> f32 {
     if (P.clamp == 0u) { return x; }
     let limit = number(P.clamp);
@@ -127,7 +126,7 @@ fn clamped(x: f32) -> f32 {
     return x;
 }
 
-// Norms head `own` of the queries, keys or values, of which there are `count`. All workgroups of a dispatch go through the barriers.
+// Norms head `own` of the `count` heads of queries, keys or values. All workgroups of a dispatch go through its barriers, whether they norm or not.
 fn norm_head(invocation: u32, own: u32, count: u32, is_query: bool, is_value: bool, norms: bool) {
     let dim = P.shape.dim;
     let is_whole = !is_value && (P.norms & WHOLE_ROW) != 0u;
@@ -150,7 +149,7 @@ fn is_value(head: u32) -> bool { return head >= P.shape.heads + P.shape.kv_heads
 fn prepare(row: u32, head: u32, invocation: u32) {
     let of_query = is_query(head);
     let of_value = is_value(head);
-    // Among the queries, keys or values.
+    // Heads before those of this kind.
     let before = select(0u, P.shape.heads, !of_query) + select(0u, P.shape.kv_heads, of_value);
     let count = select(P.shape.kv_heads, P.shape.heads, of_query);
     let source = head - select(0u, P.shape.kv_heads, of_value && (P.norms & KEYS_AS_VALUES) != 0u);
@@ -176,7 +175,7 @@ fn put_head(row: u32, head: u32, invocation: u32) {
         for (var i = invocation; i < P.shape.dim; i += THREADS) { QKV[query_at(row, head) + i] = HEAD[i]; }
         return;
     }
-    // What is there already can be another sequence's, too.
+    // Keys and values that are there already can belong to another sequence, too.
     if (B[ROWS + ROW * row + STORED] != 0u) { return; }
     let of_value = is_value(head);
     let position = position_of(row);

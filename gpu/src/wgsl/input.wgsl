@@ -1,6 +1,6 @@
 //!include num.wgsl
 //!include q8.wgsl
-// A row of the residual stream, to which the norm of a branch, or what experts gave, is added before, in the format that matrices read, normed or not.
+// Adds the norm of a branch, or the results of experts, to a row of the residual stream, and writes the row, normed or not, in the format that matrices read.
 // One workgroup per row. It also clears the row's largest magnitudes of the two kinds of activations that come later.
 
 struct Params {
@@ -25,13 +25,13 @@ struct Params {
 const NO_NORM = 0u;
 const LAYER_NORM = 2u; // by mean and standard deviation
 
-// What is done before, in this order.
-const NORMS_BRANCH = 1u; // in its place
-const ADDS_EXPERTS = 2u; // to the residual stream
-const TO_BRANCH = 4u; // or to the branch
-const NORMS_EXPERTS = 8u; // their sum, before it is added
-const ADDS_NORM = 16u; // that of the branch, to the residual stream
-const SCALES = 32u; // the residual stream
+// What is done before the norm, in this order.
+const NORMS_BRANCH = 1u; // the branch is normed in its place
+const ADDS_EXPERTS = 2u; // the results of experts are added to the residual stream
+const TO_BRANCH = 4u; // or to the branch instead
+const NORMS_EXPERTS = 8u; // the sum of experts is normed before it is added
+const ADDS_NORM = 16u; // the norm of the branch is added to the residual stream
+const SCALES = 32u; // the residual stream is multiplied
 
 const F32 = 0u;
 const SHORT = 1u;
@@ -42,7 +42,7 @@ const IN_PLACE = 5u;
 
 var<private> ROW: u32;
 var<private> IN_BRANCH: bool;
-// Where the row in the branch begins that is normed.
+// Index in BRANCH of the row that is normed.
 var<private> AT: u32;
 const THREADS = 256u;
 const PASS = 2048u;
@@ -65,7 +65,7 @@ fn four_elements(i: u32, last: u32) -> vec4<f32> {
     return vec4<f32>(X[a], X[b], X[c], X[d]);
 }
 
-// The norm of the row in the branch that begins at `first`. All invocations call it.
+// Prepares the norm of the row that begins at `first` in BRANCH. All invocations call it.
 fn norm_of_branch(first: u32, centers: bool, invocation: u32) {
     IN_BRANCH = true;
     AT = first;
@@ -89,7 +89,7 @@ fn add_branch(invocation: u32) {
     storageBarrier();
 }
 
-// What the experts of a row gave, in the order of their choice, each times its weight, behind `start`: these are among BRANCH, too.
+// `start` with the results of a row's experts added in the order of their choice, each times its weight. BRANCH has results and weights, too.
 fn with_experts(start: f32, i: u32) -> f32 {
     let weighs = P.factor != 0u && (P.adds & TO_BRANCH) == 0u;
     var sum = start;
@@ -111,7 +111,7 @@ fn add_experts(invocation: u32) {
     storageBarrier();
 }
 
-// Adds the norm of their sum to the branch. The sum takes the place of what the first one gave.
+// Adds the norm of the sum of experts to the branch. The sum takes the place of the first expert's result.
 fn add_normed_experts(invocation: u32) {
     let first = P.results + ROW * P.used * P.n;
     for (var i = invocation; i < P.n; i += THREADS) { BRANCH[first + i] = with_experts(number(0u), i); }
@@ -171,7 +171,7 @@ fn values(i: u32, x: vec4<f32>) -> vec4<f32> {
 
 fn largest_of(x: vec4<f32>) -> u32 { return max(max(magnitude(x.x), magnitude(x.y)), max(magnitude(x.z), magnitude(x.w))); }
 
-// The largest of the LARGEST of so many invocations from one on: a multiple of 4.
+// The largest magnitude in LARGEST of `count` invocations from `first` on. `count` is a multiple of 4.
 fn largest_of_block(first: u32, count: u32) -> u32 {
     var largest = 0u;
     for (var i = first; i < first + count; i += 4u) {
@@ -180,11 +180,11 @@ fn largest_of_block(first: u32, count: u32) -> u32 {
     return largest;
 }
 
-// An invocation has 8 elements of a pass, so that 4 of them have a block of 32, and 32 one of 256.
+// An invocation has 8 elements of a pass. So 4 invocations have a block of 32, and 32 have a block of 256.
 fn quantized(invocation: u32, form: u32, row: u32) {
     let members = select(4u, 32u, form == Q8X256);
     let z = number(0u);
-    // As often for each invocation: there are barriers inside.
+    // All invocations run the loop equally often, because there are barriers inside.
     for (var base = 0u; base < P.n; base += PASS) {
         let first = base + 8u * invocation;
         let inside = first < P.n;
@@ -210,7 +210,7 @@ fn quantized(invocation: u32, form: u32, row: u32) {
     }
 }
 
-// The row in a form, from a word on. All invocations call it.
+// Writes the row in a format, from word `row` on. All invocations call it.
 fn put(invocation: u32, form: u32, row: u32) {
     if (form >= Q8X32) { quantized(invocation, form, row); } else { floats(invocation, form, row); }
 }

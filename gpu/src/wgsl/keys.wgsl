@@ -1,20 +1,20 @@
 //!include kv.wgsl
-// Keys and values of a chunk of 256 positions. The kernel says what its POOL is: `fn pool_word(at: u32) -> u32`.
+// Keys and values of a chunk of 256 positions. The kernel defines how its POOL is read: `fn pool_word(at: u32) -> u32`.
 
-// Parts of `docs/arithmetic.md`, section 7; where V has slopes of linear biases, of a head each, NONE without; where the buffer of
-// heads has rotated queries, and the sums of chunks, of which a head of a row has at most `chunks`.
+// Numbers of `docs/arithmetic.md`, section 7. `slopes`: index in V of the slopes of linear biases, one for each head, or NONE. `queries` and `parts`: words of
+// the buffer of heads at which rotated queries and sums of chunks begin. `chunks`: largest number of chunks of a head of a row there.
 struct Scores {
     scale: u32, cap: u32, window: u32, sinks: u32,
     reach: u32, slopes: u32, queries: u32, parts: u32,
     chunks: u32, unused_0: u32, unused_1: u32, unused_2: u32,
 }
-// The largest score, the sum of the weights, and of an element the values times weights; `other` is that of the one 256 behind it.
+// The largest score, the sum of the weights, and for an element the sum of values times weights. `other` is this sum for the element 256 behind it.
 struct Chunk { peak: f32, total: f32, value: f32, other: f32 }
 
 const CHUNK = 256u;
 const LEAST = -2147483647;
 
-// Where the tiles of a chunk begin.
+// Words at which the tiles of a chunk begin.
 var<workgroup> TILES: array<u32, 16>;
 
 fn query_at(row: u32, head: u32) -> u32 { return P.scores.queries + (row * P.shape.heads + head) * P.shape.dim; }
@@ -39,10 +39,10 @@ fn stored(element_type: u32, word: u32, i: u32, slot: u32, is_value: bool) -> f3
     return mul(half_of(word + code_words(element_type, is_value), (i / 32u) * 16u + slot), of_i32(code));
 }
 
-// Words of the pool, or what they say.
+// Eight words of the pool.
 struct Eight { a: u32, b: u32, c: u32, d: u32, e: u32, f: u32, g: u32, h: u32 }
 
-// 8 words with `step` between them. All are read before the first one is needed: an invocation waits once.
+// 8 words that are `step` apart. All are read before the first one is needed, so an invocation waits once.
 fn eight_words(at: u32, step: u32) -> Eight {
     return Eight(pool_word(at), pool_word(at + step), pool_word(at + 2u * step), pool_word(at + 3u * step),
         pool_word(at + 4u * step), pool_word(at + 5u * step), pool_word(at + 6u * step), pool_word(at + 7u * step));
@@ -56,7 +56,7 @@ fn of_order(order: i32) -> f32 {
     return number(select(bitcast<u32>(order), bitcast<u32>(-order) | 0x80000000u, order < 0));
 }
 
-// Where the values of 8 positions of a chunk from `k` on begin, and the words of them that have element `i` in f16.
+// The word at which the values of the tile of position `k` begin; and the words of 8 positions from `k` on that have element `i` in f16.
 fn values_at(k: u32) -> u32 { return TILES[k / 16u] + P.shape.k_words; }
 
 fn halves_of(k: u32, i: u32) -> Eight {
@@ -64,20 +64,20 @@ fn halves_of(k: u32, i: u32) -> Eight {
     return eight_words(values_at(k) + (k % 16u * dim + i) / 2u, dim / 2u);
 }
 
-// A position of the tile that begins at `first`; the query's own where it sees none of them: there need not be such a tile.
+// A position of the tile that begins at position `first`, or the query's own where it sees none of the tile's: such a tile need not exist.
 fn position_in(query: u32, first: u32) -> u32 {
     let last = min(first + 15u, query);
     let seen = sees(query, last) || (first < P.scores.sinks && sees(query, min(last, P.scores.sinks - 1u)));
     return select(query, first, seen && first <= query);
 }
 
-// A query as it multiplies keys.
+// An element of a query, as it multiplies keys.
 fn as_factor(q: f32) -> f32 {
     if (P.shape.k_type == F16) { return short(q); }
     return settle(q);
 }
 
-// The score of a position, of the product of its key and a query.
+// The score of a position, from the product of its key and a query.
 fn score_of(product: f32, query: u32, position: u32, head: u32) -> f32 {
     var scaled = mul(product, number(P.scores.scale));
     if (P.scores.cap != 0u) { scaled = soft_cap(number(P.scores.cap), scaled); }
@@ -85,13 +85,13 @@ fn score_of(product: f32, query: u32, position: u32, head: u32) -> f32 {
     return add(scaled, mul(V[P.scores.slopes + head], of_i32(bitcast<i32>(position) - bitcast<i32>(query))));
 }
 
-// The place of a score in their order; the least one where it is not seen, or not a number.
+// A score as an integer in the order of scores: LEAST where the position is not seen, or the score is NaN.
 fn order_of(score: f32, seen: bool) -> i32 { return select(LEAST, order(score), seen && !is_nan(score)); }
 
-// The largest score. Where nothing is to be seen, or nothing but what is not a number, that shows in the weights.
+// The largest score. Where no position is seen, or all scores are NaN, the weights show that.
 fn peak_of(top: i32) -> f32 { return of_order(select(top, -0x7f800000, top == LEAST)); }
 
-// The weight of a position, as it multiplies values. It is computed in any case: that is faster than going two ways.
+// The weight of a position, as it multiplies values. It is computed even if the position is not seen: that is faster than a branch.
 fn weight_from(score: f32, peak: f32, seen: bool) -> f32 {
     var weight = weight_of(sub(score, peak));
     if (P.shape.v_type == F16) { weight = short(weight); }

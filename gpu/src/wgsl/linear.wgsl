@@ -1,4 +1,4 @@
-// A matrix of several in one buffer, and what becomes of its outputs.
+// Up to four matrices in one buffer, and what is done with their outputs.
 
 struct Segment { at: u32, outputs: u32, y_at: u32, bias: u32 }
 struct Params {
@@ -17,45 +17,45 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> Y: array<f32>;
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
-// The rows of a batch; with experts, those that each row goes through: P.used of them.
+// The words of a batch; with experts, the P.used experts of each row.
 @group(0) @binding(6) var<storage, read> B: array<u32>;
-// The largest magnitudes of 32 activations each, P.largest words of a row: of what is written where there are activation functions,
-// of the floats in X where P.raw is 1.
+// The largest magnitude of each 32 activations, P.largest words of a row: of written activations where there is an activation function, of the floats in X
+// where P.raw is 1.
 @group(0) @binding(7) var<storage, read_write> LARGEST: array<atomic<u32>>;
 
 const SET = 0u;
 const ADD = 1u;
-const GATE = 2u; // the first segment is the gate, the second what it is multiplied with
+const GATE = 2u; // the first segment has the gates, the second what they are multiplied with
 const LOGITS = 3u;
 const ACTIVATE = 4u;
 const NO_BIAS = 0xffffffffu;
 
-// Of the matrices of experts in W, that of this workgroup.
+// Index of this workgroup's expert among the matrices in W.
 var<private> EXPERT: u32;
 
-// With experts, rows of outputs are pairs: of a row, and one of its experts. Returns whether the matrix is in W.
+// With experts, a row of outputs is a pair of a row and one of its experts. Returns whether the expert's matrix is in W.
 fn find_expert(pair: u32) -> bool {
     EXPERT = 0u;
     if (P.used == 0u) { return true; }
-    // Not EXPERT itself: what a private variable holds counts as different in each invocation, and there are barriers behind a return.
+    // A local, not EXPERT: a compiler takes a private variable as non-uniform, and callers return on it before barriers.
     let expert = B[pair] - P.first_expert;
     EXPERT = expert;
     return expert < P.experts;
 }
 
-// The row of activations that a row of outputs has: pairs have one each where they have been through a gate.
+// The row of activations that a row of outputs reads. Pairs have a row each where activations stayed floats.
 fn input_of(row: u32) -> u32 {
     if (P.used == 0u || P.raw != 0u) { return row; }
     return row / P.used;
 }
 
-// Where the activations of a row of outputs begin.
+// The word of X at which the activations of a row of outputs begin.
 fn input_at(row: u32) -> u32 { return P.x_at + input_of(row) * P.x_stride; }
 
 // A word of X.
 fn input_word(at: u32) -> u32 { return X[at >> 2u][at & 3u]; }
 
-// Where the largest magnitudes of a row of outputs, or of activations as floats, begin.
+// The index of the first largest magnitude of a row of outputs, or of activations as floats.
 fn largest_of(row: u32) -> u32 {
     if (P.used == 0u) { return row * P.largest; }
     return row / P.used * P.largest + row % P.used * P.expert_largest;
@@ -67,7 +67,7 @@ fn weights_at(segment: u32, output: u32) -> u32 {
 
 struct Place { segment: u32, output: u32, inside: bool }
 
-// Of `slots` outputs of a workgroup the one at `slot`. With gates the first half of them are gates.
+// The output at `slot` of the `slots` outputs of a workgroup. With gates the first half of them are gates.
 fn place(workgroup: u32, slot: u32, slots: u32) -> Place {
     if (P.mode == GATE) {
         let half = slots / 2u;
@@ -92,8 +92,8 @@ fn biased(at: Place, acc: f32) -> f32 {
     return add(acc, settle(V[bias + (P.first_expert + EXPERT) * P.expert_rows + at.output]));
 }
 
-// An activation, which the next matrix reads. That of an expert of all rows is multiplied by the sigmoid of the row's gate, from P.gates on.
-// Returns its magnitude.
+// Puts an activation, which the next matrix reads. An activation of a shared expert is multiplied by the sigmoid of the row's gate, from P.gates on. Returns
+// the magnitude of the activation.
 fn put(row: u32, at: Place, x: f32) -> u32 {
     let column = P.segments[at.segment].y_at + at.output;
     var y = x;
@@ -103,7 +103,7 @@ fn put(row: u32, at: Place, x: f32) -> u32 {
     return magnitude(y);
 }
 
-// The largest magnitude of some activations that have one word for it; NONE where there are none.
+// The largest magnitude of some activations that share a word of LARGEST. The word is NONE where there are no activations yet.
 struct Noted { word: u32, largest: u32 }
 const NONE = 0xffffffffu;
 
@@ -111,7 +111,7 @@ fn note(noted: Noted) {
     if (noted.word != NONE) { atomicMax(&LARGEST[noted.word], noted.largest); }
 }
 
-// Notes one more; what has another word is written before.
+// Notes one more activation. If its word is another one, the magnitude noted so far is written first.
 fn noted_with(noted: Noted, row: u32, at: Place, magnitude: u32) -> Noted {
     let word = largest_of(row) + (P.segments[at.segment].y_at + at.output) / 32u;
     if (word == noted.word) { return Noted(word, max(noted.largest, magnitude)); }
@@ -121,13 +121,13 @@ fn noted_with(noted: Noted, row: u32, at: Place, magnitude: u32) -> Noted {
 
 fn put_alone(row: u32, at: Place, x: f32) { note(noted_with(Noted(NONE, 0u), row, at, put(row, at, x))); }
 
-// The activation function, without a gate. The numbers of xIELU are those of the layer.
+// The activation function, without a gate. xIELU has numbers of the layer.
 fn activated(x: f32) -> f32 {
     if (P.activation != XIELU) { return activate(P.activation, x); }
     return xielu(x, V[P.numbers], V[P.numbers + 1u], V[P.numbers + 2u], V[P.numbers + 3u]);
 }
 
-// The column of an output. Where the first matrix has queries and gates in turns, head by head, they are parted here.
+// The column of an output. Where the first matrix has queries and gates in turns, head by head, they are separated here.
 fn column_of(at: Place) -> u32 {
     let column = P.segments[at.segment].y_at + at.output;
     if (P.split == 0u || at.segment != 0u) { return column; }
@@ -135,7 +135,7 @@ fn column_of(at: Place) -> u32 {
     return select(0u, P.split_at, half % 2u == 1u) + half / 2u * P.split + column % P.split;
 }
 
-// An output of modes without gates.
+// Puts an output, in modes without gates.
 fn finish(at: Place, row: u32, acc: f32) {
     let y = row * P.y_stride + column_of(at);
     var output = biased(at, acc);

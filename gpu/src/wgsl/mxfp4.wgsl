@@ -1,9 +1,9 @@
-// MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first: floats of 4 bits, of which twice the value is a code. A row has the
+// MXFP4: 32 codes in 17 bytes: an exponent, then halves of bytes, the lower ones first. Each is a float of 4 bits; a code is twice its value. A row has the
 // codes of all blocks first, then the exponents.
 const OWN_FACTORS = 0u;
 const SUBS = 1u;
 const MINS = false;
-// Twice the values of four floats without sign, in the bytes of a word: 0, 1, 2, 3, or 4, 6, 8, 12 with bit 2.
+// Twice the magnitudes of four floats, in the bytes of a word: 0, 1, 2, 3, or with bit 2 set 4, 6, 8, 12.
 fn magnitudes(floats: u32) -> u32 {
     var bytes = 0u;
     for (var i = 0u; i < 32u; i += 8u) {
@@ -16,7 +16,7 @@ fn magnitudes(floats: u32) -> u32 {
 fn code(word: u32, shift: u32) -> u32 {
     let floats = (word >> shift) & 0x0f0f0f0fu;
     let bytes = magnitudes(floats);
-    // 128 more in each byte, or 128 less the magnitude where the sign is set; then the first bit is turned.
+    // Each byte is 128 plus the magnitude, or 128 minus it where the sign is set. Then the highest bit is flipped.
     let signs = (floats >> 3u) & 0x01010101u;
     let negative = signs * 0xffu;
     return ((0x80808080u | (bytes & ~negative)) - (bytes & negative)) ^ 0x80808080u;
@@ -27,7 +27,7 @@ fn codes(row: u32, part: u32, half: u32) -> vec4<u32> {
     return vec4<u32>(code(w.x, shift), code(w.y, shift), code(w.z, shift), code(w.w, shift));
 }
 fn factors(row: u32, part: u32) -> vec3<i32> { return vec3<i32>(1, 1, 0); }
-// 2^(e - 128), and 0 for e below 88.
+// 2^(e - 128) for an exponent e, and 0 for e below 88.
 fn scale(row: u32, block: u32) -> f32 {
     let exponent = byte_at(row + P.cols / 2u + block);
     return number(select((max(exponent, 1u) - 1u) << 23u, 0u, exponent < 88u));

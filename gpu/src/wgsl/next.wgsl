@@ -1,4 +1,4 @@
-// A token that was chosen becomes the token of the row that comes next, which takes the place of the first one.
+// The chosen token becomes the token of the next row, which takes the place of the first row of the batch.
 
 @group(0) @binding(2) var<storage, read_write> CHOSEN: array<u32>;
 @group(0) @binding(3) var<storage, read_write> B: array<u32>;
@@ -14,16 +14,16 @@ fn next_row(token: u32, invocation: u32) {
     CHOSEN[next - 1u] = token;
     B[DONE] = next;
     if (!goes_on) { return; }
-    // The tables are those of the same sequence.
+    // The first entries of the tables stay: the next row is of the same sequence.
     let position = B[ROWS + 5u * next];
     B[LAST] = position;
     B[ROWS] = position;
     B[ROWS + 1u] = token;
-    // It goes on from the state that this row has written.
+    // The next row reads the state that this row has written.
     B[P.runs + 2u] = B[P.runs + 3u];
 }
 
-// Words of a batch: its largest position; rows that are done of those that are computed one after the other; how many there are.
+// Words of a batch: its largest position; the number of rows that are done, of those that are computed one after the other; the number of all these rows.
 const LAST = 3u;
 const DONE = 4u;
 const COUNT = 5u;

@@ -1,4 +1,4 @@
-// Numbers as docs/arithmetic.md defines them. Only this file has operations on floats.
+// Numbers as docs/arithmetic.md defines them. Only this file, and native_halves.wgsl, have operations on floats.
 //
 // A compiler may fuse, reorder and simplify what it sees. So every float result passes through `keep`: an integer xor with
 // P.zero, which is 0 but only the run time knows it. P lies in a storage buffer: in a uniform one some drivers compile its
@@ -8,13 +8,13 @@ var<private> ZERO: u32;
 
 fn keep(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ ZERO); }
 
-// The number with these bits. The compiler does not know it.
+// The number with these bits. The compiler does not know its value.
 fn number(bits: u32) -> f32 { return bitcast<f32>(bits ^ ZERO); }
 
 fn add(a: f32, b: f32) -> f32 { return keep(a + b); }
 fn sub(a: f32, b: f32) -> f32 { return keep(a - b); }
 fn mul(a: f32, b: f32) -> f32 { return keep(a * b); }
-// A sum with a product that is exact: it is the same whether a compiler fuses both or not.
+// A sum with an exact product: the result is the same whether a compiler fuses both operations or not.
 fn add_exact(sum: f32, a: f32, b: f32) -> f32 { return keep(sum + a * b); }
 fn neg(a: f32) -> f32 { return bitcast<f32>(bitcast<u32>(a) ^ 0x80000000u); }
 fn of_i32(i: i32) -> f32 { return keep(f32(i)); }
@@ -26,7 +26,7 @@ fn magnitude(x: f32) -> u32 { return bitcast<u32>(x) & 0x7fffffffu; }
 fn is_finite(x: f32) -> bool { return magnitude(x) < 0x7f800000u; }
 fn is_nan(x: f32) -> bool { return magnitude(x) > 0x7f800000u; }
 
-// Integers in the order of the numbers; both zeros are 0.
+// An integer that orders like the number. Both zeros are 0.
 fn order(x: f32) -> i32 {
     let m = bitcast<i32>(magnitude(x));
     return select(m, -m, bitcast<u32>(x) >= 0x80000000u);
@@ -35,10 +35,10 @@ fn order(x: f32) -> i32 {
 fn greater(a: f32, b: f32) -> bool { return !is_nan(a) && !is_nan(b) && order(a) > order(b); }
 fn less(a: f32, b: f32) -> bool { return greater(b, a); }
 
-// Below 2^-50 it is +0.
+// The number, or +0 where its magnitude is below 2^-50.
 fn settle(x: f32) -> f32 { return number(select(bitcast<u32>(x), 0u, magnitude(x) < 0x26800000u)); }
 
-// 13 significant bits: a product with an f16 is exact.
+// The number rounded to 13 significant bits, so that a product with an f16 is exact.
 fn short(x: f32) -> f32 {
     let split = mul(x, number(0x45001000u));
     let rounded = bitcast<u32>(sub(split, sub(split, x)));
@@ -48,7 +48,7 @@ fn short(x: f32) -> f32 {
 
 const MAGIC = 0x4b400000u; // 1.5 * 2^23
 
-// |x| < 2^22, rounded to an integer, ties to even; the low bits of the result are that integer.
+// Rounds |x| < 2^22 to an integer, ties to even. The low bits of the result are that integer.
 fn rounded_bits(x: f32) -> u32 { return bitcast<u32>(add(x, number(MAGIC))); }
 
 //!include halves.wgsl
@@ -66,7 +66,7 @@ fn f32_to_f16(x: f32) -> u32 {
     return sign | ((whole + half + ((whole >> shift) & 1u)) >> shift);
 }
 
-// Exponent, and 24 bits of a number that is not 0.
+// The exponent and the 24 significant bits of a number that is not 0.
 struct Parts { exponent: i32, bits: u32 }
 fn parts(m: u32) -> Parts {
     if (m >= 0x800000u) { return Parts(i32(m >> 23u), (m & 0x7fffffu) | 0x800000u); }
@@ -110,7 +110,7 @@ fn div(a: f32, b: f32) -> f32 {
     return number(sign | (kept + up));
 }
 
-// The square root, correctly rounded, in the same way.
+// The square root, correctly rounded: integers correct an estimate, as in `div`.
 fn root(a: f32) -> f32 {
     let bits = bitcast<u32>(a);
     if (magnitude(a) == 0u || bits == 0x7f800000u) { return a; }
@@ -138,7 +138,7 @@ fn exp_polynomial(r: f32) -> f32 {
     return add(mul(p, r), number(0x3f000000u));
 }
 
-// e^x, +0 below the number whose magnitude has the bits `least`.
+// e^x, or +0 for x below the negative number whose magnitude has the bits `least`.
 fn exp_from(x: f32, least: u32) -> f32 {
     let shifted = add(mul(x, number(0x3fb8aa3bu)), number(MAGIC));
     let n = sub(shifted, number(MAGIC));
@@ -156,7 +156,7 @@ fn exp_from(x: f32, least: u32) -> f32 {
 fn exp_of(x: f32) -> f32 { return exp_from(x, 0x42ae0000u); } // -87
 fn weight_of(x: f32) -> f32 { return exp_from(x, 0x41dc0000u); } // -27.5
 
-// +0 below -80.
+// 1 / (1 + e^-x), or +0 for x below -80.
 fn sigmoid(x: f32) -> f32 {
     let y = div(number(0x3f800000u), add(number(0x3f800000u), exp_of(neg(x))));
     return number(select(bitcast<u32>(y), 0u, less(x, number(0xc2a00000u))));
@@ -211,7 +211,7 @@ fn squared_relu(x: f32) -> f32 {
     return settle(mul(above, above));
 }
 
-// e^x - 1 of numbers that are not above 0.
+// e^x - 1 for x that is not above 0.
 fn exp_minus_1(x: f32) -> f32 {
     if (greater(x, number(0xbeae147bu))) { return add(mul(exp_polynomial(x), mul(x, x)), x); } // -0.34
     return sub(exp_of(x), number(0x3f800000u));
@@ -226,7 +226,7 @@ fn xielu(x: f32, slope: f32, above: f32, below: f32, most: f32) -> f32 {
     return settle(add(curve, settle(mul(slope, x))));
 }
 
-// From -7 to 7.
+// x limited to the range from -7 to 7.
 fn limited(x: f32) -> f32 {
     let most = number(0x40e00000u);
     if (greater(x, most)) { return most; }
@@ -274,7 +274,7 @@ fn activate(kind: u32, x: f32) -> f32 {
     }
 }
 
-// An activation that is gated.
+// The activation function of a gate, times what it gates.
 fn gated(kind: u32, gate: f32, x: f32) -> f32 {
     if (kind == LIMITED_SILU) { return mul(limited_silu(gate), add(limited(x), number(0x3f800000u))); }
     return mul(activate(kind, gate), x);

@@ -1,8 +1,8 @@
-// The outputs of a workgroup that has SLOTS of them; with gates the first half of them are gates.
+// The outputs of a workgroup that has SLOTS outputs. With gates the first half of them are gates.
 
 var<workgroup> SUMS: array<f32, SLOTS>;
 
-// An output, which the invocations that lead a slot have. All invocations call it.
+// Finishes the output of a slot, which the invocation that leads the slot has. All invocations call it.
 fn finish_slot(at: Place, row: u32, slot: u32, leads: bool, acc: f32) {
     let has = leads && at.inside;
     if (P.mode != GATE) {

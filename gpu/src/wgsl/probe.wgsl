@@ -1,5 +1,5 @@
 //!include num.wgsl
-// All halves, converted.
+// Converts all f16 numbers.
 
 struct Params { zero: u32 }
 @group(0) @binding(0) var<storage, read> P: Params;

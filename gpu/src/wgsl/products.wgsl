@@ -1,13 +1,13 @@
-// Sums of products with what queries have: their elements, then their weights. Attention for many rows has these sums.
+// Sums of products with elements of queries, and later with weights, in attention for many rows.
 
-// ELEMENTS elements of the queries of each group; behind them, of POSITIONS positions of each, weights, before that the order of scores.
+// ELEMENTS elements of the queries of each group. Behind them POSITIONS entries of each group: first the orders of scores, then weights.
 var<workgroup> SHARED: array<vec4<i32>, 768>;
-// Where the weights of a group begin.
+// The index in SHARED at which the weights of a group begin.
 fn place_of(g: u32) -> u32 { return GROUPS * ELEMENTS + g * POSITIONS; }
 
-// Two numbers that follow each other: of two positions, or of two elements.
+// Two numbers: of two successive positions, or of two successive elements.
 struct Pair { a: f32, b: f32 }
-// Floats of four queries for each of them; those of all groups.
+// Two: floats of four queries for each number of a pair. Sums: those of all groups.
 struct Two { a: vec4<f32>, b: vec4<f32> }
 struct Sums { a: Two, b: Two, c: Two, d: Two }
 
@@ -16,7 +16,7 @@ fn no_sums() -> Two {
     return Two(zero, zero);
 }
 
-// Those of the next group come first, `last` comes last. So a loop over groups has its code once, in which the first one is used.
+// The sums turned by one group: the next group comes first, `last` comes last. So a loop over groups always uses the first one, and its code is there once.
 fn turned(s: Sums, last: Two) -> Sums {
     if (GROUPS == 1u) { return Sums(last, s.b, s.c, s.d); }
     if (GROUPS == 2u) { return Sums(s.b, last, s.c, s.d); }
@@ -34,7 +34,7 @@ fn add_four_exact(s: vec4<f32>, a: vec4<f32>, b: f32) -> vec4<f32> {
     return vec4<f32>(add_exact(s.x, a.x, b), add_exact(s.y, a.y, b), add_exact(s.z, a.z, b), add_exact(s.w, a.w, b));
 }
 
-// Sums with products of the four floats at a place of SHARED; then with those that are exact, as products with f16 are.
+// Sums with products of the four floats at an index of SHARED. `with_exact` is for exact products, such as those with f16.
 fn with_one(s: Two, at: u32, x: Pair) -> Two {
     let y = shared_floats(at);
     return Two(add_four(s.a, mul_four(y, x.a)), add_four(s.b, mul_four(y, x.b)));
@@ -45,13 +45,13 @@ fn with_exact(s: Two, at: u32, x: Pair) -> Two {
     return Two(add_four_exact(s.a, y, x.a), add_four_exact(s.b, y, x.b));
 }
 
-// Both halves of a word; the values of two codes.
+// Both f16 numbers of a word; the values of two codes.
 fn halves(word: u32) -> Pair { return Pair(half_in(word, 0u), half_in(word, 16u)); }
 fn coded(word: u32, shift: u32, scales: Pair) -> Pair {
     return Pair(mul(scales.a, code_in(word, shift)), mul(scales.b, code_in(word, shift + 8u)));
 }
 
-// Sums with 8 products, in order.
+// Sums with the products of 8 elements or positions, in order.
 fn with_halves(s: Two, at: u32, w: Eight) -> Two {
     let t = with_exact(with_exact(with_exact(with_exact(s, at, halves(w.a)), at + 1u, halves(w.b)), at + 2u, halves(w.c)), at + 3u, halves(w.d));
     return with_exact(with_exact(with_exact(with_exact(t, at + 4u, halves(w.e)), at + 5u, halves(w.f)), at + 6u, halves(w.g)), at + 7u, halves(w.h));
@@ -64,7 +64,7 @@ fn with_codes(s: Two, at: u32, w: Eight, shift: u32, x: Pair) -> Two {
     return with_one(with_one(more, at + 6u, coded(w.g, shift, x)), at + 7u, coded(w.h, shift, x));
 }
 
-// The products of the queries and the first elements of two keys: the next words are under way while these are computed.
+// The products of the queries and the first `count` elements of two keys. Reads of the next words are under way while these are computed.
 fn products_of_halves(word: u32, slot: u32, count: u32) -> Sums {
     let at = word + slot / 2u;
     var s = Sums(no_sums(), no_sums(), no_sums(), no_sums());

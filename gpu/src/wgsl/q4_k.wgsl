@@ -1,5 +1,5 @@
-// Q4_K: 256 codes in 144 bytes: scales d and dmin in f16, 8 scales and 8 minima of 6 bits in 12 bytes, then halves of bytes: of
-// 32 bytes the lower ones are a part, the upper ones the next. A row has the blocks of the file.
+// Q4_K: 256 codes in 144 bytes: scales d and dmin in f16, 8 scales and 8 minima of 6 bits in 12 bytes, then halves of bytes. Of 32 bytes the lower halves are a
+// part, the upper halves the next part. A row has the blocks as in the file.
 const OWN_FACTORS = 1u;
 const SUBS = 8u;
 const MINS = true;
@@ -15,7 +15,7 @@ fn factors(row: u32, part: u32) -> vec3<i32> {
     var s = first.y >> shift;
     var t = first.z >> shift;
     if ((part & 4u) != 0u) {
-        // The last four bytes have the lower bits of both; those before have the upper ones.
+        // The last four bytes have the lower 4 bits of both numbers. The bytes before have the upper 2 bits.
         let both = first.w >> shift;
         s = (both & 15u) | ((s >> 2u) & 0x30u);
         t = ((both >> 4u) & 15u) | ((t >> 2u) & 0x30u);

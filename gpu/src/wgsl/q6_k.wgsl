@@ -1,5 +1,5 @@
-// Q6_K: 256 codes in 210 bytes: 128 bytes of lower halves, 64 of upper pairs of bits, 16 scales of int8, a scale in f16; less 32. A row has
-// each of these of all blocks, one after the other.
+// Q6_K: 256 codes in 210 bytes: 128 bytes of lower 4 bits, 64 bytes of upper 2 bits, 16 scales of int8, a scale in f16. A code is 32 less than its 6 bits. A
+// row has each of these sections of all blocks, one after the other.
 const OWN_FACTORS = 2u;
 const SUBS = 8u;
 const MINS = false;

@@ -1,13 +1,13 @@
-// Activations as int8 with scales: blocks that have a largest magnitude. Below 2^-50 a block is zero.
+// Activations as int8 with scales, from the largest magnitude of each block. A block below 2^-50 is zero.
 
 fn is_zero_block(largest: u32) -> bool { return largest < 0x26800000u; }
 
-// The bits of the scale.
+// The bits of a block's scale.
 fn step_of(largest: u32) -> u32 {
     return select(bitcast<u32>(mul(number(largest), number(0x3c010204u))), 0u, is_zero_block(largest));
 }
 
-// What numbers are multiplied with before they are rounded.
+// The factor of a block's numbers before they are rounded.
 fn inverse_of(largest: u32) -> f32 {
     return number(select(bitcast<u32>(div(number(0x42fe0000u), number(largest))), 0u, is_zero_block(largest)));
 }

@@ -1,6 +1,7 @@
 // Q8_0: 32 codes in 34 bytes: a scale in f16, then int8. A row has the codes of all blocks first, then the scales.
-// A format says: how many factors a part of 32 columns has, none, one or one of each half; parts in a block; 16 codes of a part as int8, its first or its second ones; what integers of 16 codes are
-// multiplied by, and sums of 32; the scales of a block. `row` is where the row begins.
+// Each format defines: OWN_FACTORS, the factors of a part of 32 columns (none, one, or one of each half); SUBS, the parts of a block; MINS, whether there are
+// minima; `codes`, the first or second 16 codes of a part as int8; `factors`, for the integers of either 16 codes, and for the sum of 32 activations; `scale`
+// and `min_scale` of a block. `row` is the byte at which the row begins.
 const OWN_FACTORS = 0u;
 const SUBS = 1u;
 const MINS = false;

@@ -1,11 +1,12 @@
 //!include num.wgsl
 //!include q8.wgsl
-// Activations of many rows, whose largest magnitudes are known, as int8 with scales: the form that matrices read. An invocation has four.
+// Quantizes activations of many rows, whose largest magnitudes are known, to int8 with scales: the format that matrices read. An invocation has four
+// activations.
 
 struct Params { zero: u32, cols: u32, out_stride: u32, largest: u32, parts: u32, flag: u32, unused_0: u32, unused_1: u32 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> X: array<f32>;
-// Of 32 activations each, P.largest words of a row; a block has P.parts of them.
+// The largest magnitude of each 32 activations: P.largest words of a row, P.parts of a block.
 @group(0) @binding(2) var<storage, read> LARGEST: array<u32>;
 @group(0) @binding(3) var<storage, read_write> Q: array<u32>;
 @group(0) @binding(4) var<storage, read_write> FLAG: array<atomic<u32>>;

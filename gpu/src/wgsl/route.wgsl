@@ -1,5 +1,5 @@
 //!include num.wgsl
-// Which experts a row goes through, and the weights of their results, from the logits of the router. One workgroup per row.
+// Chooses the experts of a row, and the weights of their results, by the logits of the router. One workgroup per row.
 
 struct Params {
     zero: u32, experts: u32, used: u32, scores: u32,
@@ -9,38 +9,38 @@ struct Params {
 }
 @group(0) @binding(0) var<storage, read> P: Params;
 @group(0) @binding(1) var<storage, read> X: array<f32>;
-// `used` of a row.
+// P.used experts of each row.
 @group(0) @binding(2) var<storage, read_write> CHOICES: array<u32>;
-// From P.weights on, the weights of these.
+// The weights of the chosen experts, from P.weights on.
 @group(0) @binding(3) var<storage, read_write> RESULTS: array<f32>;
-// Biases of the choice and scales of weights, of an expert each; P says where they begin, NONE where there are none.
+// Biases of the choice and scales of weights, one for each expert. P has their first indices, or NONE where there are none.
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> FLAG: array<atomic<u32>>;
 
-// What becomes of the logits.
+// How logits become scores: by softmax of the chosen ones, by softmax of all, else by sigmoid.
 const SOFTMAX_OF_CHOSEN = 0u;
 const SOFTMAX = 1u;
 const NONE = 0xffffffffu;
 
-// Less than the rank of any number.
+// A rank below that of any number.
 const LEAST = -2147483647;
 const THREADS = 256u;
 
 var<workgroup> SCORES: array<f32, 512>;
 var<workgroup> RANKS: array<i32, 512>;
-// The experts that are chosen, in descending order, and their scores.
+// The chosen experts in descending order, and their scores.
 var<workgroup> CHOSEN: array<u32, 512>;
 var<workgroup> WEIGHTS: array<f32, 512>;
 var<workgroup> GROUPS: array<i32, 64>;
 
-// Of the first so many scores, in their order. Each invocation has it.
+// The sum of the first `count` scores, in their order. Each invocation computes it.
 fn sum_of_scores(count: u32) -> f32 {
     var sum = number(0u);
     for (var i = 0u; i < count; i++) { sum = add(sum, SCORES[i]); }
     return sum;
 }
 
-// Of the first so many scores, in their place. All invocations call it.
+// The softmax of the first `count` scores, in their place. All invocations call it.
 fn softmax(count: u32, invocation: u32) {
     var most = number(0xff800000u);
     for (var i = 0u; i < count; i++) { if (greater(SCORES[i], most)) { most = SCORES[i]; } }
@@ -71,7 +71,7 @@ fn score(row: u32, invocation: u32) {
     workgroupBarrier();
 }
 
-// The sum of the two largest ranks of a group.
+// The rank of a group: the sum of its two largest ranked scores.
 fn rank_of_group(group: u32) -> i32 {
     let size = P.experts / P.groups;
     var most = number(0xff800000u);
@@ -88,7 +88,7 @@ fn rank_of_group(group: u32) -> i32 {
     return order(add(most, next));
 }
 
-// Puts the experts of groups that are not chosen, those with enough others before them, behind all others. All invocations call it.
+// Gives LEAST to the experts of groups that are not chosen: groups with P.groups_used or more before them. All invocations call it.
 fn choose_groups(invocation: u32) {
     if (P.groups <= 1u) { return; }
     if (invocation < P.groups) { GROUPS[invocation] = rank_of_group(invocation); }
@@ -107,8 +107,8 @@ fn choose_groups(invocation: u32) {
     workgroupBarrier();
 }
 
-// The place of an expert in descending order is the number of those before it. Scores of the chosen ones come first afterwards.
-// All invocations call it.
+// The index of an expert in descending order is the number of experts before it. Afterwards SCORES begins with the scores of the chosen ones. All invocations
+// call it.
 fn choose(invocation: u32) {
     for (var i = invocation; i < P.experts; i += THREADS) {
         let mine = RANKS[i];

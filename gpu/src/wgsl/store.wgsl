@@ -4,9 +4,9 @@ const PASS = 256u;
 //!include sums.wgsl
 //!include chunk.wgsl
 //!include heads.wgsl
-// A workgroup has a head of a row. Beside that, for each chunk of positions that is ready, one has the attention of a head of queries over it.
+// A workgroup has a head of a row. Further workgroups have the attention of a head of queries over a ready chunk each.
 
-// The sums of a chunk, for the query in HEAD.
+// Stores the sums of a chunk for the query in HEAD.
 fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
     for (var i = invocation; i < P.shape.dim; i += THREADS) { put_query(i, HEAD[i]); }
     let sums = attended(row, head, chunk, invocation);
@@ -22,7 +22,7 @@ fn store_chunk(row: u32, head: u32, chunk: u32, invocation: u32) {
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    // Workgroups behind the first layer have a chunk each.
+    // Workgroups with z above 0 have a chunk each.
     if (group.z > 0u && (!is_query(group.y) || group.z > ready(group.x))) { return; }
     prepare(group.x, group.y, invocation);
     if (group.z == 0u) { put_head(group.x, group.y, invocation); }

@@ -4,7 +4,7 @@ const PASS = 128u;
 //!include sums.wgsl
 //!include keys.wgsl
 //!include heads.wgsl
-// The same as `store.wgsl` for many rows, without chunks: smaller workgroups, so that more of them run at a time.
+// The same as `store.wgsl` for many rows, without chunks. Workgroups are smaller, so that more of them run at a time.
 
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {

@@ -1,9 +1,10 @@
 //!include tree.wgsl
-// Norms of rows, by `THREADS` invocations. The kernel has `fn element(i: u32) -> f32`, what is normed, `fn four_elements(i: u32, last: u32) -> vec4<f32>`,
-// those from `i` on with 256 between them, the last one instead of what is behind it, and `const PASS`, how many are read at a time: THREADS or 2048.
+// Norms of rows, by `THREADS` invocations. The kernel defines `fn element(i: u32) -> f32`, the elements that are normed; `fn four_elements(i: u32, last: u32)
+// -> vec4<f32>`, those from `i` on that are 256 apart, with the last element in place of any behind it; and `const PASS`, the number of elements that are read
+// at a time: THREADS or 2048.
 
 var<workgroup> TERMS: array<f32, PASS>;
-// Each invocation knows them, and one computes them.
+// Results of `norm`. One invocation computes them, in OF_ONE, and each has a copy.
 var<private> MEAN: f32;
 var<private> INVERSE: f32;
 var<workgroup> OF_ONE: array<f32, 2>;
@@ -15,14 +16,14 @@ fn centered(element: f32, centers: bool) -> f32 {
     return settle(sub(x, MEAN));
 }
 
-// What a sum has of element `i` of `n`: of those behind the last one nothing.
+// The term of element `i` of `n` in a sum: 0 behind the last element.
 fn term(element: f32, i: u32, n: u32, centers: bool, squares: bool) -> f32 {
     let x = centered(element, centers);
     let y = select(x, mul(x, x), squares);
     return number(select(bitcast<u32>(y), 0u, i >= n));
 }
 
-// The terms of four elements with 256 between them.
+// Puts the terms of four elements that are 256 apart.
 fn put_four(at: u32, i: u32, x: vec4<f32>, n: u32, centers: bool, squares: bool) {
     TERMS[at] = term(x.x, i, n, centers, squares);
     TERMS[at + 256u % PASS] = term(x.y, i + 256u, n, centers, squares);
@@ -30,14 +31,14 @@ fn put_four(at: u32, i: u32, x: vec4<f32>, n: u32, centers: bool, squares: bool)
     TERMS[at + 768u % PASS] = term(x.w, i + 768u, n, centers, squares);
 }
 
-// The terms of a pass.
+// Puts the terms of a pass.
 fn put_terms(first: u32, n: u32, centers: bool, squares: bool, invocation: u32) {
     let i = first + invocation;
     if (PASS == THREADS) {
         TERMS[invocation] = term(element(min(i, n - 1u)), i, n, centers, squares);
         return;
     }
-    // All are read before the first one is needed.
+    // All eight elements are read before the first one is needed.
     let x = four_elements(i, n - 1u);
     let y = four_elements(i + 1024u, n - 1u);
     put_four(invocation, i, x, n, centers, squares);
@@ -57,7 +58,7 @@ fn with_terms(sum: f32, at: u32) -> f32 {
     return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
 }
 
-// The sums of `n` elements, or of their squares, in 16 lanes, in LANES. All invocations call it.
+// Puts the sums of `n` elements, or of their squares, in 16 lanes into LANES. All invocations call it.
 fn put_lanes(n: u32, centers: bool, squares: bool, invocation: u32) {
     var sum = number(0u);
     for (var first = 0u; first < n; first += PASS) {
@@ -77,8 +78,7 @@ fn inverse_root(square: f32, epsilon: f32) -> f32 {
     return number(select(0x7fc00000u, bitcast<u32>(inverse), is_finite(square)));
 }
 
-// MEAN is that of `n` elements where the norm centers, and INVERSE is 1 / sqrt(mean square around it + epsilon) afterwards. All
-// invocations call it.
+// Sets MEAN to the mean of `n` elements where the norm centers, and INVERSE to 1 / sqrt(mean square around it + epsilon). All invocations call it.
 fn norm(n: u32, centers: bool, epsilon: f32, invocation: u32) {
     if (centers) {
         put_lanes(n, false, false, invocation);
@@ -92,13 +92,13 @@ fn norm(n: u32, centers: bool, epsilon: f32, invocation: u32) {
     INVERSE = OF_ONE[1];
 }
 
-// An element after the norm; with a weight where there are some.
+// An element after the norm, with a weight where the norm has weights.
 fn weighted(element: f32, centers: bool, weighs: bool, weight: f32) -> f32 {
     let y = mul(centered(element, centers), INVERSE);
     return settle(select(y, mul(y, settle(weight)), weighs));
 }
 
-// Element `i` after the norm; `weight` and `bias` are where its weights and biases begin among the vectors, NONE without.
+// Element `i` after the norm. `weight` and `bias` are indices among the vectors at which weights and biases begin, or NONE.
 fn normed(i: u32, centers: bool, weight: u32, bias: u32) -> f32 {
     let weighs = weight != NONE;
     let y = weighted(element(i), centers, weighs, V[select(0u, weight + i, weighs)]);

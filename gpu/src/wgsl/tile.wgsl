@@ -3,9 +3,9 @@
 //!include bytes.wgsl
 //!include dot.wgsl
 //!include FORMAT
-// Many rows of activations times quantized weights: 64 outputs of 64 rows by a workgroup, 8 outputs of 4 rows by an invocation. 32 columns
-// at a time lie in the workgroup's memory, those of a part in one half of it, those of the next in the other one: an invocation reads the next
-// ones while it multiplies. With gates the first 32 outputs are gates, the others what these are multiplied with.
+// Many rows of activations times quantized weights: 64 outputs of 64 rows by a workgroup, 8 outputs of 4 rows by an invocation. The workgroup's memory has 32
+// columns of one part in one half, and those of the next part in the other half: an invocation reads the next ones while it multiplies. With gates the first 32
+// outputs are gates, the others what the gates are multiplied with.
 
 const SLOTS = 64u;
 const ROWS = 64u;
@@ -13,29 +13,29 @@ const ROWS = 64u;
 var<workgroup> WEIGHTS: array<vec4<u32>, 256>;
 var<workgroup> INPUTS: array<vec4<u32>, 256>;
 var<workgroup> FACTORS: array<vec4<i32>, 128>;
-// Of the columns of a block, where minima are taken off: sums of the codes of 16 columns each, packed, of half a part of a row; what those of a
-// part are multiplied with, packed, of an output.
+// For the minima of a block. CODES: packed sums of 16 codes of activations, for the first or the second half of all parts of a row. MINIMUM_FACTORS: packed
+// factors of these sums, for the parts of an output.
 var<workgroup> CODES: array<vec4<u32>, 128>;
 var<workgroup> MINIMUM_FACTORS: array<u32, 128>;
-// Of blocks, not of parts.
+// Numbers of blocks, not of parts.
 var<workgroup> SCALES: array<f32, 128>;
 var<workgroup> MINIMA: array<f32, 128>;
 var<workgroup> STEPS: array<f32, 128>;
 
 fn last_row() -> u32 { return max(B[P.count], 1u) - 1u; }
 
-// Where the weights of a slot begin; some weights where there is no such output.
+// The byte at which the weights of a slot begin, or any weights where there is no such output.
 fn weights_of(workgroup: u32, slot: u32) -> u32 {
     let at = place(workgroup, slot, SLOTS);
     return weights_at(select(0u, at.segment, at.inside), select(0u, at.output, at.inside));
 }
 
-// 16 columns of an output and of a row, and what belongs to them.
+// 16 columns of an output and of a row, with their factors and scales.
 struct Part { weights: vec4<u32>, inputs: vec4<u32>, factors: vec3<i32>, scale: f32, minimum: f32, step: f32 }
 
 fn step_of(inputs: u32, block: u32) -> f32 { return number(input_word(inputs + P.cols / 4u + block)); }
 
-// What an invocation reads of a part: `weights` and `inputs` are where those of its output and of its row begin.
+// What an invocation reads of a part. The weights of its output begin at byte `weights`, the activations of its row at word `inputs`.
 fn part_of(weights: u32, inputs: u32, part: u32, half: u32) -> Part {
     let x = X[(inputs + 8u * part + 4u * half) >> 2u];
     let w = codes(weights, part, half);
@@ -48,7 +48,7 @@ fn part_of(weights: u32, inputs: u32, part: u32, half: u32) -> Part {
     return Part(w, x, f, scale(weights, block), minimum, step_of(inputs, block));
 }
 
-// Puts it where the others read it. `i` is the number of the output and of the row.
+// Puts half of a part where all invocations read it. `i` is the number of the output and of the row.
 fn put_part(p: Part, part: u32, i: u32, half: u32) {
     let at = 128u * (part % 2u) + four_at(i, half);
     WEIGHTS[at] = p.weights;
@@ -62,10 +62,10 @@ fn put_part(p: Part, part: u32, i: u32, half: u32) {
     STEPS[block] = p.step;
 }
 
-// What minima need of the 8 parts of a block, a byte of each: the lower 7 bits of sums of 16 codes, the others; factors.
+// Numbers for the minima of a block, a byte for each of its 8 parts: the lower 7 bits of sums of 16 codes, the upper bits of these sums, and factors.
 struct Packed { low: u32, more_low: u32, high: u32, more_high: u32, factors: u32, more_factors: u32 }
 
-// Sums of 16 codes lie between -2048 and 2048: this makes them positive.
+// Sums of 16 codes lie between -2048 and 2048. Adding ABOVE makes them positive.
 const ABOVE = 2048;
 
 fn no_parts() -> Packed { return Packed(0u, 0u, 0u, 0u, 0u, 0u); }
@@ -87,10 +87,10 @@ fn put_packed(s: Packed, i: u32, half: u32) {
     MINIMUM_FACTORS[2u * i + 1u] = s.more_factors;
 }
 
-// 32 columns of four rows.
+// 32 columns of four rows: first the first halves of all rows, then the second halves.
 struct Columns { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, e: vec4<u32>, f: vec4<u32>, g: vec4<u32>, h: vec4<u32> }
 
-// Those of rows with 16 between them: first the first halves of all.
+// The columns of four rows that are 16 apart.
 fn columns_of(first: u32, row: u32) -> Columns {
     let low = first + four_at(row, 0u);
     let high = first + four_at(row, 1u);
@@ -98,7 +98,7 @@ fn columns_of(first: u32, row: u32) -> Columns {
         INPUTS[high], INPUTS[high + 32u], INPUTS[high + 64u], INPUTS[high + 96u]);
 }
 
-// Integers of an output for four rows.
+// Integer products of a part, of an output and four rows.
 fn products(x: Columns, first: u32, slot: u32) -> vec4<i32> {
     let low = WEIGHTS[2u * first + four_at(slot, 0u)];
     let high = WEIGHTS[2u * first + four_at(slot, 1u)];
@@ -110,7 +110,7 @@ fn products(x: Columns, first: u32, slot: u32) -> vec4<i32> {
     return a * f.x + b * f.y;
 }
 
-// Of 8 outputs, with 8 between them, integers or numbers of four rows each.
+// Integers or numbers of 8 outputs that are 8 apart, for four rows each.
 struct Integers { a: vec4<i32>, b: vec4<i32>, c: vec4<i32>, d: vec4<i32>, e: vec4<i32>, f: vec4<i32>, g: vec4<i32>, h: vec4<i32> }
 struct Numbers { a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>, e: vec4<f32>, f: vec4<f32>, g: vec4<f32>, h: vec4<f32> }
 
@@ -120,17 +120,17 @@ fn with_products(s: Integers, x: Columns, first: u32, slot: u32) -> Integers {
         s.g + products(x, first, slot + 48u), s.h + products(x, first, slot + 56u));
 }
 
-// Both halves of a row: bytes stay below 256.
+// The packed sums of both halves of a row's parts. Bytes stay below 256.
 fn codes_of(row: u32) -> vec4<u32> { return CODES[2u * row] + CODES[2u * row + 1u]; }
 
-// The sum over the parts of a block of factors times sums of codes.
+// The sum over the parts of a block: factors times sums of codes.
 fn minimum_of(factors: u32, more_factors: u32, codes: vec4<u32>, above: u32) -> i32 {
     let low = dot4U8Packed(factors, codes.x) + dot4U8Packed(more_factors, codes.y);
     let high = dot4U8Packed(factors, codes.z) + dot4U8Packed(more_factors, codes.w);
     return bitcast<i32>(low + 128u * high - above);
 }
 
-// The same of an output for four rows, which have 16 between them.
+// The sums of `minimum_of` for an output and four rows that are 16 apart.
 fn minima_of(slot: u32, row: u32) -> vec4<i32> {
     if (!MINS) { return vec4<i32>(0, 0, 0, 0); }
     let f = MINIMUM_FACTORS[2u * slot];
@@ -146,7 +146,7 @@ fn with_block(acc: f32, sum: i32, minimum: i32, scale: f32, least: f32, step: f3
     return sub(more, mul_i32(minimum, mul(least, step)));
 }
 
-// Four rows of an output with what a block adds; `at` is where the scales of the block begin.
+// Four rows of an output with the terms of a block. The scales of the block begin at index `at`.
 fn with_blocks(acc: vec4<f32>, sums: vec4<i32>, at: u32, slot: u32, row: u32, steps: vec4<f32>) -> vec4<f32> {
     let minima = minima_of(slot, row);
     let scale = SCALES[at + slot];
@@ -171,14 +171,14 @@ fn no_integers() -> Integers {
 
 fn of_four(x: vec4<f32>, i: u32) -> f32 { return select(select(x.x, x.y, i == 1u), select(x.z, x.w, i == 3u), i >= 2u); }
 
-// Of output `k`, row `i`.
+// The number of output `k` and row `i`.
 fn of_numbers(x: Numbers, k: u32, i: u32) -> f32 {
     let low = select(select(of_four(x.a, i), of_four(x.b, i), k == 1u), select(of_four(x.c, i), of_four(x.d, i), k == 3u), k >= 2u);
     let high = select(select(of_four(x.e, i), of_four(x.f, i), k == 5u), select(of_four(x.g, i), of_four(x.h, i), k == 7u), k >= 6u);
     return select(low, high, k >= 4u);
 }
 
-// What becomes of the outputs. A loop, so that the code for that is there once.
+// Finishes the outputs. A loop, so that the code of `finish` is there once.
 fn put_outputs(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
     for (var n = 0u; n < 32u; n++) {
         let row = group.y * ROWS + first + 16u * (n % 4u);
@@ -187,7 +187,7 @@ fn put_outputs(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
     }
 }
 
-// The same with gates. An invocation notes the largest magnitude of its outputs of a row once, if they have one word for it.
+// Finishes the outputs with gates. An invocation notes the largest magnitude of its outputs of a row once, if they share a word for it.
 fn put_gated(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
     for (var i = 0u; i < 4u; i++) {
         let row = group.y * ROWS + first + 16u * i;
@@ -206,7 +206,7 @@ fn put_gated(group: vec3<u32>, slot: u32, first: u32, acc: Numbers) {
 @compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) invocation: u32) {
     ZERO = P.zero;
-    // An invocation brings half of an output and of a row.
+    // An invocation brings half of a part of one output and one row.
     let i = invocation / 2u;
     let half = invocation % 2u;
     let weights = weights_of(group.x, i);

@@ -1,4 +1,4 @@
-// Sums of 16 lanes.
+// The sum of 16 lanes, as a tree.
 
 var<workgroup> LANES: array<f32, 16>;
 

@@ -2,8 +2,8 @@
 const THREADS = 256u;
 const PASS = 256u;
 //!include sums.wgsl
-// What the rows of a sequence do to the matrix of a head, [key_dim, value_dim], in the order of their positions, and what each row reads
-// from it, gated. One workgroup per head and sequence; an invocation has a column. The state is read from one slot and written to another.
+// Updates the matrix of a head, [key_dim, value_dim], by the rows of a sequence in the order of their positions, and writes what each row reads from it, gated.
+// One workgroup per head and sequence. An invocation has a column. The state is read from one slot and written to another.
 
 struct Params {
     zero: u32, heads: u32, groups: u32, shared_by: u32,
@@ -19,16 +19,16 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> MATRICES: array<f32>;
 @group(0) @binding(4) var<storage, read> V: array<f32>;
 @group(0) @binding(5) var<storage, read_write> OUT: array<f32>;
-// The largest magnitudes of 32 elements of OUT each.
+// The largest magnitude of each 32 elements of OUT.
 @group(0) @binding(6) var<storage, read_write> LARGEST: array<atomic<u32>>;
 @group(0) @binding(7) var<storage, read_write> FLAG: array<atomic<u32>>;
 
-const RUN = 4u; // words of a run: its first place in the order of rows, their number, the slots that are read and written
+const RUN = 4u; // words of a run: index of its first row in the order of rows, their number, slot that is read, slot that is written
 
 var<workgroup> KEY: array<f32, 256>;
 var<workgroup> QUERY: array<f32, 256>;
 var<workgroup> RESULT: array<f32, 256>;
-// What is summed: elements of MIX from here on, or RESULT.
+// The elements that norms and sums read: those of MIX from FIRST on, or RESULT.
 var<private> FIRST: u32;
 var<private> OF_RESULT: bool;
 
@@ -39,20 +39,20 @@ fn element(i: u32) -> f32 {
 
 fn four_elements(i: u32, last: u32) -> vec4<f32> { return vec4<f32>(element(min(i, last)), element(0u), element(0u), element(0u)); }
 
-// An element of a key or query, settled; with the delta rule of one that is normalized by its length and multiplied by a scale.
+// An element of a key or query, settled. With the delta rule it is divided by the length and multiplied by a scale first.
 fn prepared(x: f32, inverse: f32, scale: f32) -> f32 {
     if (P.delta == 0u) { return settle(x); }
     return settle(mul(mul(settle(x), inverse), scale));
 }
 
-// One divided by the length of the elements from FIRST on. All invocations call it.
+// 1 / the length of the P.key_dim elements from FIRST on. All invocations call it.
 fn inverse_length(invocation: u32) -> f32 {
     put_lanes(P.key_dim, false, true, invocation);
     let squares = tree16();
     return div(number(0x3f800000u), root(add(squares, number(0x358637bdu)))); // 1e-6
 }
 
-// The key and the query of a row.
+// Puts the key and the query of a row into KEY and QUERY. All invocations call it.
 fn prepare(base: u32, own: u32, invocation: u32) {
     OF_RESULT = false;
     var key_inverse = number(0x3f800000u);
@@ -73,13 +73,13 @@ fn prepare(base: u32, own: u32, invocation: u32) {
     workgroupBarrier();
 }
 
-// Element `i` of a column before a row: of zeros, or of what lies at `at`.
+// Element `i` of a column before the update by a row: 0, or the element of the column that lies at `at`.
 fn before(at: u32, i: u32, is_zero: bool) -> f32 {
     if (is_zero) { return number(0u); }
     return MATRICES[at + i * P.value_dim];
 }
 
-// Updates a column that lies at `read` and goes to `written`. Returns what the query reads.
+// Updates a column that lies at `read` and goes to `to`. Returns what the query reads from it.
 fn column(read: u32, to: u32, is_zero: bool, decay: f32, strength: f32, value: f32) -> f32 {
     var new_value = settle(value);
     if (P.delta != 0u) {
@@ -97,7 +97,7 @@ fn column(read: u32, to: u32, is_zero: bool, decay: f32, strength: f32, value: f
     return sum;
 }
 
-// What a column's result is before the gate. All invocations call it.
+// The result of a column before its gate. All invocations call it.
 fn finished(x: f32, value: f32, head: u32, lane: u32, invocation: u32) -> f32 {
     if (P.delta == 0u) { return add(x, settle(mul(value, settle(V[P.vector + head])))); }
     RESULT[invocation] = x;

@@ -7,28 +7,28 @@
 //!include LANES
 //!include INPUT
 //!include activations.wgsl
-// Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup, 64 or 16 invocations for two outputs, 2048 or 512
-// columns at a time. An invocation has the weights of 32 columns of both outputs, and multiplies them with those of one row after the other. A
-// few of them add the products of each output, in order.
+// Few rows of activations times quantized weights: 8 outputs of up to 8 rows by a workgroup. 64 or 16 invocations share two outputs, 2048 or 512 columns at a
+// time. An invocation reads the weights of 32 columns of both outputs, and multiplies them with one row after the other. A few invocations add the products of
+// each output, in order.
 
 const SLOTS = 8u;
-const APART = SLOTS / 2u; // from the first output of 64 invocations to the second; with gates from a gate to what it is multiplied with
+const APART = SLOTS / 2u; // slots between the two outputs that invocations share; with gates from a gate to what it is multiplied with
 const INVOCATIONS = 4u * SLOT_LANES;
 const PART = SLOT_LANES / SUBS; // blocks at a time
 const MOST_ROWS = 8u;
-const SPAN = PART + 1u; // from the products of an output to those of the next, so that neighbours read from different banks
+const SPAN = PART + 1u; // from the products of an output to those of the next; one more than PART, so that neighbours read from different banks
 
-// Codes of 32 columns have two places of three, for the same reason.
+// The codes of 32 columns take two of three entries, for the same reason.
 var<workgroup> INPUTS: array<vec4<u32>, 3u * SLOT_LANES>;
-// Of blocks of several parts.
+// Sums of the parts of blocks that have several parts.
 var<workgroup> SUMS: array<i32, SLOT_LANES * SUBS>;
 var<workgroup> MINIMUM_SUMS: array<i32, SLOT_LANES * SUBS>;
 var<workgroup> PRODUCTS: array<f32, SLOTS * SPAN>;
 var<workgroup> MINIMA: array<f32, SLOTS * SPAN>;
-// Of each row all outputs.
+// All outputs of each row.
 var<workgroup> TOTALS: array<f32, SLOTS * MOST_ROWS>;
 
-// The codes of 16 columns of the blocks from `first` on, by each of 2 * SLOT_LANES invocations. The first block has entry `entry` of the table.
+// Loads the codes of `count` blocks from `first` on: 16 columns by each of 2 * SLOT_LANES invocations. The first block has entry `entry` of the table.
 fn load(row: u32, first: u32, count: u32, entry: u32, invocation: u32) {
     let sub = invocation / 2u;
     if (invocation >= 2u * SLOT_LANES || sub >= count * SUBS) { return; }
@@ -36,7 +36,7 @@ fn load(row: u32, first: u32, count: u32, entry: u32, invocation: u32) {
     INPUTS[3u * sub + invocation % 2u] = codes_from(row, words, entry + sub / SUBS);
 }
 
-// What an invocation has of an output: the weights of 32 columns, and the scales of a block.
+// The weights of 32 columns of an output, and the scales of a block.
 struct Weights { low: vec4<u32>, high: vec4<u32>, factors: vec3<i32>, scale: f32, least: f32 }
 
 fn weights_of(row: u32, part: u32, block: u32) -> Weights {
@@ -47,14 +47,14 @@ fn weights_of(row: u32, part: u32, block: u32) -> Weights {
 
 struct Sums { sum: i32, minima: i32 }
 
-// The products of 32 columns, added.
+// The sums of the products of 32 columns.
 fn multiplied(w: Weights, x: vec4<u32>, y: vec4<u32>) -> Sums {
     var minima = 0;
     if (MINS) { minima = w.factors.z * (sum_of(x) + sum_of(y)); }
     return Sums(w.factors.x * dot_of(w.low, x) + w.factors.y * dot_of(w.high, y), minima);
 }
 
-// What a block adds: the integers of all its columns, times its scale and that of the activations; nothing where it is none.
+// Puts the term of a block: the integer sum of its columns, times its scale and that of the activations. The term is 0 where there is no such block.
 fn put_product(at: u32, sums: Sums, w: Weights, step: f32, is_there: bool) {
     let product = mul_i32(sums.sum, mul(w.scale, step));
     PRODUCTS[at] = number(select(0u, bitcast<u32>(product), is_there));
@@ -63,14 +63,14 @@ fn put_product(at: u32, sums: Sums, w: Weights, step: f32, is_there: bool) {
     MINIMA[at] = number(select(0u, bitcast<u32>(minimum), is_there));
 }
 
-// A sum with what block `at` adds.
+// A sum with the term of block `at`.
 fn with_block(sum: f32, at: u32) -> f32 {
     let more = add(sum, PRODUCTS[at]);
     if (!MINS) { return more; }
     return sub(more, MINIMA[at]);
 }
 
-// A sum with what up to 8 blocks add, in order; zeros where there are fewer.
+// A sum with the terms of up to 8 blocks, in order. Where there are fewer blocks, the terms are zeros.
 fn with_blocks(sum: f32, at: u32) -> f32 {
     if (PART < 8u) {
         var few = sum;
@@ -92,7 +92,7 @@ fn with_blocks(sum: f32, at: u32) -> f32 {
     return add(add(add(add(add(add(add(add(sum, a), b), c), d), e), f), g), h);
 }
 
-// The sum of the parts of a block.
+// The sums of all parts of a block.
 fn summed(at: u32) -> Sums {
     var sums = Sums(0, 0);
     for (var sub = 0u; sub < SUBS; sub++) {
@@ -104,7 +104,7 @@ fn summed(at: u32) -> Sums {
 
 // Multiplies the weights of two outputs with `count` blocks of a row. All invocations call it.
 fn multiply(slot: u32, lane: u32, count: u32, first: Weights, second: Weights, step: f32) {
-    // Of columns that are none, the last ones.
+    // Invocations without columns read the last ones.
     let column = min(lane, count * SUBS - 1u);
     let x = INPUTS[3u * column];
     let y = INPUTS[3u * column + 1u];
@@ -131,7 +131,7 @@ fn multiply(slot: u32, lane: u32, count: u32, first: Weights, second: Weights, s
     workgroupBarrier();
 }
 
-// Adds the products of a row: an invocation has an output. Those of a row follow each other, so that others need not wait.
+// Adds the terms of a row: an invocation has one output. Each row takes other invocations than the row before, so that rows need not wait for each other.
 fn add_products(r: u32, count: u32, invocation: u32) {
     let slot = invocation - r * 32u % INVOCATIONS;
     if (slot >= SLOTS) { return; }
@@ -140,10 +140,10 @@ fn add_products(r: u32, count: u32, invocation: u32) {
     TOTALS[SLOTS * r + slot] = sum;
 }
 
-// Where the weights of an output begin; of some output where there is none.
+// The byte at which the weights of an output begin, or of any output where there is no such output.
 fn begin_of(at: Place) -> u32 { return weights_at(at.segment, select(0u, at.output, at.inside)); }
 
-// What becomes of the outputs: an invocation has one of a row.
+// Finishes the outputs. An invocation has one output of one row.
 fn put_totals(group: vec3<u32>, row: u32, rows: u32, invocation: u32) {
     let slot = invocation % SLOTS;
     let r = invocation / SLOTS;
@@ -183,7 +183,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let block = first + min(lane, count - 1u);
         let a = weights_of(w, part, block);
         let b = weights_of(v, part, block);
-        // Weights are under way meanwhile. No invocation reads old entries any more: the last row had a barrier behind its reads.
+        // Reads of weights are under way meanwhile. No invocation still reads old entries: the last row had a barrier behind its reads.
         if (is_raw() && first % window == 0u) {
             fill_table(row, rows, first, window, invocation);
             workgroupBarrier();

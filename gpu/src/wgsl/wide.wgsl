@@ -21,7 +21,7 @@ fn times(a: u32, b: u32) -> Wide {
     return Wide((low & 0xffffu) | (middle << 16u), (a >> 16u) * (b >> 16u) + (left >> 16u) + (right >> 16u) + (middle >> 16u));
 }
 
-// The upper 64 of the 96 bits of a product, and whether the lower 32 are not 0.
+// The upper 64 and the lower 32 of the 96 bits of a product.
 struct Product { upper: Wide, low: u32 }
 fn product(a: Wide, b: u32) -> Product {
     let low = times(a.low, b);

@@ -1,5 +1,6 @@
-// Runs dispatches: words on the standard input are a grid, how many buffers, and of each how many words and these. The buffers come
-// back the same way. What a kernel says of itself: WORKGROUP, bind(number, words), invoke(group, invocation).
+// Runs dispatches. The words on the standard input are a grid, the number of buffers, and of each buffer its number of words and
+// its words. The buffers come back in the same way. A kernel defines WORKGROUP, bind(number, words) and invoke(group,
+// invocation).
 
 vec3<u32> OF_GROUP;
 bool FINISHED[MOST];

@@ -1,11 +1,11 @@
-// WGSL as C++: what a kernel's text, translated line by line, needs of the language. Shared by all kernels.
+// WGSL as C++: the parts of the language that a kernel's text needs, which is translated line by line. All kernels share them.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ucontext.h>
 #include <vector>
 
-// WGSL has a function of this name, and no such type.
+// The kernels have a function of this name. WGSL has no such type.
 #define short short_
 
 namespace shader {

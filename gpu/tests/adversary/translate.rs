@@ -1,4 +1,5 @@
-//! WGSL as C++, line by line: as much of it as the kernels use. What it does not know, the C++ compiler refuses.
+//! Translates WGSL to C++, line by line: as much of it as the kernels use. What it does not know, the C++ compiler
+//! refuses.
 
 use std::fmt::Write;
 
@@ -40,7 +41,7 @@ static void invoke(vec3<u32> group, u32 invocation) {{ {call} }}\n#include \"hos
 }
 
 impl Kernel {
-    /// `struct Block { sum: i32, minima: i32 }`
+    /// Adds a struct, such as `struct Block { sum: i32, minima: i32 }`.
     fn add_struct(&mut self, whole: &str) {
         let (name, rest) = whole.trim_start_matches("struct ").split_once('{').expect("a struct");
         let fields = parts(rest.split_once('}').expect("a struct").0);
@@ -69,7 +70,7 @@ impl Kernel {
         }
     }
 
-    /// `POOL: array<u32>`, or `P: Params`.
+    /// Adds a binding, such as `POOL: array<u32>` or `P: Params`.
     fn add_binding(&mut self, number: &str, declaration: &str) {
         let (name, ty) = declaration.split_once(": ").expect("a type");
         let element = ty.strip_prefix("array<").and_then(|ty| ty.strip_suffix('>'));
@@ -84,7 +85,7 @@ impl Kernel {
         writeln!(self.bindings, "case {number}: {place} = reinterpret_cast<{ty} *>(words); break;").unwrap();
     }
 
-    /// `fn number(bits: u32) -> f32 { ...`
+    /// Adds a function, such as `fn number(bits: u32) -> f32 { ...`
     fn add_function(&mut self, line: &str) {
         let (name, rest) = line.trim_start_matches("fn ").split_once('(').expect("a function");
         let (head, body) = rest.split_once('{').expect("a function");
@@ -107,7 +108,7 @@ impl Kernel {
     }
 }
 
-/// `let x = ...`, `var x: T = ...`, `switch x {`: anywhere in a line.
+/// Returns a line in C++. It translates `let x = ...`, `var x: T = ...` anywhere in the line, and `switch x {`.
 fn statement(line: &str) -> String {
     let mut out = line.to_owned();
     for (word, auto) in [("let ", "const auto "), ("var ", "auto ")] {
@@ -138,18 +139,18 @@ fn statement(line: &str) -> String {
     }
 }
 
-/// `name: T` as C++ declares it.
+/// Returns `name: T` as C++ declares it.
 fn declared(declaration: &str) -> String {
     let (name, ty) = declaration.split_once(':').expect("a type");
     format!("{} {}", type_of(ty), name.trim())
 }
 
-/// A type: only atomics have another name.
+/// Returns the name of a type in C++: only atomics have another name.
 fn type_of(ty: &str) -> String {
     ty.trim().replace("atomic<u32>", "u32")
 }
 
-/// What commas part, but for those inside of brackets.
+/// Returns the parts of a list between commas. Commas inside of brackets do not count.
 fn parts(list: &str) -> Vec<String> {
     let (mut parts, mut depth) = (vec![String::new()], 0_u32);
     for c in list.chars() {

@@ -8,18 +8,19 @@ use gleed_gpu::{Choice, Gpu, GpuError, Hardware, Kernel, Tested, selftest};
 /// Any device, also one that computes on the CPU.
 pub const ANY: Choice = Choice { backend: None, software: true, patience: std::time::Duration::from_secs(120) };
 
-/// Any device; `None`, said aloud, on machines without one. With `GLEED_REQUIRE_GPU=1` there has to be one.
+/// Returns any device. On machines without one it prints a message and returns `None`, or panics with
+/// `GLEED_REQUIRE_GPU=1`.
 pub fn hardware() -> Option<Hardware> {
     present(Hardware::open(&ANY))
 }
 
-/// A device for all models after the short test, opened once: `kernels.rs` runs the whole one.
+/// Returns a device for all models after the short test, opened once. `kernels.rs` runs the whole test.
 pub fn gpu() -> Option<&'static Gpu> {
     static GPU: OnceLock<Option<Gpu>> = OnceLock::new();
     GPU.get_or_init(|| Some(after_sentinel(hardware()?, &Kernel::all()))).as_ref()
 }
 
-/// A device with these kernels after the short test.
+/// Returns a device with these kernels after the short test.
 pub fn after_sentinel(hardware: Hardware, kernels: &[Kernel]) -> Gpu {
     let known = Tested(selftest::key(&hardware, kernels));
     Gpu::tested(hardware, kernels, Some(known)).unwrap().0

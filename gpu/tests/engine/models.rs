@@ -1,4 +1,4 @@
-//! Which models run, and which are refused by what name.
+//! Which models run, and by which name others are refused.
 
 use gleed::engine::PlanError;
 use gleed::tensor::Dtype;
@@ -14,7 +14,7 @@ fn limits() -> Limits {
     Limits { sequences: 1, context: 48, rows: 18, logit_rows: 1, kv_type: KvType::F16, ..super::limits() }
 }
 
-/// A prompt that is multiplied by tiles, and tokens after it.
+/// Runs a prompt that is multiplied by tiles, and tokens after it.
 fn short_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     let (mut log, seq) = (Log::new(), engine.open().unwrap());
     log.push((0, hash(engine.prefill(seq, &Rng::new(3).tokens(18, vocab)).unwrap())));
@@ -22,7 +22,7 @@ fn short_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     log
 }
 
-/// The same with tokens that the device chooses, up to position 34.
+/// Runs the same prompt, and tokens that the device chooses: 34 tokens in all.
 fn chosen_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     let (mut log, seq) = (Log::new(), engine.open().unwrap());
     engine.prefill(seq, &Rng::new(3).tokens(18, vocab)).unwrap();
@@ -33,7 +33,7 @@ fn chosen_story(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     log
 }
 
-/// These models have the CPU's bits.
+/// Asserts that these models give the CPU's bits.
 pub(super) fn assert_alike(models: &[(Architecture, Dtype)]) {
     for &(architecture, weights) in models {
         let bytes = SyntheticModel { weights, ..SyntheticModel::of(architecture) }.bytes();
@@ -41,12 +41,12 @@ pub(super) fn assert_alike(models: &[(Architecture, Dtype)]) {
     }
 }
 
-/// So has this one.
+/// Asserts that a model gives the CPU's bits in a short story.
 fn assert_one(name: &str, bytes: &[u8]) {
     assert_story(name, bytes, short_story);
 }
 
-/// The same with another story.
+/// Asserts that a model gives the CPU's bits in any story.
 fn assert_story(name: &str, bytes: &[u8], story: fn(&mut Engine<'_, '_>, usize) -> Log) {
     let Some(gpu) = common::gpu() else { return };
     let model = Model::open(bytes).unwrap();
@@ -56,12 +56,12 @@ fn assert_story(name: &str, bytes: &[u8], story: fn(&mut Engine<'_, '_>, usize) 
     assert_eq!(on_gpu(gpu, &model, &limits(), host), expected, "{name}");
 }
 
-/// A committed model.
+/// Returns a committed model.
 fn committed(name: &str) -> Vec<u8> {
     std::fs::read(format!("{}/../tests/data/{name}.gguf", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// All made models run, and what does not is refused in words that say what is missing.
+/// All synthetic models run. A model that does not run is refused in words that say what is missing.
 #[test]
 fn what_does_not_run_is_refused_by_name() {
     for (name, synthetic) in SyntheticModel::all() {
@@ -76,7 +76,7 @@ fn what_does_not_run_is_refused_by_name() {
     assert_eq!(planned(&wide.bytes()), Err("heads of more than 512 elements"));
 }
 
-/// Whether a model runs; what is missing where it does not.
+/// Returns what is missing, if a model does not run.
 fn planned(bytes: &[u8]) -> Result<(), &'static str> {
     let model = Model::open(bytes).unwrap();
     let plan = match Plan::for_device(&model, &limits()) {
@@ -90,7 +90,7 @@ fn planned(bytes: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// An expert that every row goes through, beside the chosen ones, with a gate and without.
+/// A shared expert beside the chosen ones, with a gate and without.
 #[test]
 fn experts_of_all_rows_have_one_hash() {
     assert_alike(&[
@@ -103,7 +103,7 @@ fn experts_of_all_rows_have_one_hash() {
     ]);
 }
 
-/// Queries and keys are normed as one row each, or by head with weights of their own, by deviation, too.
+/// Queries and keys are normed as one row each, or by head with weights of their own, also by deviation.
 #[test]
 fn norms_of_heads_have_one_hash() {
     assert_alike(&[(Architecture::Olmo2, Dtype::Q8_0), (Architecture::Olmoe, Dtype::Q4_0)]);
@@ -122,8 +122,8 @@ fn xielu_has_one_hash() {
     assert_alike(&[(Architecture::Apertus, Dtype::Q8_0), (Architecture::Apertus, Dtype::F16)]);
 }
 
-/// Queries are multiplied by a number of their position, which is another one from 16 and from 32 on: also where the
-/// device chooses the tokens.
+/// Queries are multiplied by a number of their position, which changes at 16 and at 32, also where the device chooses
+/// the tokens.
 #[test]
 fn temperatures_have_one_hash() {
     let made = SyntheticModel { weights: Dtype::Q8_0, ..SyntheticModel::of(Architecture::Mistral3) };
@@ -133,14 +133,15 @@ fn temperatures_have_one_hash() {
     }
 }
 
-/// Some groups of experts are chosen first; what experts give is added to a branch, of which the norm is added.
+/// Some groups of experts are chosen first. The results of experts are added to a branch, whose norm is added to the
+/// residual stream.
 #[test]
 fn groups_and_branches_of_experts_have_one_hash() {
     assert_alike(&[(Architecture::BailingMoe2, Dtype::Q8_0), (Architecture::Afmoe, Dtype::Q8_0)]);
 }
 
-/// Inputs of all layers, scales of layers, layers that read keys and values of others, experts beside a feed-forward
-/// layer whose inputs have norms of their own.
+/// Inputs of all layers, scales of layers, layers that read keys and values of others, and experts beside a
+/// feed-forward layer, with norms of their own for their inputs.
 #[test]
 fn inputs_and_scales_of_layers_have_one_hash() {
     for name in ["gemma4", "gemma4, dense", "gemma4, experts", "gemma4, all"] {
@@ -160,8 +161,8 @@ fn wide_heads_have_one_hash() {
     }
 }
 
-/// Attention's results are multiplied by a gate for each head, or for each element: the matrix of queries can have
-/// these, too.
+/// Attention's results are multiplied by a gate for each head, or for each element. The matrix of queries can have the
+/// gates, too.
 #[test]
 fn gates_of_attention_have_one_hash() {
     assert_alike(&[(Architecture::Spark, Dtype::Q8_0), (Architecture::Spark, Dtype::F16)]);
@@ -172,7 +173,7 @@ fn gates_of_attention_have_one_hash() {
     }
 }
 
-/// The results of attention wait while the feed-forward layer reads the norm.
+/// The results of attention wait while the feed-forward layer reads its norm.
 #[test]
 fn branches_side_by_side_have_one_hash() {
     assert_alike(&[(Architecture::GptNeoX, Dtype::Q8_0), (Architecture::Cohere2, Dtype::Q4_0)]);

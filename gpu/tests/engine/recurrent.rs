@@ -13,7 +13,7 @@ fn limits() -> Limits {
     Limits { sequences: 3, context: 64, checkpoints: 3, checkpoint_every: 16, kv_type: KvType::F16, ..super::limits() }
 }
 
-/// Forks and rewinds, prompts that go on from a checkpoint, tokens that the device chooses.
+/// Runs forks and rewinds, prompts that go on from a checkpoint, and tokens that the device chooses.
 fn stories(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     let mut log = story(engine, vocab, 37, usize::MAX);
     let c = engine.open().unwrap();
@@ -28,7 +28,7 @@ fn stories(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     log
 }
 
-/// A sequence in a snapshot, from the start or from another one.
+/// Runs a sequence from the start or from a snapshot. Returns its log, and its snapshot afterwards.
 fn goes_on(engine: &mut Engine<'_, '_>, vocab: usize, saved: Option<&[u8]>) -> (Log, Vec<u8>) {
     let mut log = Log::new();
     let seq = match saved {
@@ -56,7 +56,7 @@ fn recurrent_layers_have_one_hash() {
         let vocab = model.config().vocab;
         let host = |engine: &mut Engine<'_, '_>| stories(engine, vocab);
         assert_eq!(on_gpu(gpu, &model, &limits, host), on_cpu(&model, &limits, host), "{architecture:?} {weights}");
-        // A snapshot of either side goes on at the other.
+        // A sequence in a snapshot of either side goes on at the other side.
         let start = |engine: &mut Engine<'_, '_>| goes_on(engine, vocab, None);
         let (here, there) = (on_cpu(&model, &limits, start), on_gpu(gpu, &model, &limits, start));
         assert_eq!(here, there, "{architecture:?} {weights}");
@@ -65,7 +65,7 @@ fn recurrent_layers_have_one_hash() {
     }
 }
 
-/// These begin a sequence only.
+/// These models only begin a sequence, without forks, rewinds and snapshots.
 #[test]
 fn other_recurrent_layers_have_one_hash() {
     assert_alike(&[

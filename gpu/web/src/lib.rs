@@ -1,5 +1,5 @@
-//! The ten lines of `gpu_selftest` in a browser: adapter, limits, self-test, hash, speed, and the hash of WebAssembly
-//! beside it.
+//! The report of `gpu_selftest` in a browser: adapter, limits, self-test, hash, speed, and the hash and speed of
+//! WebAssembly beside them.
 //!
 //! `gpu/web/build.sh` makes a page of it.
 #![cfg(target_arch = "wasm32")]
@@ -17,11 +17,11 @@ use js_sys::{Date, Function};
 use run::{Run, run};
 use wasm_bindgen::prelude::*;
 
-/// Rows of a batch, as in the native program: they are part of what is compared.
+/// Rows of a batch, as in the native program, because they are part of what is compared.
 const ROWS: usize = 64;
 
-/// Tests the browser's GPU and runs a model there and in WebAssembly. `say` is called with lines about it. Returns the
-/// hashes of both, in this order.
+/// Tests the browser's GPU, and runs a model there and in WebAssembly. Calls `say` with the lines of a report. Returns
+/// two hashes: the GPU's, then WebAssembly's.
 ///
 /// # Errors
 /// What went wrong, as text. A hash that differs is no error.
@@ -68,7 +68,7 @@ fn error(error: impl Display) -> JsError {
     JsError::new(&error.to_string())
 }
 
-/// The part of some memory that an engine can have.
+/// Returns the part of some memory that is aligned for an engine.
 fn aligned(memory: &mut [u8]) -> &mut [u8] {
     let start = memory.as_ptr().align_offset(ALIGN);
     memory.get_mut(start..).unwrap_or_default()

@@ -11,21 +11,22 @@ use super::error;
 
 const PROMPT: u32 = 80;
 const TOKENS: usize = 16;
-/// Tokens of which the hash has the ids.
+/// Number of tokens whose ids go into the hash.
 const CHOSEN: usize = 8;
-/// Without a limit a step would wait for the device.
+/// Units of a step. Without a limit a step would wait for the device.
 const UNITS: usize = usize::MAX / 2;
 
-/// What a run gives.
+/// The results of a run.
 pub(crate) struct Run {
     pub(crate) hash: u64,
-    /// Tokens per second.
+    /// Tokens of the prompt per second.
     pub(crate) prefill: f64,
+    /// Tokens after the prompt per second.
     pub(crate) decode: f64,
 }
 
-/// A prompt, and then the largest logit again and again, of which the hash has all; then tokens of which it has the
-/// ids.
+/// Runs a prompt, and then tokens by the largest logit. The hash has all logits of the first ones, and the ids of the
+/// others.
 pub(crate) async fn run(engine: &mut Engine<'_, '_>, arrival: Option<&Arrival>) -> Result<Run, JsError> {
     let vocab = engine.model().config().vocab as u32;
     let prompt: Vec<u32> = (0..PROMPT).map(|i| (i * 7919 + 13) % vocab).collect();

@@ -1,8 +1,8 @@
 /*
  * Calls every function of gleed_gpu.h, rightly and wrongly, with a GPU that may be a driver that computes on the CPU.
  *
- * usage: gpu MODEL
- * Ends with 77, and the reason, where there is no GPU at all.
+ * usage: gpu MODEL OTHER
+ * OTHER is a model that needs other kernels. Ends with status 77, and the reason, where there is no GPU at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static void *aligned(size_t size, size_t align)
     return memory + (align - (uintptr_t)memory % align) % align;
 }
 
-/* The GPUs that there are; the first of them. */
+/* Describes all GPUs, the first one in `first`. Returns their number. */
 static size_t adapters(gleed_gpu_info *first)
 {
     gleed_gpu_info info = {sizeof info, 0, 0, 0, 0, 0, "", ""};
@@ -81,7 +81,7 @@ static void wrong_choices(const gleed_gpu_info *there)
     CHECK(gpu == NULL);
 }
 
-/* A GPU that passed the whole test, then the short one by its number. */
+/* Returns a GPU that passed the short test, by the number of the whole test before. */
 static gleed_gpu *open_gpu(void)
 {
     gleed_gpu_choice choice = {sizeof choice, GLEED_GPU_ANY, 1, 120000, 0};
@@ -155,7 +155,7 @@ static gleed_engine *on_gpu(gleed_gpu *gpu, const gleed_model *model, const glee
     return engine;
 }
 
-/* A GPU that is there for one model and configuration only. */
+/* Opens a GPU for one model and configuration only, and closes it. */
 static void open_for(const gleed_model *model, const gleed_model *other, const gleed_config *config, const gleed_gpu *all)
 {
     gleed_gpu_choice choice = {sizeof choice, GLEED_GPU_ANY, 1, 120000, 0};
@@ -186,7 +186,7 @@ static void open_for(const gleed_model *model, const gleed_model *other, const g
 
 static const uint32_t PROMPT[] = {1, 414, 435, 261, 385};
 
-/* Ten tokens that a sampler draws, and the state of its generator. */
+/* Draws ten tokens with a sampler. Returns the state of its generator. */
 static uint64_t draw(gleed_engine *engine, gleed_seq seq, uint32_t token, uint32_t *ids)
 {
     gleed_sampler_params params;
@@ -206,7 +206,7 @@ static uint64_t draw(gleed_engine *engine, gleed_seq seq, uint32_t token, uint32
     return state;
 }
 
-/* A prompt, tokens by their logits, tokens of one call: all logits and ids, and a snapshot. */
+/* Checks that two engines give the same logits, ids and snapshots: of a prompt, tokens by their logits, tokens of one call. */
 static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
 {
     gleed_engine *engines[2];
@@ -235,7 +235,7 @@ static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
         DO(gleed_snapshot(engines[i], seqs[i], NULL, saved[i], bytes[i], &len[i], &error));
     }
     CHECK(states[0] == states[1] && memcmp(ids[0], ids[1], sizeof ids[0]) == 0 && bytes[0] == bytes[1] && memcmp(saved[0], saved[1], bytes[0]) == 0);
-    /* What one side saved, the other restores. */
+    /* Each side restores the snapshot of the other side. */
     for (i = 0; i < 2; i++) {
         DO(gleed_restore(engines[i], NULL, saved[1 - i], bytes[0], &restored, &error));
         DO(gleed_decode_step(engines[i], restored, 7, &logits[i], &len[i], &error));
@@ -267,7 +267,7 @@ static void wrong_calls(gleed_engine *engine, gleed_seq seq, const gleed_gpu_mod
     CHECK(use.is_lost == 0 && use.submits > 0 && use.encoding_ns > 0 && use.reason[0] == 0);
 }
 
-/* The device goes, and the CPU goes on. */
+/* Closes the device, and goes on with the sequence on the CPU. */
 static void lost(gleed_engine *here, gleed_engine *there, const gleed_seq seqs[2], gleed_gpu_model *held)
 {
     gleed_gpu_use use = {sizeof use, 7, 0, 0, ""};

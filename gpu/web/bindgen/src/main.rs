@@ -1,4 +1,4 @@
-//! gleed-bindgen IN.wasm FOLDER: a module for browsers, and its JavaScript.
+//! gleed-bindgen IN.wasm FOLDER: makes a module for browsers, and its JavaScript.
 
 use std::env::args;
 
