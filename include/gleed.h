@@ -41,12 +41,12 @@
  *   Structs  start with struct_size, which the caller sets to sizeof the struct. Later versions add fields at the end.
  *            In a struct that the caller fills, 0 means the default. A field that the library does not know must be 0.
  *   Objects  Models, adapters, engines, tokenizers, detokenizers, samplers, guesses, desks, conversations, grammars, tries,
- *            matchers, finders of stop strings and readers of calls live in memory of the caller. They need
- *            not be closed. The library detects a pointer to something else of 8 bytes or more; it cannot detect a
- *            pointer to memory that is gone. An object must not be moved or copied: it knows the address where it was
- *            made, and at another address calls return GLEED_E_OBJECT. (Its bytes may be saved and later put back at
- *            the same address, while no call runs.) Handles of sequences, numbers of adapters and turn formats, and
- *            all structs are plain data and may be copied.
+ *            grammars and tries in the making, matchers, writings, finders of stop strings and readers of calls live in
+ *            memory of the caller. They need not be closed. The library detects a pointer to 8 or more bytes that are
+ *            something else; it cannot detect a pointer to memory that is gone. An object must not be moved or copied:
+ *            it knows the address where it was made, and at another address calls return GLEED_E_OBJECT. (Its bytes may
+ *            be saved and later put back at the same address, while no call runs.) Handles of sequences, numbers of
+ *            adapters and turn formats, and all structs are plain data and may be copied.
  *   Callbacks must not throw, longjmp or panic. Pointers that they get are valid until they return. A callback that
  *            calls a function on the object of the call that it runs in gets GLEED_E_REENTRANT, and the function does
  *            nothing. There is one exception: while a call takes the object as const (gleed_snapshot_write), other
@@ -100,7 +100,7 @@ enum {
     GLEED_OK = 0,
     /* The budget is used up. The next call goes on where this one stopped. */
     GLEED_YIELDED = 1,
-    /* There are too few free sequences or blocks. Nothing has changed. needed, given: how many are needed, are free */
+    /* There are too few free sequences or blocks. Nothing has changed. needed: how many are needed, given: how many are free */
     GLEED_FULL = 2,
     /* The cancel flag is set. The next call goes on where this one stopped. */
     GLEED_STOPPED = 3,
@@ -114,7 +114,7 @@ enum {
     GLEED_E_LENGTH = -4,      /* a length passes the end of the address space; needed: the most, given: the length */
     GLEED_E_VALUE = -5,       /* an argument is out of range; needed: the most, given: the value */
     GLEED_E_OBJECT = -6,      /* not an object of its type, or a moved one; needed, given: its old and new address */
-    GLEED_E_REENTRANT = -7,   /* a call that has not returned uses the object: its callback or another thread called */
+    GLEED_E_REENTRANT = -7,   /* a call that has not returned uses the object: this one comes from its callback or another thread */
     GLEED_E_INTERNAL = -99,   /* the library contradicts itself: this is a defect of the library. Please report it, with
                                  gleed_error.given: the place in the source that found it; 0 if it is not known */
 
@@ -132,7 +132,7 @@ enum {
     GLEED_E_FILE_TRUNCATED = -203, /* the file is cut off; needed: bytes that it must have at least, given: bytes */
     GLEED_E_FILE_SPLIT = -204,     /* the file is one part of a split model; at: its index, from 0, given: the parts */
     GLEED_E_FILE_PARTS = -205,     /* parts of a split file are missing; needed, given: parts */
-    GLEED_E_FILE_PART_ORDER = -206, /* a part is in the place of another; at: the place, needed, given: part indices */
+    GLEED_E_FILE_PART_ORDER = -206, /* a part is in the place of another; at: the place, needed, given: indices of parts */
 
     /* The model. The text names the key or tensor. */
     GLEED_E_MODEL_ARCHITECTURE = -300,    /* the architecture is not supported */
@@ -141,8 +141,8 @@ enum {
     GLEED_E_MODEL_KEY_UNSUPPORTED = -303, /* a metadata key asks for something that is not supported */
     GLEED_E_MODEL_TENSOR_MISSING = -304,  /* a tensor is missing */
     GLEED_E_MODEL_TENSOR_UNKNOWN = -305,  /* the architecture does not have this tensor */
-    GLEED_E_MODEL_TENSOR_SHAPE = -306,    /* needed, given: the first that differs, columns or rows */
-    GLEED_E_MODEL_TENSOR_TYPE = -307,     /* the element type is not supported there; given: ggml's number of it */
+    GLEED_E_MODEL_TENSOR_SHAPE = -306,    /* wrong shape; needed, given: the columns, or the rows if the columns agree */
+    GLEED_E_MODEL_TENSOR_TYPE = -307,     /* the element type is not supported there; given: ggml's number of the type */
     GLEED_E_MODEL_TOO_MANY = -308,        /* too many layers or tensors; needed: the most, given: their number */
 
     /* Limits. The text names the limit. */
@@ -155,17 +155,17 @@ enum {
     GLEED_E_TOKEN = -503,    /* no such token; at: its index, needed: ids are below this, given: the id */
     GLEED_E_EMPTY = -504,    /* no tokens were given */
     GLEED_E_CONTEXT = -505,  /* the sequence would be too long; needed: the most tokens, given: tokens it would have */
-    GLEED_E_KEEP = -506,     /* fewer tokens than the call is to keep; needed: tokens it has, given: tokens to keep */
+    GLEED_E_KEEP = -506,     /* the sequence is shorter than what is to be kept; needed: its tokens, given: tokens to keep */
     GLEED_E_LAYER = -507,    /* no such layer, or not the next one; needed: the next layer, given: the layer */
     GLEED_E_SHAPE = -508,    /* a buffer has the wrong size; needed, given: elements */
     GLEED_E_NOT_KEPT = -509, /* GLEED_KV_OFF keeps no keys and values: there is nothing to set */
     GLEED_E_WINDOW = -510,   /* tokens were evicted from the window; needed: its first position, given: the position */
     GLEED_E_TOO_MANY = -511, /* too many tokens at a time for the window; needed: the most, given: tokens */
-    GLEED_E_NO_LOGITS = -512, /* no such row of results; needed: rows that have results, given: the row. Of calls that take
-                                 tokens: the model is an encoder, it predicts none */
-    GLEED_E_ADAPTER = -513,   /* no adapter with this number is loaded; needed: numbers are below this, given: it */
-    GLEED_E_ADAPTER_ROOM = -514, /* no room for it; at: planned adapters, needed: its rank, given: the planned rank */
-    GLEED_E_WHOLE = -515, /* tokens of an encoder see those after them; at: tokens that the sequence has */
+    GLEED_E_NO_LOGITS = -512, /* no such row of results; needed: rows that have results, given: the row. From calls that take
+                                 tokens: the model is an encoder, which predicts no tokens */
+    GLEED_E_ADAPTER = -513,   /* no adapter with this number is loaded; needed: numbers are below this, given: the number */
+    GLEED_E_ADAPTER_ROOM = -514, /* no room for the adapter; at: planned adapters, needed: its rank, given: the planned rank */
+    GLEED_E_WHOLE = -515, /* tokens of an encoder see later ones: a sequence takes all at once; at: tokens that it has */
     GLEED_E_ROWS = -516,  /* a text does not fit a batch of an encoder; needed: its tokens, given: `rows` */
 
     /* Results. */
@@ -184,13 +184,13 @@ enum {
     /* Snapshots. */
     GLEED_E_SNAPSHOT = -800,            /* the snapshot is damaged; at: first token of the damaged block, if known */
     GLEED_E_SNAPSHOT_MAGIC = -801,      /* the bytes are not a snapshot */
-    GLEED_E_SNAPSHOT_VERSION = -802,    /* this version is not supported; needed: the supported one, given: it */
+    GLEED_E_SNAPSHOT_VERSION = -802,    /* this version is not supported; needed: the supported one, given: the snapshot's */
     GLEED_E_SNAPSHOT_TRUNCATED = -803,  /* needed: bytes that it must have at least, given: bytes it has */
     GLEED_E_SNAPSHOT_TRAILING = -804,   /* bytes follow the snapshot; at: the bytes of the snapshot */
     GLEED_E_SNAPSHOT_MODEL = -805,      /* another model; needed: the engine's fingerprint, given: the snapshot's */
-    GLEED_E_SNAPSHOT_ARITHMETIC = -806, /* another arithmetic; needed: this version, given: the snapshot's version */
+    GLEED_E_SNAPSHOT_ARITHMETIC = -806, /* another arithmetic; needed: the library's version, given: the snapshot's version */
     GLEED_E_SNAPSHOT_SHAPE = -807,      /* another type or shape; needed: the engine's number, given: the snapshot's */
-    GLEED_E_SNAPSHOT_BASE = -808,       /* the delta does not continue the sequence; at: tokens that it needs there */
+    GLEED_E_SNAPSHOT_BASE = -808,       /* the delta does not continue the sequence; at: tokens of the base that it needs */
     GLEED_E_SNAPSHOT_BUFFER = -809,     /* the buffer is too small; needed, given: bytes */
     GLEED_E_SNAPSHOT_HOST = -810,       /* a callback did not take or give bytes; at: the bytes before */
     GLEED_E_SNAPSHOT_GRAMMAR = -811,    /* the snapshot of a matcher is of another grammar, or of other options */
@@ -204,8 +204,8 @@ enum {
     GLEED_E_GRAMMAR_STATES = -905,      /* an automaton has too many states; at: the byte, needed: the most states */
     GLEED_E_AMBIGUOUS = -910,           /* the text can be read in too many ways at once; needed: the most */
     GLEED_E_NESTED = -911,              /* calls of rules are nested too deeply; needed: the most */
-    GLEED_E_NOT_REWINDABLE = -912,      /* needed: tokens that can be taken back, given: tokens */
-    GLEED_E_NO_TOKEN = -913,            /* no token may follow; needed: a byte that may, 256 if there is none */
+    GLEED_E_NOT_REWINDABLE = -912,      /* too many tokens to take back; needed: how many can be, given: how many are to be */
+    GLEED_E_NO_TOKEN = -913,            /* no token may follow; needed: a byte that may, 256 if no byte may */
     GLEED_E_NOT_ALLOWED = -914,         /* the grammar does not allow a token of the sequence; at: its position, given: the token */
     GLEED_E_TOOLS = -920                /* the list of tools is wrong; at: the byte */
 };
@@ -226,7 +226,7 @@ typedef struct gleed_error {
     uint64_t at;          /* the place of the error; its unit depends on the status, 0 if there is no place */
     uint64_t needed;      /* what was needed, or the most that is allowed */
     uint64_t given;       /* what was given */
-    char text[96];        /* the same in English, UTF-8, terminated by 0 */
+    char text[96];        /* the error in English: UTF-8, terminated by 0 */
 } gleed_error;
 
 /*
@@ -271,10 +271,11 @@ gleed_status gleed_model_open(const uint8_t *bytes, size_t len, void *memory, si
                               const gleed_model **model, gleed_error *error);
 
 /*
- * Describes the layer of `model` that predicts one token further ahead in `memory`, which has the size of gleed_model_size. The
- * layer is a model of its own, without a tokenizer of its own. It gets an engine, for gleed_guesses_layer. No other call feeds it:
- * gleed_prefill and the like return GLEED_E_VALUE for that engine.
- *   Memory   Keeps what `model` keeps, and `memory`. Does not keep `model`, but needs the memory of the model of a split file.
+ * Describes in `memory` the layer of `model` that predicts one token further ahead. `memory` has the size of gleed_model_size.
+ * *predictor receives a pointer to the layer, which is a model of its own without a tokenizer of its own. It gets an engine, for
+ * gleed_guesses_layer. Only the guesses give tokens to this engine: gleed_prefill and the like return GLEED_E_VALUE for it.
+ *   Memory   Keeps `memory` and the bytes of the file. If the file is split, also keeps the memory of `model`. Does not keep the
+ *            object `model`.
  *   Time     As gleed_model_open.
  *   Threads  Any, while no call changes the model, each with memory of its own.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_MEMORY_TOO_SMALL,
@@ -323,12 +324,12 @@ typedef struct gleed_model_info {
     uint32_t hidden;  /* width of the residual stream, in elements */
     uint32_t ffn;     /* width of the feed-forward layer, in elements */
     uint32_t heads;   /* query heads */
-    uint32_t kv_heads;    /* where layers differ, of those with a window: kv_heads and head_dim */
+    uint32_t kv_heads;    /* heads of keys and values. Where layers differ, this and head_dim are of layers with a window */
     uint32_t head_dim;    /* elements per head */
     uint32_t reserved;    /* 0 */
     uint64_t fingerprint; /* tells models apart; snapshots contain it */
     uint64_t file_bytes;  /* bytes of all parts */
-    char architecture[32]; /* its name in the file; texts are UTF-8, cut to fit, terminated by 0 */
+    char architecture[32]; /* the name of the architecture in the file; texts are UTF-8, cut to fit, terminated by 0 */
     char name[96];         /* the name of the model; empty if the file has none */
 } gleed_model_info;
 
@@ -410,11 +411,12 @@ typedef struct gleed_config {
     uint32_t workers;      /* threads that compute at the same time, see gleed_set_executor; default 1 */
     uint32_t level;        /* GLEED_LEVEL_BEST, ... */
     uint32_t adapters;     /* LoRA adapters that can be loaded, at most 8; default 0. See gleed_engine_load_adapter */
-    uint32_t adapter_rank; /* the largest rank of one, at most 1024; default 64. Costs nothing without adapters */
-    uint32_t checkpoints;  /* checkpoints of recurrent layers' states at a time, of all sequences; default 0. Each takes
-                              the memory of a state. One is made where several tokens that were queued together end,
-                              such as a prompt; the one that was made first gives way to it. See gleed_checkpoint */
-    uint32_t checkpoint_every; /* one is also made every so many tokens, which is rounded up to a multiple of 16 */
+    uint32_t adapter_rank; /* the largest rank of an adapter, at most 1024; default 64. Costs nothing without adapters */
+    uint32_t checkpoints;  /* checkpoints of recurrent layers' states that all sequences together can have; default 0. Each
+                              takes the memory of a state. The engine makes one where several tokens that were queued
+                              together end, such as a prompt. If no place is free, the oldest one that the engine made by
+                              itself gives way. See gleed_checkpoint */
+    uint32_t checkpoint_every; /* the engine also makes a checkpoint every so many tokens, rounded up to a multiple of 16 */
 } gleed_config;
 
 /*
@@ -436,9 +438,9 @@ typedef struct gleed_plan_info {
     uint64_t bytes;              /* size of the memory: what gleed_plan returns */
     uint64_t kv_bytes_per_token; /* keys and values of one token, in all layers */
     uint64_t kv_bytes;           /* keys and values of all blocks */
-    uint64_t units_per_token;    /* the most units of work for one token of one sequence, logits included: gleed_step. With
-                                    GLEED_KV_OFF for its first token: later ones compute those before them, too */
-    uint32_t sections;           /* parts of the memory: gleed_plan_section */
+    uint64_t units_per_token;    /* the most units of work (see gleed_step) for one token of one sequence, with its logits.
+                                    With GLEED_KV_OFF only for the first token: a later one computes all before it, too */
+    uint32_t sections;           /* parts of the memory, see gleed_plan_section */
     uint32_t sequences;
     uint32_t context;
     uint32_t rows;
@@ -480,8 +482,8 @@ gleed_status gleed_plan_section(const gleed_model *model, const gleed_config *co
 /*
  * Starts an engine without sequences in `memory`, which need not be cleared. *engine receives a pointer to it.
  * `config` is that of gleed_plan.
- *   Memory   Keeps `memory`, as planned, and the bytes of the model's file. Does not keep the config. Keeps the model
- *            only if its file is split. What `memory` held before, an engine for example, is gone.
+ *   Memory   Keeps `memory`, as planned, and the bytes of the model's file. If the file is split, also keeps the memory of
+ *            the model. Does not keep the config. What `memory` held before, an engine for example, is gone.
  *   Time     Grows with the number of tensors and the limits. The memory of keys and values is not touched.
  *   Threads  Any, each with memory of its own.
  *   Errors   As gleed_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED.
@@ -506,7 +508,7 @@ typedef struct gleed_engine_info {
     uint64_t kv_bytes_used;
     uint64_t kv_bytes_high_water;
     uint64_t prefix_lookups; /* calls of gleed_reuse and gleed_prefill_prompt */
-    uint64_t prefix_hits;    /* those that found a cached prefix */
+    uint64_t prefix_hits;    /* such calls that found a cached prefix */
     uint64_t prefix_hit_tokens;
     uint64_t prefix_missed_tokens;
 } gleed_engine_info;
@@ -602,7 +604,7 @@ gleed_status gleed_fork(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_
 /*
  * Keeps only the first `keep` tokens of a sequence. In a model with recurrent layers this goes back to the last
  * checkpoint at or before `keep`, see gleed_computed_at. The tokens between are computed again, with the same bits,
- * together with those that are queued next.
+ * together with the tokens that are queued next.
  *   Memory   Keeps nothing.
  *   Time     Grows with the number of blocks that are freed.
  *   Threads  One at a time per engine.
@@ -613,10 +615,10 @@ gleed_status gleed_fork(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_
 gleed_status gleed_rewind(gleed_engine *engine, gleed_seq seq, size_t keep, gleed_error *error);
 
 /*
- * Keeps the state of a sequence's recurrent layers, so that a later gleed_rewind to its length of today computes
- * nothing again. Such a checkpoint stays until the sequence is closed or rewound past it. Returns GLEED_FULL if the
- * config has too few checkpoints, and after a rewind whose tokens are to be computed again (gleed_computed_at): their state is
- * not there. Does nothing in a model without recurrent layers.
+ * Keeps the state of a sequence's recurrent layers, so that a later gleed_rewind to the present length computes nothing
+ * again. Such a checkpoint stays until the sequence is closed or rewound past it. Returns GLEED_FULL if the config has
+ * too few checkpoints. Also returns it after a rewind, as long as kept tokens have to be computed again
+ * (gleed_computed_at): the state after them is not there. Does nothing in a model without recurrent layers.
  *   Memory   Keeps nothing.
  *   Time     Grows with the number of checkpoints.
  *   Threads  One at a time per engine.
@@ -627,7 +629,7 @@ gleed_status gleed_checkpoint(gleed_engine *engine, gleed_seq seq, gleed_error *
 
 /*
  * Writes to *computed how many tokens need not be computed again if the sequence is rewound to `keep` tokens: `keep`, or
- * the last checkpoint before it in a model with recurrent layers.
+ * in a model with recurrent layers the position of the last checkpoint at or before `keep`.
  *   Memory   Keeps nothing.
  *   Time     Grows with the number of checkpoints.
  *   Threads  Any, while no call changes the engine.
@@ -668,7 +670,7 @@ gleed_status gleed_seq_describe(const gleed_engine *engine, gleed_seq seq, gleed
  *   Time     Grows with count.
  *   Threads  Any, while no call changes the engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_VALUE (there
- *            are fewer tokens), GLEED_E_WINDOW (some were evicted; needed: the position from which on none is).
+ *            are fewer tokens), GLEED_E_WINDOW (some were evicted; needed: the position from which on none was).
  *   After    Nothing is written.
  */
 gleed_status gleed_seq_tokens(const gleed_engine *engine, gleed_seq seq, size_t first, uint32_t *tokens, size_t count,
@@ -713,8 +715,8 @@ gleed_status gleed_decode_step(gleed_engine *engine, gleed_seq seq, uint32_t tok
                                size_t *logits_len, gleed_error *error);
 
 /*
- * gleed_prefill, if the sequence has `position` tokens. A program that keeps its own count learns from this where the
- * two differ, before a token is appended.
+ * Does what gleed_prefill does, if the sequence has `position` tokens. A program that keeps its own count of tokens
+ * learns from the error that the two counts differ, before a token is appended.
  *   Memory, Time, Threads, After   As gleed_prefill.
  *   Errors   As gleed_prefill; GLEED_E_POSITION (needed: the tokens of the sequence, given: the position).
  */
@@ -747,7 +749,7 @@ gleed_status gleed_queue(gleed_engine *engine, gleed_seq seq, const uint32_t *to
                          gleed_error *error);
 
 /*
- * gleed_queue, if the sequence has `position` tokens: see gleed_prefill_at.
+ * Does what gleed_queue does, if the sequence has `position` tokens: see gleed_prefill_at.
  *   Memory, Time, Threads, After   As gleed_queue.
  *   Errors   As gleed_queue; GLEED_E_POSITION (needed: the tokens of the sequence, given: the position).
  */
@@ -765,7 +767,7 @@ typedef struct gleed_budget {
     uint32_t struct_size; /* sizeof(gleed_budget), set by the caller */
     uint32_t reserved;    /* 0 */
     uint64_t units;       /* the most units of work; 0: no limit. units_per_token of the plan: units for one token */
-    uint64_t deadline;    /* with a clock: once it shows this or more, no unit starts except the first of the step */
+    uint64_t deadline;    /* once the clock shows this or more, no unit starts except the first of the step */
     gleed_clock clock;    /* NULL: no deadline */
     void *clock_ctx;      /* the argument of clock */
     const uint32_t *cancel; /* another thread or an interrupt writes a number other than 0 here to end the step. The
@@ -837,7 +839,7 @@ gleed_status gleed_hidden(gleed_engine *engine, size_t index, gleed_seq *seq, ui
 
 /* ---- Figures ------------------------------------------------------------------------------------------ */
 
-/* Times in ticks of a clock of the host. All are 0 where there is none. */
+/* Times in ticks of a clock of the host. Without a clock all fields are 0. */
 typedef struct gleed_times {
     uint64_t count;
     uint64_t sum; /* sum / count is the mean */
@@ -848,10 +850,10 @@ typedef struct gleed_times {
 /* Forward passes of one phase. */
 typedef struct gleed_passes {
     uint64_t count;    /* passes that came to their end */
-    uint64_t rows;     /* their rows */
-    gleed_times times; /* what each took in calls of the engine, without what the host did between two steps */
-    uint64_t p50;      /* half of them took no longer than this; the error is 1/16 of it at most */
-    uint64_t p99;      /* 99 of 100 took no longer than this; the same error */
+    uint64_t rows;     /* rows of these passes */
+    gleed_times times; /* ticks that each pass took in calls of the engine, without the host's work between two steps */
+    uint64_t p50;      /* half of the passes took no longer than this; the error is at most 1/16 of it */
+    uint64_t p99;      /* 99 of 100 passes took no longer than this; the error is at most 1/16 of it */
 } gleed_passes;
 
 /* What an engine has done since its start or since gleed_engine_reset_metrics. docs/metrics.md describes each field. */
@@ -862,22 +864,22 @@ typedef struct gleed_metrics {
     gleed_passes decode;         /* passes over single tokens */
     gleed_passes mixed;          /* passes over both */
     uint64_t dropped;            /* passes that a cancel or an error dropped */
-    gleed_times first_token;     /* from the call that queued a prompt to the logits of its last token */
+    gleed_times first_token;     /* ticks from the call that queued a prompt to the logits of its last token */
     uint64_t decode_tokens;      /* tokens that decode passes appended; divided by decode.times.sum: tokens per tick */
-    uint64_t rows_again;         /* rows of tokens that were part of their sequence before */
+    uint64_t rows_again;         /* rows that computed tokens again which were part of their sequence before */
     uint64_t saved_prefix;       /* rows that were not computed: tokens of cached prefixes */
-    uint64_t saved_fork;         /* tokens with which forks began */
-    uint64_t saved_checkpoint;   /* tokens before the checkpoints to which sequences were rewound */
-    uint64_t saved_conversation; /* tokens that conversations found in their sequences */
+    uint64_t saved_fork;         /* rows that were not computed: tokens with which forks began */
+    uint64_t saved_checkpoint;   /* rows that were not computed: tokens before checkpoints that rewinds went back to */
+    uint64_t saved_conversation; /* rows that were not computed: tokens that conversations found in their sequences */
     uint64_t guesses_proposed;   /* tokens that were guessed and looked at */
-    uint64_t guesses_accepted;   /* those of them that were right */
-    uint64_t steps;              /* steps; a function that computes at once takes one or more */
+    uint64_t guesses_accepted;   /* guessed tokens that were right */
+    uint64_t steps;              /* calls of gleed_step; a function that computes at once counts as one step or more */
     uint64_t yields;             /* steps that the budget ended: by units, deadline or flag */
     gleed_times overshoot;       /* ticks of the budget's clock by which steps that a deadline ended were late */
     uint64_t blocks_used;        /* blocks that sequences and pins hold now */
-    uint64_t blocks_high_water;  /* the most that were held at the same time, added up over the pools */
+    uint64_t blocks_high_water;  /* the most blocks that were held at the same time, added up over the pools */
     uint64_t slots_used;         /* places for states of recurrent layers that are in use now */
-    uint64_t slots_high_water;   /* the most of them that were in use at the same time */
+    uint64_t slots_high_water;   /* the most such places that were in use at the same time */
 } gleed_metrics;
 
 /*
@@ -903,8 +905,8 @@ gleed_status gleed_set_clock(gleed_engine *engine, gleed_clock clock, void *ctx,
 gleed_status gleed_engine_metrics(const gleed_engine *engine, gleed_metrics *metrics, gleed_error *error);
 
 /*
- * Sets all counts and times to 0, and the high-water marks to what is in use, those of gleed_engine_info, too. Work in
- * progress goes on and is counted when it ends.
+ * Sets all counts and times to 0. Sets the high-water marks, also those of gleed_engine_info, to what is in use now.
+ * Work in progress goes on and is counted when it ends.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  One at a time per engine.
@@ -917,17 +919,17 @@ gleed_status gleed_engine_reset_metrics(gleed_engine *engine, gleed_error *error
 
 /* How the hidden states of several tokens become one vector. */
 enum {
-    GLEED_POOLING_MEAN = 0, /* the mean of all */
-    GLEED_POOLING_LAST = 1, /* that of the last token */
-    GLEED_POOLING_CLS = 2,  /* that of the first token */
-    GLEED_POOLING_RANK = 3, /* no vector: what a reranker's classifier says, a number for each of its classes */
-    GLEED_POOLING_MODEL = 4 /* what the model's file asks for, or the mean if it asks for nothing */
+    GLEED_POOLING_MEAN = 0, /* the mean of all hidden states */
+    GLEED_POOLING_LAST = 1, /* the hidden state of the last token */
+    GLEED_POOLING_CLS = 2,  /* the hidden state of the first token */
+    GLEED_POOLING_RANK = 3, /* no vector, but the output of a reranker's classifier: one number for each class */
+    GLEED_POOLING_MODEL = 4 /* the pooling that the model's file asks for, or the mean if it asks for none */
 };
 
 /*
- * Writes to *used which of the first four poolings `pooling` stands for, which may be GLEED_POOLING_MODEL, and to
- * *values_len how many elements an embedding has then: `hidden` of gleed_model_info, unless the model has matrices
- * behind the pooling, or the number of classes.
+ * Writes to *used which of the first four poolings `pooling` stands for; `pooling` may be GLEED_POOLING_MODEL. Writes to
+ * *values_len the number of elements of such an embedding. This is `hidden` of gleed_model_info, unless the model has
+ * matrices behind the pooling; with GLEED_POOLING_RANK it is the number of classes.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  Any.
@@ -946,7 +948,7 @@ gleed_status gleed_model_embedding(const gleed_model *model, uint32_t pooling, u
  *   Time     As gleed_prefill.
  *   Threads  One at a time per engine.
  *   Errors   As gleed_prefill; GLEED_E_VALUE (no such pooling), GLEED_E_SHAPE (values_len). In an encoder, whose tokens
- *            see those after them: GLEED_E_WHOLE (the sequence is not empty), GLEED_E_ROWS (more tokens than `rows`).
+ *            see later tokens, too: GLEED_E_WHOLE (the sequence is not empty), GLEED_E_ROWS (more tokens than `rows`).
  *   After    The sequence is as after the same error of gleed_prefill. `values` may be overwritten.
  */
 gleed_status gleed_embed(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t pooling,
@@ -954,10 +956,10 @@ gleed_status gleed_embed(gleed_engine *engine, gleed_seq seq, const uint32_t *to
 
 /*
  * Writes embeddings of several texts to `values`, one after the other, with the bits of gleed_embed. The tokens of the
- * texts lie one after the other in `tokens`; `lengths` says how many each of the `texts` texts has. As many texts as fit
- * a batch run together, each in a sequence that the call opens and closes, without adapters.
+ * texts lie one after the other in `tokens`; `lengths` has the number of tokens of each of the `texts` texts. As many
+ * texts as fit a batch run together, each in a sequence that the call opens and closes, without adapters.
  *   Memory   Keeps nothing. Invalidates earlier logits.
- *   Time     As gleed_prefill of all texts, but for the weights, which are read once per batch.
+ *   Time     As gleed_prefill of all texts, but the weights are read only once per batch.
  *   Threads  One at a time per engine.
  *   Errors   As gleed_embed; GLEED_E_VALUE (the lengths are not `count` tokens), GLEED_E_SHAPE (values_len is not
  *            `texts` times what gleed_model_embedding says), GLEED_E_EMPTY (a text without tokens), GLEED_FULL (no
@@ -972,7 +974,7 @@ gleed_status gleed_embed_texts(gleed_engine *engine, const uint32_t *tokens, siz
  * logarithm of the probability of tokens[i + 1] after all tokens before it, so `values_len` must be count - 1. To score
  * a continuation, begin with the last token of the text that it continues.
  *   Memory   Keeps nothing. Invalidates earlier logits.
- *   Time     As gleed_prefill with logits for each token: `logit_rows` of the config of them at a time.
+ *   Time     As gleed_prefill with logits for each token, of which `logit_rows` of the config are computed at a time.
  *   Threads  One at a time per engine.
  *   Errors   As gleed_prefill; GLEED_E_SHAPE (values_len).
  *   After    The sequence is as after the same error of gleed_prefill. `values` may be overwritten.
@@ -1031,7 +1033,7 @@ gleed_status gleed_adapter_describe(const gleed_adapter *adapter, gleed_adapter_
  *   Memory   Keeps the bytes of the adapter's file. Does not keep the adapter.
  *   Time     Grows with the number of tensors of the adapter.
  *   Threads  One at a time per engine.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (opened for another kind of model),
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VALUE (it was opened for another kind of model),
  *            GLEED_E_BUSY, GLEED_E_ADAPTER_ROOM.
  *   After    Nothing has changed.
  */
@@ -1136,34 +1138,34 @@ typedef uint64_t (*gleed_rank_seq)(void *ctx, gleed_seq seq, const gleed_seq_inf
 /* A block that could be chosen. */
 typedef struct gleed_block_info {
     uint32_t struct_size;   /* sizeof(gleed_block_info) */
-    uint32_t block;         /* its number in the pool */
-    uint32_t group;         /* the pool: 1 for layers of another kind than the first, otherwise 0 */
+    uint32_t block;         /* the number of the block in its pool */
+    uint32_t group;         /* the layer group whose pool it is: 0, or 1 for the second group if the model has two */
     gleed_seq seq;          /* the sequence that gets the block */
-    uint32_t is_cached;     /* 1: it holds a cached prefix, which nobody holds */
-    uint32_t position;      /* where its tokens begin, if it does */
-    const uint32_t *tokens; /* these 16 tokens; NULL if it does not */
+    uint32_t is_cached;     /* 1: the block has tokens of a cached prefix, and no sequence or pin holds it */
+    uint32_t position;      /* if is_cached is 1: the position of its first token */
+    const uint32_t *tokens; /* if is_cached is 1: its 16 tokens; otherwise NULL */
 } gleed_block_info;
 
 /* Ranks a block. `block` is valid until it returns. */
 typedef uint64_t (*gleed_rank_block)(void *ctx, const gleed_block_info *block);
 
 /*
- * How a host chooses: each function ranks the candidates, and the lowest rank is taken. Of several with the same rank it
- * is the one that the library would choose itself; if a function is NULL, it always is. No rank changes any logits.
+ * How a host chooses: each function ranks the candidates, and the candidate with the lowest rank is taken. Among equal
+ * ranks, and if a function is NULL, the library takes the one that it would choose itself. No rank changes any logits.
  */
 typedef struct gleed_cache_policy {
     uint32_t struct_size;      /* sizeof(gleed_cache_policy), set by the caller */
     uint32_t reserved;         /* 0 */
-    gleed_rank_seq close;      /* who is closed by gleed_make_room; default: the least recently used sequence */
+    gleed_rank_seq close;      /* which sequence gleed_make_room closes; default: the least recently used one */
     gleed_rank_block evict;    /* which cached prefix is evicted; default: the one that was given back first */
     gleed_rank_block hand_out; /* which free block is handed out; default: the one that was given back last */
     void *ctx;                 /* the first argument of all three */
 } gleed_cache_policy;
 
 /*
- * Sets the policy of an engine's cache. If `policy` is NULL, the library chooses; an engine starts like that. The
- * functions are called by gleed_make_room (close), and by what takes blocks: gleed_prefill, gleed_queue and the like.
- * For each block that is taken, each candidate is ranked once.
+ * Sets the policy of an engine's cache. If `policy` is NULL, the library chooses; an engine starts like that.
+ * gleed_make_room calls `close`. Functions that take blocks, such as gleed_prefill and gleed_queue, call `evict` and
+ * `hand_out`: for each block that is taken, each candidate is ranked once.
  *   Memory   Keeps a copy of *policy and calls its functions until another one is set.
  *   Time     Constant.
  *   Threads  One at a time per engine.
@@ -1182,7 +1184,7 @@ typedef struct gleed_snapshot_options {
     const uint8_t *state; /* bytes of the host, the state of a sampler for example; NULL: none */
     size_t state_len;     /* bytes of state, at most 256 */
     uint32_t checkpoints; /* the most checkpoints of recurrent layers to write: the last ones of the sequence, at most 16.
-                             Each has state_bytes of gleed_plan_info. A reader keeps them where it has free places */
+                             Each has state_bytes of gleed_plan_info. A reader keeps those for which it has free places */
     uint32_t reserved;    /* 0 */
 } gleed_snapshot_options;
 
@@ -1283,7 +1285,7 @@ gleed_status gleed_snapshot_describe(const uint8_t *bytes, size_t len, gleed_sna
 
 /*
  * Copies the keys and values of one layer of a sequence to `keys` and `values`. Each buffer has `len` elements:
- * [tokens, kv_heads * head_dim] of that layer. `layer` counts the layers that have keys and values of their own.
+ * [tokens, kv_heads * head_dim] of that layer. `layer` counts only the layers that have keys and values of their own.
  *   Memory   Keeps nothing.
  *   Time     Grows with len.
  *   Threads  Any, while no call changes the engine.
@@ -1296,14 +1298,14 @@ gleed_status gleed_materialize(const gleed_engine *engine, gleed_seq seq, uint32
 
 /*
  * Imports the keys and values of one layer into a sequence, in place of those that it has. Call it for each layer, from
- * 0 to the last, which finishes the tokens. Each array has `len` elements: [tokens, kv_heads * head_dim]. What the
- * sequence had is gone once layer 0 is imported. Returns GLEED_FULL if the pool has too few free blocks, those of the
- * sequence's own included.
+ * 0 to the last, which finishes the tokens. Each array has `len` elements: [tokens, kv_heads * head_dim]. Once layer 0 is
+ * imported, the sequence's earlier tokens are gone. Returns GLEED_FULL if the free blocks of the pool and the sequence's
+ * own blocks together are too few.
  *   Memory   Keeps nothing.
  *   Time     Grows with len; if the sequence has tokens, also with the blocks of the engine.
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY,
- *            GLEED_E_POSITION (the layers before were appended), GLEED_E_LAYER, GLEED_E_SHAPE, GLEED_E_CONTEXT,
+ *            GLEED_E_POSITION (the earlier layers were appended), GLEED_E_LAYER, GLEED_E_SHAPE, GLEED_E_CONTEXT,
  *            GLEED_E_TOO_MANY, GLEED_E_NON_FINITE, GLEED_E_NOT_KEPT.
  *   After    Nothing has changed: the layer can be imported again.
  */
@@ -1319,21 +1321,23 @@ gleed_status gleed_push_row(gleed_engine *engine, gleed_seq seq, uint32_t layer,
                             const float *values, size_t len, gleed_error *error);
 
 /*
- * Imports the keys and values of one layer into `count` sequences, as gleed_set_prefill does, with as many tokens each.
- * Each array has `len` elements: [count, tokens, kv_heads * head_dim]. All sequences take the layer or none.
+ * Imports the keys and values of one layer into `count` sequences, as gleed_set_prefill does. Each sequence gets the same
+ * number of tokens. Each array has `len` elements: [count, tokens, kv_heads * head_dim]. All sequences take the layer or
+ * none.
  *   Memory   Keeps nothing.
  *   Time     Grows with len and with the number of sequences and of blocks of the engine.
  *   Threads  One at a time per engine.
- *   Errors   As gleed_set_prefill; GLEED_E_VALUE (the engine has fewer sequences, or one is given twice).
+ *   Errors   As gleed_set_prefill; GLEED_E_VALUE (the engine has fewer sequences, or a sequence is given twice).
  *   After    Nothing has changed: the layer can be imported again.
  */
 gleed_status gleed_set_prefill_batch(gleed_engine *engine, const gleed_seq *seqs, size_t count, uint32_t layer,
                                      const float *keys, const float *values, size_t len, gleed_error *error);
 
 /*
- * Imports the keys and values of one layer of more tokens, layer by layer as gleed_set_prefill does, after those of
- * `count` sequences. positions[i] is where the tokens of seqs[i] begin: it must be the number of its tokens. Each array
- * has `len` elements: [count, tokens, kv_heads * head_dim]. All sequences take the layer or none.
+ * Appends the keys and values of one layer to `count` sequences, layer by layer as gleed_set_prefill imports them. Each
+ * sequence gets the same number of tokens. positions[i] is the position of the first new token of seqs[i]: it must be the
+ * number of tokens that the sequence has. Each array has `len` elements: [count, tokens, kv_heads * head_dim]. All
+ * sequences take the layer or none.
  *   Memory   Keeps nothing.
  *   Time     Grows with len and with the number of sequences of the engine.
  *   Threads  One at a time per engine.
@@ -1432,8 +1436,8 @@ gleed_status gleed_sampler_state(const gleed_sampler *sampler, uint64_t *state, 
 gleed_status gleed_sampler_set_state(gleed_sampler *sampler, uint64_t state, gleed_error *error);
 
 /*
- * Chooses a token and returns its id in *token. *probability receives the probability of the token among those that it
- * was drawn from; `probability` may be NULL. `scratch` must have logits_len elements of 8 bytes, with any params. For
+ * Chooses a token and returns its id in *token. *probability receives the probability of the token among the tokens that
+ * it was drawn from; `probability` may be NULL. `scratch` must have logits_len elements of 8 bytes, with any params. For
  * logits of a model, logits_len is `vocab` of gleed_model_info.
  *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with logits_len.
@@ -1446,7 +1450,7 @@ gleed_status gleed_sample(gleed_sampler *sampler, const float *logits, size_t lo
                           size_t scratch_len, uint32_t *token, float *probability, gleed_error *error);
 
 /*
- * Returns the token with the largest logit in *token, the lowest id among equals. It needs no sampler.
+ * Returns the token with the largest logit in *token; among equal logits, the lowest id. It needs no sampler.
  *   Memory   Keeps nothing.
  *   Time     Grows with logits_len.
  *   Threads  Any.
@@ -1562,12 +1566,12 @@ gleed_status gleed_vocab_find(const gleed_tokenizer *tokenizer, const char *text
                               gleed_error *error);
 
 /*
- * Adds a bias for what spells a text, behind those that the sampler has. Each token that is this text gets it. Where the
- * tokenizer writes the text in several tokens, the last of them gets it wherever the others were accepted just before
- * (gleed_sampler_accept). -INFINITY bans the text. A word in a sentence begins with its blank: " dog" and "dog" are two texts.
- * Tokens that contain the text, as "dogs" does, stay as they are. *count receives the number of biases that were added.
- * All of a sampler are at most 64, with 128 tokens before the last ones; gleed_sampler_set_biases removes them. `needed` of
- * the error says how many elements of scratch are needed.
+ * Adds biases for the tokens that spell a text to those that the sampler has. Each token that is exactly this text gets the
+ * bias. If the tokenizer writes the text as several tokens, the last of them gets it wherever the others were accepted just
+ * before (gleed_sampler_accept). -INFINITY bans the text. A word in a sentence begins with its blank: " dog" and "dog" are two
+ * texts. Tokens that contain the text, as "dogs" does, stay as they are. *count receives the number of biases that were added.
+ * A sampler has room for 64 biases, and for 128 tokens before last ones; gleed_sampler_set_biases removes all biases. If the
+ * scratch is too small, `needed` of the error says how many elements are needed.
  *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with the size of the vocabulary.
  *   Threads  One at a time per sampler.
@@ -1598,7 +1602,7 @@ gleed_status gleed_encode(const gleed_tokenizer *tokenizer, const char *text, si
                           gleed_error *error);
 
 /*
- * Writes to *bytes how many bytes of a text the vocabulary cannot spell: those that gleed_encode with these arguments
+ * Writes to *bytes how many bytes of a text the vocabulary cannot spell: the bytes that gleed_encode with these arguments
  * leaves out, or writes as the unknown token. GLEED_ENCODE_EXACT makes no difference.
  *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with n log n, where n is text_len.
@@ -1677,7 +1681,7 @@ enum {
 /* Flags of gleed_turns_encode. They may be combined with |. */
 enum {
     GLEED_TURNS_ADD_BOS = 1, /* puts bos at the beginning, if the vocabulary says so and the format writes none: for
-                                files without a chat template, which would have written it */
+                                files without a chat template (a template would have written bos) */
     GLEED_TURNS_REPLY = 2    /* opens the model's turn at the end */
 };
 
@@ -1692,7 +1696,7 @@ typedef struct gleed_message {
 /* The properties of a turn format. */
 typedef struct gleed_turns_info {
     uint32_t struct_size; /* sizeof(gleed_turns_info), set by the caller */
-    uint32_t writes_bos;  /* 1: its conversations begin with bos */
+    uint32_t writes_bos;  /* 1: conversations of the format begin with bos */
     char name[32];        /* "chatml" for example, terminated by 0 */
 } gleed_turns_info;
 
@@ -1752,8 +1756,8 @@ gleed_status gleed_turns_encode(const gleed_tokenizer *tokenizer, uint32_t forma
 
 /*
  * Checks whether a token is a stop token of a turn format: it ends the model's turn. *is_stop receives 1 if it is,
- * otherwise 0. Stop tokens are those of the format and those that end a generation in any format (gleed_token_kind). A
- * stop token is not appended to the sequence: the next turn writes what the format needs there.
+ * otherwise 0. Stop tokens are the stops of the format, and the tokens that end a generation in any format
+ * (gleed_token_kind). A stop token is not appended to the sequence: the next turn writes what the format needs there.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  Any.
@@ -1766,9 +1770,9 @@ gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t form
 /* ---- Guessing tokens ---------------------------------------------------------------------------------- */
 
 /*
- * Tokens can be computed before they are chosen, several in one pass, and the text stays bit for bit the same: the program
- * chooses from the logits of one row after the other as it always does. The first token that is not as guessed ends it, and
- * what was computed behind it is taken back. The engine needs several rows with logits (`logit_rows` of its config).
+ * Several tokens can be guessed, and computed in one pass before they are chosen. The text stays bit for bit the same: the
+ * program chooses from the logits of one row after the other as it always does. The first token that differs from its guess
+ * ends the pass: the rows behind it are taken back. The engine needs several rows with logits (`logit_rows` of its config).
  *
  *     gleed_guesses_queue(guesses, engine, token, NULL, 0, &guessed, &error);
  *     do {
@@ -1780,16 +1784,17 @@ gleed_status gleed_turns_is_stop(const gleed_tokenizer *tokenizer, uint32_t form
  *     } while (status == GLEED_READY || status == GLEED_YIELDED);
  *     gleed_guesses_end(guesses, engine, ticks, &error);
  *
- * `token` is the one that was chosen last: it is not part of the sequence yet. Guesses that do not pay rest, and are tried
- * again from time to time. gleed_engine_metrics says how many were right.
+ * `token` is the token that was chosen last: it is not part of the sequence yet. While guesses do not pay, none are made; they
+ * are tried again from time to time. gleed_engine_metrics says how many were right.
  */
 
 /* The guesses of a sequence: what was guessed, how often that was right, and a table of what its text repeats. */
 typedef struct gleed_guesses gleed_guesses;
 
 /*
- * Returns the size and alignment of the memory of guesses in bytes: at most `most` at a time, 1 to 31, and tables of `places`
- * places, 8 bytes each. A text of as many tokens finds nearly all that it repeats; 0: nothing is looked for.
+ * Returns the size and alignment of the memory of guesses, in bytes. `most` is the most guesses at a time, 1 to 31. `places` is
+ * the number of places, 8 bytes each, of the table in which repetitions of the text are looked up. With as many places as the
+ * text has tokens nearly all repetitions are found, with 0 none is looked for.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  Any.
@@ -1811,10 +1816,11 @@ gleed_status gleed_guesses_init(const gleed_engine *engine, gleed_seq seq, uint3
                                 size_t memory_len, gleed_guesses **guesses, gleed_error *error);
 
 /*
- * Queues `token` with logits, and guesses behind it: first the `ids_len` tokens at `ids`, such as those that a grammar forces
- * (gleed_matcher_forced_tokens) or another model has chosen, then what followed the same text before. *guessed receives how
- * many there are: fewer or none where that does not pay, where the context or the pool is nearly full, where a window would
- * give back what is needed, at an id that is no token, and after a wrong one where layers are recurrent.
+ * Queues `token` with logits, and guesses behind it: first the `ids_len` tokens at `ids`, such as tokens that a grammar forces
+ * (gleed_matcher_forced_tokens) or that another model has chosen, then tokens that followed the same text before. *guessed
+ * receives the number of guesses. There are fewer or none where guesses do not pay, where the context or the pool is nearly full,
+ * where a window would give back blocks that a rewind needs, from an id on that is no token, and, in a model with recurrent
+ * layers, after a wrong guess.
  *   Memory   Keeps nothing.
  *   Time     Constant for the guesses; otherwise as gleed_queue.
  *   Threads  One at a time per guesses and engine.
@@ -1827,19 +1833,20 @@ gleed_status gleed_guesses_queue(gleed_guesses *guesses, gleed_engine *engine, u
                                  size_t ids_len, size_t *guessed, gleed_error *error);
 
 /*
- * Returns the logits from which the next token is to be chosen in *logits. They are those of gleed_decode_step, bit for bit.
+ * Returns in *logits the logits from which the next token is to be chosen. They equal those of gleed_decode_step, bit for bit.
  *   Memory   Keeps nothing. The logits are valid until the next call that takes the engine without const.
  *   Time     Grows with the rows of a batch.
  *   Threads  Any, while no call changes the guesses and the engine.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NO_LOGITS (they are not computed yet, or none follow before
- *            gleed_guesses_end).
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_NO_LOGITS (they are not computed yet, or there are no more
+ *            before gleed_guesses_end).
  *   After    Nothing is written.
  */
 gleed_status gleed_guesses_logits(const gleed_guesses *guesses, const gleed_engine *engine, const float **logits,
                                   size_t *logits_len, gleed_error *error);
 
 /*
- * Takes the token that was chosen from these logits. If it is as guessed, there are logits for the one behind it.
+ * Takes the token that was chosen from the logits of gleed_guesses_logits. If it is the guessed token, there are logits for the
+ * token behind it.
  *   Memory   Keeps nothing.
  *   Time     As gleed_guesses_logits.
  *   Threads  One at a time per guesses, while no call changes the engine.
@@ -1849,10 +1856,10 @@ gleed_status gleed_guesses_logits(const gleed_guesses *guesses, const gleed_engi
 gleed_status gleed_guesses_take(gleed_guesses *guesses, const gleed_engine *engine, uint32_t token, gleed_error *error);
 
 /*
- * Takes back what was guessed and not chosen: the sequence has all tokens that were taken but the last one. What is still
- * queued for it is dropped. It may be called at any time, also after an error of a step: then the next batch has no guesses.
- * `ticks` says what the batch took, from gleed_guesses_queue to the logits, by a clock of the program: so the number of guesses
- * follows the machine. 0: not measured.
+ * Takes back the guesses that were not chosen. The sequence then has all tokens that were taken but the last one. Tokens that
+ * are still queued for it are dropped. The call may be made at any time, also after an error of a step: then the next batch has
+ * no guesses. `ticks` is the time from gleed_guesses_queue to the logits by a clock of the program, or 0 if it was not measured.
+ * With it the number of guesses follows the speed of the machine.
  *   Memory   Keeps nothing.
  *   Time     As gleed_rewind.
  *   Threads  One at a time per guesses and engine.
@@ -1864,8 +1871,8 @@ gleed_status gleed_guesses_end(gleed_guesses *guesses, gleed_engine *engine, uin
 
 /*
  * Some files have a layer that predicts one token further ahead (`nextn`). It is a model of its own (gleed_model_predictor) with an
- * engine of its own, and guesses what it finds most probable. gleed_guesses_layer comes once; gleed_guesses_prefill takes the
- * place of gleed_prefill, and gleed_guesses_queue_layer that of gleed_guesses_queue. The other calls are the same:
+ * engine of its own, and guesses the tokens that it finds most probable. gleed_guesses_layer is called once. gleed_guesses_prefill
+ * takes the place of gleed_prefill, and gleed_guesses_queue_layer that of gleed_guesses_queue. The other calls are the same:
  *
  *     gleed_guesses_layer(guesses, layer, &layer_seq, &error);
  *     gleed_guesses_prefill(guesses, engine, layer, prompt, prompt_len, &logits, &logits_len, &error);
@@ -1876,7 +1883,7 @@ gleed_status gleed_guesses_end(gleed_guesses *guesses, gleed_engine *engine, uin
 
 /*
  * Lets an engine of gleed_model_predictor guess for a sequence. *seq receives the handle of a new sequence in `layer`, which is for
- * these guesses alone. The program closes it when it needs the guesses no more. A second call takes another sequence.
+ * these guesses alone. The program closes it when it no longer needs the guesses. A second call opens and uses another sequence.
  * Returns GLEED_FULL if all sequences of `layer` are open.
  *   Memory   Keeps the handle. Does not keep `layer`.
  *   Time     Constant.
@@ -1894,17 +1901,17 @@ gleed_status gleed_guesses_layer(gleed_guesses *guesses, gleed_engine *layer, gl
  *   Threads  One at a time per guesses, engine and layer.
  *   Errors   As gleed_prefill; GLEED_E_VALUE (gleed_guesses_layer was not called, or `layer` is an engine of another model),
  *            GLEED_E_SEQUENCE (also if the sequence of `layer` is closed).
- *   After    Nothing has changed, but after an error in the middle of the work (GLEED_E_NON_FINITE, for example) the sequence
- *            may have some of the tokens.
+ *   After    Nothing has changed. Exception: after an error in the middle of the work (GLEED_E_NON_FINITE, for example) the
+ *            sequence may have some of the tokens.
  */
 gleed_status gleed_guesses_prefill(gleed_guesses *guesses, gleed_engine *engine, gleed_engine *layer,
                                    const uint32_t *tokens, size_t count, const float **logits, size_t *logits_len,
                                    gleed_error *error);
 
 /*
- * Lets the layer look at the last batch of `engine`. Only a program whose engine computes other sequences between the calls with
- * these guesses needs it: after each step that returned GLEED_READY or GLEED_OK, while no guesses are queued. What the layer has
- * not seen it does not know; it then guesses worse.
+ * Lets the layer read the hidden states of the last batch of `engine`. Only a program whose engine computes other sequences
+ * between the calls with these guesses needs this call: after each step that returned GLEED_READY or GLEED_OK, while no guesses
+ * are queued. A layer that has missed hidden states guesses worse.
  *   Memory   Keeps nothing.
  *   Time     Grows with the rows of a batch.
  *   Threads  One at a time per guesses, engine and layer.
@@ -1914,9 +1921,9 @@ gleed_status gleed_guesses_prefill(gleed_guesses *guesses, gleed_engine *engine,
 gleed_status gleed_guesses_see(gleed_guesses *guesses, gleed_engine *engine, gleed_engine *layer, gleed_error *error);
 
 /*
- * Queues `token` with logits, and guesses behind it as gleed_guesses_queue does: first the `ids_len` tokens at `ids`, and if there
- * are none, what the layer guesses. The layer computes within `budget`; NULL: to the end. If the budget ends first, nothing is
- * queued, and the call returns GLEED_YIELDED, or GLEED_STOPPED if the flag is set. The same call then goes on.
+ * Queues `token` with logits, and guesses behind it as gleed_guesses_queue does: the `ids_len` tokens at `ids`, or, if there are
+ * none, the guesses of the layer. The layer computes within `budget`; NULL: no limit. If the budget ends first, nothing is queued,
+ * and the call returns GLEED_YIELDED, or GLEED_STOPPED if the cancel flag is set. Then the same call goes on.
  *   Memory   Keeps nothing.
  *   Time     As gleed_step, of one layer.
  *   Threads  One at a time per guesses, engine and layer.
@@ -1930,21 +1937,21 @@ gleed_status gleed_guesses_queue_layer(gleed_guesses *guesses, gleed_engine *eng
 /* ---- Conversations that read nothing twice ------------------------------------------------------------ */
 
 /*
- * The program keeps the messages. After any change of them (appended, edited, removed, a reply to be written again) one call
- * says which tokens the model has not read yet:
+ * The program keeps the list of messages. After any change of the list (a message appended, edited or removed, a reply to be
+ * written again) one call says which tokens the model has not read yet:
  *
  *     gleed_conversation_update(conversation, engine, tokenizer, desk, entries, entries_len, &script, NULL, &update, &error);
  *     gleed_prefill(engine, seq, update.tokens, update.tokens_len, &logits, &logits_len, &error);
  *     until gleed_turns_is_stop: choose a token, show its text, gleed_decode_step
  *
- * What the program appends to the sequence after that is the reply. Its text becomes an entry of the next call: a conversation
- * knows which tokens the model wrote for it. docs/conversation.md says what is read again when.
+ * The tokens that the program appends to the sequence after that are the reply. Their text becomes an entry of the next call: the
+ * conversation knows which tokens the model wrote for it. docs/conversation.md says what is read again when.
  */
 
 /* Memory in which conversations are written. It keeps nothing from call to call: several conversations can share one. */
 typedef struct gleed_desk gleed_desk;
 
-/* A conversation in a sequence: which of its tokens are replies. */
+/* A conversation: the handle of its sequence, and which tokens of the sequence are replies. */
 typedef struct gleed_conversation gleed_conversation;
 
 /* The role of an entry besides GLEED_ROLE_SYSTEM, GLEED_ROLE_USER and GLEED_ROLE_ASSISTANT. */
@@ -1954,7 +1961,7 @@ typedef struct gleed_conversation gleed_conversation;
 typedef struct gleed_entry {
     uint32_t role;     /* GLEED_ROLE_USER, ..., GLEED_ROLE_TOOL */
     uint32_t reserved; /* 0 */
-    const char *text;  /* of the assistant: as the model wrote it, with its thoughts and calls */
+    const char *text;  /* the text; of the assistant: as the model wrote it, with thoughts and calls */
     size_t text_len;   /* bytes of text */
     const char *name;  /* of GLEED_ROLE_TOOL: the name of the tool */
     size_t name_len;   /* bytes of name; 0 for messages */
@@ -1968,7 +1975,7 @@ typedef struct gleed_desk_limits {
     uint32_t context;     /* tokens of the longest conversation; default 4,096 */
     uint32_t text;        /* bytes of the longest text between two replies, with what the format writes around messages. A
                              conversation whose replies are not known is one such text; default 16,384 */
-    uint32_t word;        /* bytes of the longest word in it, about 51 bytes of memory for each; default `text`. Chinese and
+    uint32_t word;        /* bytes of the longest word in such a text, each about 51 bytes of memory; default `text`. Chinese and
                              Japanese have no blanks between words: there a word can be a whole message */
     uint32_t replies;     /* the most replies whose tokens are kept; default 64 */
     uint32_t entries;     /* the most entries; default 256 */
@@ -1983,13 +1990,13 @@ typedef struct gleed_conversation_limits {
     uint32_t reserved;    /* 0 */
 } gleed_conversation_limits;
 
-/* What a script says of thinking. */
-#define GLEED_THINK_DEFAULT 0u /* nothing: as the format does by itself */
+/* Values of `think` in a script. */
+#define GLEED_THINK_DEFAULT 0u /* the script says nothing: the format decides */
 #define GLEED_THINK_NO 1u      /* the model is told not to think */
 #define GLEED_THINK_YES 2u     /* the model is told to think */
 
 /* Flags of a script. They may be combined with |. */
-#define GLEED_SCRIPT_NO_BOS 1u        /* no bos where the vocabulary adds it and the format does not write it */
+#define GLEED_SCRIPT_NO_BOS 1u        /* bos is written only where the format writes it, not because the vocabulary adds it */
 #define GLEED_SCRIPT_KEEP_THOUGHTS 2u /* thoughts of earlier turns stay; without it they are left out where the format does so */
 
 /* How a conversation is written. */
@@ -2001,13 +2008,13 @@ typedef struct gleed_script {
     const char *tools;       /* the tools that are offered: a JSON list, as for gleed_calls_init */
     size_t tools_len;        /* bytes of tools; 0: none are offered */
     const char *tool_format; /* the name of the format in which they are offered (docs/tools.md) */
-    size_t tool_format_len;  /* bytes of tool_format; 0: the one that goes with the turn format alone */
+    size_t tool_format_len;  /* bytes of tool_format; 0: the tool format that belongs to the turn format */
 } gleed_script;
 
 /*
- * Writes a message that stands for entries that are left out: `count` of them from index `first` on. Returns 1 if it has written
- * *message, or 0: nothing stands there. The text must be valid until gleed_conversation_update returns. It may be called
- * several times, with other entries, in a call; for the same entries it should write the same message, or else that is read again.
+ * Writes a message in the place of entries that are left out: `count` entries from index `first` on. Returns 1 if it has written
+ * *message, or 0 for no message. The text must be valid until gleed_conversation_update returns. The function may be called several
+ * times, with other entries, in a call. For the same entries it should write the same message: a different one is read again.
  */
 typedef int32_t (*gleed_summary)(void *ctx, size_t first, size_t count, gleed_message *message);
 
@@ -2020,19 +2027,19 @@ typedef struct gleed_keep {
     uint32_t room;         /* tokens that stay free for the reply; default 1 */
     uint32_t first;        /* turns at the beginning that stay */
     uint32_t last;         /* turns at the end that stay; default: all, a conversation that is too long is refused */
-    uint32_t target;       /* turns are left out until it has at most so many tokens; default: half of the context */
+    uint32_t target;       /* turns are left out until the conversation has at most this many tokens; default: half of the context */
     uint32_t reserved;     /* 0 */
-    gleed_summary summary; /* writes a message in their place, or NULL */
-    void *summary_ctx;     /* its first argument */
+    gleed_summary summary; /* writes a message in the place of what is left out, or NULL */
+    void *summary_ctx;     /* the first argument of summary */
 } gleed_keep;
 
-/* What the model has not read yet. */
+/* The tokens that the model has not read yet, and the entries that are left out. */
 typedef struct gleed_update {
     uint32_t struct_size;   /* sizeof(gleed_update), set by the caller */
     uint32_t position;      /* the position of the first token: the length of the sequence */
     const uint32_t *tokens; /* at least one; the logits of the last one are those of the reply's first token */
-    size_t tokens_len;      /* how many */
-    size_t left_out;        /* the index of the first entry that is left out; counts only if there is one */
+    size_t tokens_len;      /* number of tokens */
+    size_t left_out;        /* the index of the first entry that is left out; means nothing if left_out_len is 0 */
     size_t left_out_len;    /* how many entries are left out */
 } gleed_update;
 
@@ -2072,7 +2079,7 @@ gleed_status gleed_conversation_plan(const gleed_engine *engine, size_t *size, s
 
 /*
  * Starts a conversation in an open sequence, in `memory`. *conversation receives a pointer to it. The program appends tokens to
- * the sequence and closes it; nothing but the conversation rewinds it.
+ * the sequence and closes it. Only the conversation may rewind it.
  *   Memory   Keeps `memory`. Does not keep the engine and the limits.
  *   Time     Constant.
  *   Threads  Any, while no call changes the engine, each with memory of its own.
@@ -2095,15 +2102,15 @@ gleed_status gleed_conversation_init(const gleed_engine *engine, gleed_seq seq, 
 gleed_status gleed_conversation_seq(const gleed_conversation *conversation, gleed_seq *seq, gleed_error *error);
 
 /*
- * Makes the sequence a beginning of this conversation, the longest that it can be, and writes the tokens that are missing to
- * *update, up to where the model goes on. They are given to gleed_prefill or gleed_queue (where layers have a window, in pieces
- * of at most `rows`). If the last entry is a message of the assistant, the model continues it. A reply has its text in its entry
- * as it was written; the program may cut it at its end. Replies behind a change keep their tokens, which are read again; until
- * that is done the sequence does not have them. `keep` may be NULL: nothing is left out. `engine` is the one of the sequence,
- * `tokenizer` that of its model.
+ * Rewinds the sequence to the longest beginning that it can have in common with this conversation. Writes the tokens that are
+ * missing, up to where the model goes on, to *update. The program gives them to gleed_prefill or gleed_queue (where layers have a
+ * window, in pieces of at most `rows`). If the last entry is a message of the assistant, the model continues it. The entry of a
+ * reply has the text that the model wrote; the program may cut it at its end. Replies behind a change keep their tokens, but are
+ * read again; until then the sequence does not have them. `keep` may be NULL: nothing is left out. `engine` is the engine of the
+ * sequence, `tokenizer` the tokenizer of its model.
  *   Memory   Keeps nothing. update->tokens is valid until the next call that takes the desk.
- *   Time     Grows with n log n, where n is the length of the text, and with the tokens of the sequence; with turns that are
- *            left out that many times more as halving their number takes.
+ *   Time     Grows with n log n, where n is the length of the text, and with the tokens of the sequence. If turns are left out,
+ *            this comes again for each halving of their number.
  *   Threads  One at a time per conversation, engine and desk.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE (no such format,
  *            role, flag, think, tool format; a result of a tool without tools; at: the index of the entry), GLEED_E_TOOLS,
@@ -2119,7 +2126,7 @@ gleed_status gleed_conversation_update(gleed_conversation *conversation, gleed_e
                                        gleed_update *update, gleed_error *error);
 
 /*
- * Opens a second conversation that begins like this one, in a sequence of its own, in as much `memory` as this one has. *fork
+ * Opens a second conversation that begins like this one, in a sequence of its own. It takes as much `memory` as this one. *fork
  * receives a pointer to it. Blocks are shared, and nothing is computed. The program copies its entries as it likes.
  *   Memory   Keeps `memory`.
  *   Time     As gleed_fork.
@@ -2132,7 +2139,7 @@ gleed_status gleed_conversation_fork(const gleed_conversation *conversation, gle
                                      size_t memory_len, gleed_conversation **fork, gleed_error *error);
 
 /*
- * Returns the bytes that gleed_conversation_save writes in *size.
+ * Returns the number of bytes that gleed_conversation_save writes in *size.
  *   Memory   Keeps nothing.
  *   Time     Grows with the length of the texts.
  *   Threads  One at a time per desk; no other call changes the conversation and the engine.
@@ -2146,8 +2153,8 @@ gleed_status gleed_conversation_saved_size(const gleed_conversation *conversatio
 
 /*
  * Writes a conversation to `bytes`: its entries, which tokens the model wrote, and the snapshot of its sequence. *written receives
- * the number of bytes. A sequence that has given back blocks is written without keys and values, and is read again where it is
- * loaded. docs/conversation.md specifies the format.
+ * the number of bytes. If the sequence has given back blocks, its keys and values are not written, and the conversation is read
+ * again after it is loaded. docs/conversation.md specifies the format.
  *   Memory   Keeps nothing.
  *   Time     Grows with the length of the texts and of the sequence.
  *   Threads  One at a time per desk; no other call changes the conversation and the engine.
@@ -2160,13 +2167,13 @@ gleed_status gleed_conversation_save(const gleed_conversation *conversation, con
 
 /*
  * Opens a sequence and a conversation that go on where a saved one was, in `memory`. *conversation receives a pointer to it. All of
- * `bytes` is verified first. `limits` are those of gleed_conversation_plan; with fewer replies the last ones stay.
+ * `bytes` is verified first. `limits` are those of gleed_conversation_plan; if they allow fewer replies, the last ones stay.
  *   Memory   Keeps `memory`. Does not keep `bytes`.
  *   Time     Grows with len.
  *   Threads  One at a time per engine.
  *   Errors   As gleed_conversation_plan, GLEED_E_LENGTH, GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_SNAPSHOT
- *            (at: the first byte that is wrong, or behind a part whose checksum is), and those of gleed_restore: GLEED_E_SNAPSHOT_*,
- *            GLEED_E_CONTEXT, GLEED_FULL.
+ *            (at: the first wrong byte, or the byte behind a part whose checksum is wrong), and those of gleed_restore:
+ *            GLEED_E_SNAPSHOT_*, GLEED_E_CONTEXT, GLEED_FULL.
  *   After    Nothing has changed. `memory` may have been written to.
  */
 gleed_status gleed_conversation_load(gleed_engine *engine, const uint8_t *bytes, size_t len,
@@ -2174,8 +2181,8 @@ gleed_status gleed_conversation_load(gleed_engine *engine, const uint8_t *bytes,
                                      gleed_conversation **conversation, gleed_error *error);
 
 /*
- * Writes the entries of a saved conversation to `entries`, in order. Their texts lie in `bytes`. *count receives how many there are.
- * If there is no room for all, `needed` of the error says for how many; begin with an entries_len of 0.
+ * Writes the entries of a saved conversation to `entries`, in order. Their texts lie in `bytes`. *count receives their number. If
+ * there is not room for all, `needed` of the error says how many there are; begin with an entries_len of 0.
  *   Memory   Keeps nothing. The entries are valid as long as `bytes`.
  *   Time     Grows with the length of the texts.
  *   Threads  Any.
@@ -2239,28 +2246,28 @@ typedef struct gleed_grammar_options {
     uint32_t reserved;    /* 0 */
     const char *ignore;   /* keywords of schemas that are ignored, with blanks between them: at most 32 */
     size_t ignore_len;    /* bytes at `ignore` */
-    uint32_t calls;       /* how calls are written: a number of gleed_calls_named. This field and the following: of tools, else 0 */
+    uint32_t calls;       /* how calls are written: a number of gleed_calls_named. This and the following are 0 for other kinds */
     uint32_t choice;      /* GLEED_CHOICE_AUTO, ... */
-    uint32_t thoughts;    /* what is around thoughts, in which nothing is a call: GLEED_THOUGHTS_THINK, ... */
+    uint32_t thoughts;    /* the marks around thoughts, inside of which nothing is a call: GLEED_THOUGHTS_THINK, ... */
     uint32_t call_flags;  /* GLEED_CALLS_SINGLE */
     const char *tool;     /* the name for GLEED_CHOICE_NAMED, in UTF-8 */
     size_t tool_len;      /* bytes at `tool` */
-    const gleed_tokenizer *tokenizer; /* marks that are its control tokens are written as these; NULL: all marks are text */
+    const gleed_tokenizer *tokenizer; /* marks that are control tokens in it are written as these tokens; NULL: all are text */
 } gleed_grammar_options;
 
 /*
  * Compiles a grammar in `scratch` and returns the size and alignment of the memory that it needs, in bytes. `options` may
  * be NULL: a JSON Schema, all defaults. If the scratch is too small, `needed` of the error says how many elements to try
- * next; begin with a scratch_len of 0. One more try suffices for most grammars. GLEED_E_GRAMMAR_STATES says that no scratch suffices:
- * none larger than 2^28 elements is used. Time and scratch of a schema in which many choices hold at once (`allOf` of several
- * `anyOf`) double with each choice: who compiles schemas of strangers bounds the scratch, or the units of gleed_grammar_build_step.
- *   Memory   Keeps nothing, and not the tokenizer. The contents of `scratch` are overwritten, also after an error.
+ * next; begin with a scratch_len of 0. One more try suffices for most grammars. GLEED_E_GRAMMAR_STATES can mean that no scratch
+ * suffices: none larger than 2^28 elements is used. If many choices of a schema hold at once (`allOf` of several `anyOf`), time and
+ * scratch double with each choice. A program that compiles schemas of strangers bounds the scratch, or the units of
+ * gleed_grammar_build_step.
+ *   Memory   Keeps nothing, not even the tokenizer. The contents of `scratch` are overwritten, also after an error.
  *   Time     Grows with the text; for patterns and numbers with their automata, which `states` bounds.
  *   Threads  Any, each with scratch of its own.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_STRUCT_SIZE, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_TEXT
- *            (`ignore`, `tool`),
- *            GLEED_E_TEXT_TOO_LONG, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR, GLEED_E_GRAMMAR_UNSUPPORTED and so on:
- *            `text` of the error names the keyword.
+ *            (`ignore`, `tool`), GLEED_E_TEXT_TOO_LONG, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR, GLEED_E_GRAMMAR_UNSUPPORTED
+ *            and so on: `text` of the error names the keyword.
  *   After    Nothing else is written.
  */
 gleed_status gleed_grammar_plan(const char *text, size_t text_len, uint32_t *scratch, size_t scratch_len, size_t *size,
@@ -2268,7 +2275,7 @@ gleed_status gleed_grammar_plan(const char *text, size_t text_len, uint32_t *scr
 
 /*
  * Compiles a grammar into `memory`, with the text, options and scratch of gleed_grammar_plan. *grammar receives a pointer
- * to it. The grammar is looked at before the memory.
+ * to it. The grammar is checked before the memory.
  *   Memory   Keeps `memory`. Does not keep the text, the options and the scratch, whose contents are overwritten.
  *   Time     Twice that of gleed_grammar_plan.
  *   Threads  Any, each with memory of its own.
@@ -2280,7 +2287,7 @@ gleed_status gleed_grammar_init(const char *text, size_t text_len, uint32_t *scr
                                 const gleed_grammar **grammar, gleed_error *error);
 
 /*
- * A grammar in the making. gleed_grammar_init takes longer than a frame can spare for a large schema or a hostile one; this makes the
+ * A grammar in the making. For a large or hostile schema gleed_grammar_init takes longer than a frame can spare. A build makes the
  * same bytes in units of work.
  *     gleed_grammar_build_init(text, text_len, scratch, scratch_len, &options, room, room_len, &build, &error);
  *     while (gleed_grammar_build_step(build, 4, &error) == GLEED_YIELDED) ...    (the frame ends here)
@@ -2298,9 +2305,9 @@ typedef struct gleed_grammar_build gleed_grammar_build;
 gleed_status gleed_grammar_build_size(size_t *size, size_t *align, gleed_error *error);
 
 /*
- * Begins a grammar. *build receives a pointer to what is in the making. `options` as for gleed_grammar_plan. 262,144 elements of
- * scratch and 64 for each byte of the text are enough for most grammars; if not, gleed_grammar_build_step says so, and a new build
- * begins with more.
+ * Begins to compile a grammar. *build receives a pointer to the build. `options` are as for gleed_grammar_plan. 262,144 elements of
+ * scratch and 64 for each byte of the text are enough for most grammars. If not, gleed_grammar_build_step says so, and the program
+ * begins a new build with more.
  *   Memory   Keeps `memory`, `text`, `scratch`, and `ignore` and `tool` of the options, until the grammar is finished. Does not keep
  *            the options and the tokenizer.
  *   Time     Constant.
@@ -2314,15 +2321,15 @@ gleed_status gleed_grammar_build_init(const char *text, size_t text_len, uint32_
                                       gleed_grammar_build **build, gleed_error *error);
 
 /*
- * Goes on for at most `units` units of work, of some ten microseconds each (0: no bound). GLEED_OK: the memory of the grammar is known,
- * or, after gleed_grammar_build_place, the grammar is finished. GLEED_YIELDED: call again. A unit is longer where one object of a
- * schema has hundreds of members, or where a state of an automaton takes more.
+ * Goes on for at most `units` units of work, of some ten microseconds each (0: no bound). GLEED_OK: the size of the grammar's memory is
+ * known, or, after gleed_grammar_build_place, the grammar is finished. GLEED_YIELDED: call again. A unit takes longer if one object of a
+ * schema has hundreds of members, or if one state of an automaton takes longer.
  *   Memory   Keeps nothing.
  *   Time     Grows with `units`.
  *   Threads  One at a time per build.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR and so on, as
  *            gleed_grammar_plan.
- *   After    The build is of no use with the last ones, which it says again.
+ *   After    After GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_GRAMMAR and so on the build is of no use: later calls return the same error.
  */
 gleed_status gleed_grammar_build_step(gleed_grammar_build *build, uint64_t units, gleed_error *error);
 
@@ -2337,7 +2344,7 @@ gleed_status gleed_grammar_build_step(gleed_grammar_build *build, uint64_t units
 gleed_status gleed_grammar_build_plan(const gleed_grammar_build *build, size_t *size, size_t *align, gleed_error *error);
 
 /*
- * Gives the grammar its memory, once.
+ * Gives the build the memory of the grammar, once.
  *   Memory   Keeps `memory`.
  *   Time     Constant.
  *   Threads  One at a time per build.
@@ -2348,16 +2355,16 @@ gleed_status gleed_grammar_build_plan(const gleed_grammar_build *build, size_t *
 gleed_status gleed_grammar_build_place(gleed_grammar_build *build, void *memory, size_t memory_len, gleed_error *error);
 
 /*
- * *grammar receives a pointer to the finished grammar, once. What it was made in is free then.
+ * Returns a pointer to the finished grammar in *grammar, once. The memory of the build, its text and its scratch are then free.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  One at a time per build.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (it is not finished).
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (the grammar is not finished).
  *   After    Nothing is written.
  */
 gleed_status gleed_grammar_build_finish(gleed_grammar_build *build, const gleed_grammar **grammar, gleed_error *error);
 
-/* The tokens of a vocabulary by their bytes. It never changes. */
+/* A trie: the tokens of a vocabulary by their bytes. It never changes. */
 typedef struct gleed_trie gleed_trie;
 
 /*
@@ -2385,7 +2392,7 @@ gleed_status gleed_trie_init(const gleed_tokenizer *tokenizer, uint32_t *scratch
                              size_t memory_len, const gleed_trie **trie, gleed_error *error);
 
 /*
- * Returns the elements of a mask in *mask_len: one bit for each token.
+ * Returns the number of elements of a mask in *mask_len. A mask has one bit for each token.
  *   Memory   Keeps nothing.
  *   Time     Constant.
  *   Threads  Any.
@@ -2395,7 +2402,7 @@ gleed_status gleed_trie_init(const gleed_tokenizer *tokenizer, uint32_t *scratch
 gleed_status gleed_trie_mask_len(const gleed_trie *trie, size_t *mask_len, gleed_error *error);
 
 /*
- * A trie in the making. gleed_trie_init takes some frames for a large vocabulary; this makes the same tables in units of work.
+ * A trie in the making. For a large vocabulary gleed_trie_init takes several frames. A build makes the same tables in units of work.
  *     gleed_trie_build_init(tokenizer, scratch, scratch_len, room, room_len, &build, &error);
  *     while (gleed_trie_build_step(build, 8, &error) == GLEED_YIELDED) ...    (the frame ends here)
  *     gleed_trie_build_plan(build, &size, &align, &error);
@@ -2412,7 +2419,7 @@ typedef struct gleed_trie_build gleed_trie_build;
 gleed_status gleed_trie_build_size(size_t *size, size_t *align, gleed_error *error);
 
 /*
- * Begins a trie. *build receives a pointer to what is in the making. The scratch has as many elements as gleed_trie_init needs.
+ * Begins to make a trie. *build receives a pointer to the build. The scratch has as many elements as gleed_trie_init needs.
  *   Memory   Keeps `memory`, `scratch` and the tokenizer, until the trie is finished.
  *   Time     Constant.
  *   Threads  Any, each with scratch and memory of its own.
@@ -2424,13 +2431,13 @@ gleed_status gleed_trie_build_init(const gleed_tokenizer *tokenizer, uint32_t *s
                                    size_t memory_len, gleed_trie_build **build, gleed_error *error);
 
 /*
- * Goes on for at most `units` units of 4,096 tokens, comparisons or nodes (0: no bound). GLEED_OK: the memory of the trie is known,
- * or, after gleed_trie_build_place, the trie is finished. GLEED_YIELDED: call again.
+ * Goes on for at most `units` units of 4,096 tokens, comparisons or nodes (0: no bound). GLEED_OK: the size of the trie's memory is
+ * known, or, after gleed_trie_build_place, the trie is finished. GLEED_YIELDED: call again.
  *   Memory   Keeps nothing.
  *   Time     Grows with `units`.
  *   Threads  One at a time per build.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_VOCAB_UNSUPPORTED, GLEED_E_SCRATCH_TOO_SMALL.
- *   After    The build is of no use with the last two.
+ *   After    After GLEED_E_VOCAB_UNSUPPORTED and GLEED_E_SCRATCH_TOO_SMALL the build is of no use.
  */
 gleed_status gleed_trie_build_step(gleed_trie_build *build, uint64_t units, gleed_error *error);
 
@@ -2445,7 +2452,7 @@ gleed_status gleed_trie_build_step(gleed_trie_build *build, uint64_t units, glee
 gleed_status gleed_trie_build_plan(const gleed_trie_build *build, size_t *size, size_t *align, gleed_error *error);
 
 /*
- * Gives the trie its memory, once.
+ * Gives the build the memory of the trie, once.
  *   Memory   Keeps `memory`.
  *   Time     Constant.
  *   Threads  One at a time per build.
@@ -2456,13 +2463,13 @@ gleed_status gleed_trie_build_plan(const gleed_trie_build *build, size_t *size, 
 gleed_status gleed_trie_build_place(gleed_trie_build *build, void *memory, size_t memory_len, gleed_error *error);
 
 /*
- * *trie receives a pointer to the finished trie, once. What it was made in is free then.
+ * Returns a pointer to the finished trie in *trie, once. The memory of the build and its scratch are then free.
  *   Memory   Keeps nothing.
- *   Time     Grows with the size of the vocabulary, by little: the tokens that end a text are looked for.
+ *   Time     Grows slowly with the size of the vocabulary, in which the call looks for the tokens that end a text.
  *   Threads  One at a time per build.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (it is not finished),
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_BUSY (the trie is not finished),
  *            GLEED_E_VOCAB_UNSUPPORTED (more than 32 tokens end a text).
- *   After    Nothing is written. The build is of no use with the last.
+ *   After    Nothing is written. After GLEED_E_VOCAB_UNSUPPORTED the build is of no use.
  */
 gleed_status gleed_trie_build_finish(gleed_trie_build *build, const gleed_trie **trie, gleed_error *error);
 
@@ -2474,8 +2481,8 @@ typedef struct gleed_matcher_limits {
     uint32_t struct_size; /* sizeof(gleed_matcher_limits), set by the caller */
     uint32_t items;       /* the most ways in which a text can be read at once; default 256 */
     uint32_t nodes;       /* the most calls of rules that are kept; default 1,024 */
-    uint32_t depth;       /* the most calls within each other; default 128 */
-    uint32_t past;        /* words of 4 bytes for the states before the last tokens; default 1,024 */
+    uint32_t depth;       /* the most calls of rules nested in each other; default 128 */
+    uint32_t past;        /* words of 4 bytes that keep the states before the last tokens, for a rewind; default 1,024 */
     uint32_t reserved;    /* 0 */
 } gleed_matcher_limits;
 
@@ -2497,7 +2504,8 @@ gleed_status gleed_matcher_plan(size_t *size, size_t *align, const gleed_matcher
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_VALUE,
  *            GLEED_E_MEMORY_TOO_SMALL, GLEED_E_MEMORY_MISALIGNED, GLEED_E_MEMORY_TOO_LARGE, GLEED_E_AMBIGUOUS,
  *            GLEED_E_NESTED.
- *   After    Nothing is written, not even to `memory`, but with the last two.
+ *   After    Nothing is written, not even to `memory`. Exception: after GLEED_E_AMBIGUOUS and GLEED_E_NESTED `memory` may be
+ *            overwritten.
  */
 gleed_status gleed_matcher_init(const gleed_grammar *grammar, const gleed_matcher_limits *limits, void *memory,
                                 size_t memory_len, gleed_matcher **matcher, gleed_error *error);
@@ -2513,9 +2521,9 @@ gleed_status gleed_matcher_init(const gleed_grammar *grammar, const gleed_matche
 gleed_status gleed_matcher_reset(gleed_matcher *matcher, gleed_error *error);
 
 /*
- * Takes a token, its bytes or the token itself where the grammar names it. *accepted receives 1, or 0 where the grammar
- * does not allow it: then nothing has changed. The state before it is kept for gleed_matcher_rewind. Tokens that end a text
- * are not accepted: gleed_matcher_is_end says whether the text may end.
+ * Takes a token: its bytes, or the token itself where the grammar names it. *accepted receives 1, or 0 if the grammar does
+ * not allow the token: then nothing has changed. The state before the token is kept for gleed_matcher_rewind. Tokens that end
+ * a text are not accepted: gleed_matcher_is_end says whether the text may end.
  *   Memory   Keeps nothing.
  *   Time     Grows with the bytes of the token and the ways in which the text can be read, which the limits bound.
  *   Threads  One at a time per matcher.
@@ -2526,17 +2534,18 @@ gleed_status gleed_matcher_accept(gleed_matcher *matcher, const gleed_tokenizer 
                                   uint32_t *accepted, gleed_error *error);
 
 /*
- * Takes the longest begin of a text that the grammar allows. *taken receives its bytes. The state before is not kept.
+ * Takes the longest beginning of a text that the grammar allows. *taken receives its length in bytes. The state before it is
+ * not kept.
  *   Memory   Keeps nothing.
  *   Time     As gleed_matcher_accept.
  *   Threads  One at a time per matcher.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
- *   After    With the last two, what comes before the place has been taken.
+ *   After    After GLEED_E_AMBIGUOUS and GLEED_E_NESTED the bytes before the place of the error have been taken.
  */
 gleed_status gleed_matcher_accept_text(gleed_matcher *matcher, const char *text, size_t text_len, size_t *taken,
                                        gleed_error *error);
 
-/* Tokens that end a text are in the mask where the text may end. */
+/* Flag of a mask: where the text may end, the mask has the tokens that end a text, too. */
 #define GLEED_MASK_ENDS 1u
 
 /*
@@ -2549,7 +2558,8 @@ gleed_status gleed_matcher_accept_text(gleed_matcher *matcher, const char *text,
  *   Threads  One at a time per matcher.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_SHAPE (mask_len),
  *            GLEED_E_NO_TOKEN, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
- *   After    The contents of `mask` mean nothing with the last three, and the next call begins a new mask.
+ *   After    After GLEED_E_NO_TOKEN, GLEED_E_AMBIGUOUS and GLEED_E_NESTED the contents of `mask` mean nothing, and the next call
+ *            begins a new mask.
  */
 gleed_status gleed_matcher_mask(gleed_matcher *matcher, const gleed_trie *trie, uint64_t units, uint32_t flags,
                                 uint32_t *mask, size_t mask_len, gleed_error *error);
@@ -2557,8 +2567,9 @@ gleed_status gleed_matcher_mask(gleed_matcher *matcher, const gleed_trie *trie, 
 /*
  * Does what gleed_matcher_mask does, but for a text that is to end within `within` more tokens, the next one included (tokens
  * that end a text do not count). A token is allowed if the shortest end behind it has no more bytes than tokens are left. So the
- * text ends in time if the vocabulary has each byte. Where it is too late for that, tokens are allowed that bring the text nearer
- * to its end; if there are none, all that the grammar allows. The grammar was compiled with GLEED_GRAMMAR_CLOSE.
+ * text ends in time if the vocabulary has a token for each byte. If it is too late for that, only the tokens that bring the text
+ * nearer to its end are allowed, and if there are none, all tokens that the grammar allows. The grammar must have been compiled
+ * with GLEED_GRAMMAR_CLOSE.
  *   Memory, Threads, After   As gleed_matcher_mask.
  *   Time     As gleed_matcher_mask. Where the end is near, all tokens are looked at.
  *   Errors   As gleed_matcher_mask, GLEED_E_VALUE (the grammar was compiled without GLEED_GRAMMAR_CLOSE).
@@ -2589,8 +2600,8 @@ gleed_status gleed_matcher_is_end(const gleed_matcher *matcher, uint32_t *is_end
 gleed_status gleed_matcher_is_free(const gleed_matcher *matcher, uint32_t *is_free, gleed_error *error);
 
 /*
- * *bytes receives how many bytes bring the text to an end. There may be a shorter end, but from here these suffice, and a byte
- * of them leaves at least one less. The grammar was compiled with GLEED_GRAMMAR_CLOSE.
+ * *bytes receives a number of bytes that suffices to bring the text to an end. There may be a shorter end. Each byte on the way to
+ * this end makes the number smaller, by at least one. The grammar must have been compiled with GLEED_GRAMMAR_CLOSE.
  *   Memory   Keeps nothing.
  *   Time     Grows with the ways in which the text can be read, which the limits bound.
  *   Threads  One at a time per matcher.
@@ -2601,27 +2612,27 @@ gleed_status gleed_matcher_is_free(const gleed_matcher *matcher, uint32_t *is_fr
 gleed_status gleed_matcher_bytes_to_end(gleed_matcher *matcher, size_t *bytes, gleed_error *error);
 
 /*
- * Writes the bytes that have to follow to `text`, at most text_len: as long as there is one choice and the text may not
- * end. *written receives how many. The last of them may be part of a character. The state does not change, but a mask in
- * the making begins anew.
+ * Writes the bytes that have to follow to `text`, at most text_len: as long as only one byte may follow and the text may not
+ * end. *written receives their number. The last of them may be part of a character. The state does not change, but a mask
+ * in the making begins anew.
  *   Memory   Keeps nothing.
  *   Time     As gleed_matcher_accept, 256 times for each byte.
  *   Threads  One at a time per matcher.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
- *   After    `text` may have been written to with the last two. The state has not changed.
+ *   After    After GLEED_E_AMBIGUOUS and GLEED_E_NESTED `text` may be overwritten. The state has not changed.
  */
 gleed_status gleed_matcher_forced(gleed_matcher *matcher, char *text, size_t text_len, size_t *written,
                                   gleed_error *error);
 
 /*
- * Writes the tokens that have to follow to `tokens`, at most tokens_len. *count receives how many. They spell the bytes of
- * gleed_matcher_forced, up to 256, or the first of them: a token is written only if the tokenizer puts it there whatever
- * follows. The program gives each of them to gleed_matcher_accept, and all of them to the engine in one call. The state does
- * not change, but a mask in the making begins anew. The trie is one of the tokenizer. How much scratch it takes depends on the
- * tokenizer alone; `needed` of `error` says how much.
+ * Writes the tokens that have to follow to `tokens`, at most tokens_len. *count receives their number. They spell the bytes of
+ * gleed_matcher_forced, up to 256, or the first of these bytes: a token is written only if the tokenizer puts it there whatever
+ * follows. The program gives each of the tokens to gleed_matcher_accept, and all of them to the engine in one call. The state
+ * does not change, but a mask in the making begins anew. `trie` is made of `tokenizer`. The size of the scratch depends on the
+ * tokenizer alone; `needed` of the error says how many elements are needed.
  *   Memory   Keeps nothing. The contents of `scratch` are overwritten, also after an error.
- *   Time     As gleed_matcher_forced, and what encoding these bytes takes, once for each place near their end at which a token
- *            begins that reaches over it.
+ *   Time     As gleed_matcher_forced. The bytes are then encoded once for each place near their end where a token begins that
+ *            reaches over the end.
  *   Threads  One at a time per matcher.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SCRATCH_TOO_SMALL, GLEED_E_AMBIGUOUS,
  *            GLEED_E_NESTED.
@@ -2691,20 +2702,20 @@ gleed_status gleed_matcher_snapshot(const gleed_matcher *matcher, uint8_t *bytes
 gleed_status gleed_matcher_restore(gleed_matcher *matcher, const uint8_t *bytes, size_t len, gleed_error *error);
 
 /*
- * A sequence that writes a text under a grammar: its handle and its matcher, which stay together through fork, rewind,
- * snapshots, and batches that were dropped.
+ * A writing: a sequence that writes a text under a grammar. It has the handle of the sequence and a matcher, which stay
+ * together through fork, rewind, snapshots, and batches that were dropped.
  */
 typedef struct gleed_writing gleed_writing;
 
-/* No bound of the tokens within which a text is to end; no known number of bytes to its end. */
+/* As `within`: the text need not end within a number of tokens. As `bytes_to_end`: the number of bytes is not known. */
 #define GLEED_NO_END UINT64_MAX
 
-/* A text in numbers. */
+/* The state of a writing. */
 typedef struct gleed_writing_info {
     uint32_t struct_size;  /* sizeof(gleed_writing_info), set by the caller */
     gleed_seq seq;         /* the sequence */
     uint32_t begin;        /* the position of the text's first token */
-    uint32_t end;          /* the position behind its last one */
+    uint32_t end;          /* the position behind its last token */
     uint32_t is_end;       /* 1: the text may end here */
     uint32_t reserved;     /* 0 */
     uint64_t bytes_to_end; /* as gleed_matcher_bytes_to_end; GLEED_NO_END without GLEED_GRAMMAR_CLOSE */
@@ -2717,27 +2728,27 @@ typedef struct gleed_writing_info {
 gleed_status gleed_writing_plan(size_t *size, size_t *align, const gleed_matcher_limits *limits, gleed_error *error);
 
 /*
- * Starts an empty text in `memory`, behind the tokens that the sequence has. *writing receives a pointer to it.
+ * Starts a writing in `memory`: an empty text behind the tokens that the sequence has. *writing receives a pointer to it.
  *   Memory   Keeps `memory` and the memory of the grammar. Keeps neither the engine nor the limits.
  *   Time     Constant.
  *   Threads  Any, while no call changes the engine, each with memory of its own.
  *   Errors   As gleed_matcher_init, GLEED_E_SEQUENCE.
- *   After    Nothing else is written than `memory`.
+ *   After    Nothing is written except to `memory`.
  */
 gleed_status gleed_writing_init(const gleed_engine *engine, gleed_seq seq, const gleed_grammar *grammar,
                                 const gleed_matcher_limits *limits, void *memory, size_t memory_len,
                                 gleed_writing **writing, gleed_error *error);
 
 /*
- * Goes on with the text of a sequence that was restored. `state` begins with the bytes of gleed_writing_state, which were saved
- * with the sequence, as the state of its snapshot for example. The tokens of the text are taken again, about 1 us each. The
- * grammar is the same; the limits may be others.
+ * Goes on with the text of a sequence that was restored, in a new writing. `state` begins with the bytes of gleed_writing_state,
+ * which were saved with the sequence, as the state of its snapshot for example. The matcher takes the tokens of the text again,
+ * about 1 us each. The grammar must be the same; the limits may be others.
  *   Memory   As gleed_writing_init.
  *   Time     Grows with the tokens of the text.
  *   Threads  Any, while no call changes the engine, each with memory of its own.
- *   Errors   As gleed_writing_init, GLEED_E_SNAPSHOT_GRAMMAR (the state is none, or one of another grammar),
+ *   Errors   As gleed_writing_init, GLEED_E_SNAPSHOT_GRAMMAR (`state` is not one of a writing, or of another grammar),
  *            GLEED_E_NOT_REWINDABLE, GLEED_E_WINDOW, GLEED_E_NOT_ALLOWED as gleed_writing_follow.
- *   After    Nothing else is written than `memory`.
+ *   After    Nothing is written except to `memory`.
  */
 gleed_status gleed_writing_resume(const gleed_engine *engine, const gleed_tokenizer *tokenizer, gleed_seq seq,
                                   const gleed_grammar *grammar, const uint8_t *state, size_t state_len,
@@ -2745,9 +2756,10 @@ gleed_status gleed_writing_resume(const gleed_engine *engine, const gleed_tokeni
                                   gleed_writing **writing, gleed_error *error);
 
 /*
- * Opens a sequence that starts with the first `keep` tokens of the writing's, as gleed_fork does, with its text. These are
- * counted from the beginning of the sequence. *fork receives a pointer to the new writing in `memory`, whose size is that of
- * gleed_writing_plan with the same limits; gleed_writing_describe tells its sequence. Returns GLEED_FULL as gleed_fork.
+ * Opens a sequence that starts with the first `keep` tokens of the writing's sequence, as gleed_fork does, and makes a writing of
+ * it that has the text of these tokens. `keep` counts from the beginning of the sequence. *fork receives a pointer to the new
+ * writing in `memory`, whose size is that of gleed_writing_plan with the same limits. gleed_writing_describe returns the handle
+ * of the new sequence. Returns GLEED_FULL as gleed_fork does.
  *   Memory   Keeps `memory` and the memory of the grammar.
  *   Time     As gleed_fork, and as gleed_writing_follow.
  *   Threads  One at a time per engine and per writing.
@@ -2759,7 +2771,7 @@ gleed_status gleed_writing_fork(gleed_writing *writing, gleed_engine *engine, co
                                 size_t keep, void *memory, size_t memory_len, gleed_writing **fork, gleed_error *error);
 
 /*
- * Keeps only the first `keep` tokens of the sequence, as gleed_rewind does, and of its text.
+ * Keeps only the first `keep` tokens of the sequence, as gleed_rewind does, and the text of these tokens.
  *   Memory   Keeps nothing.
  *   Time     As gleed_rewind, and as gleed_writing_follow.
  *   Threads  One at a time per engine and per writing.
@@ -2771,23 +2783,24 @@ gleed_status gleed_writing_rewind(gleed_writing *writing, gleed_engine *engine, 
                                   size_t keep, gleed_error *error);
 
 /*
- * Brings the text to where the sequence is. Takes tokens back that the sequence no longer has, because it was rewound or a
- * batch was dropped. Takes those that it has more. It compares lengths, not tokens: call it after gleed_rewind and before the
- * sequence gets other tokens, or use gleed_writing_rewind.
+ * Brings the text to the length of the sequence. Takes back tokens that the sequence no longer has, because it was rewound or a
+ * batch was dropped. Takes tokens that the sequence has in addition. The call compares lengths, not tokens: make it after
+ * gleed_rewind and before the sequence gets other tokens, or use gleed_writing_rewind.
  *   Memory   Keeps nothing.
- *   Time     Grows with the tokens that are taken: those that are new, or all of the text where no state is kept.
+ *   Time     Grows with the tokens that are taken: the new ones, or all tokens of the text if the state to go back to is not kept.
  *   Threads  One at a time per writing, while no call changes the engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_NOT_REWINDABLE (needed: where the text
  *            begins, given: where the sequence ends, before it), GLEED_E_WINDOW (at: the position of a token that has left
  *            the window), GLEED_E_NOT_ALLOWED (at: the position of a token that the grammar does not allow),
  *            GLEED_E_AMBIGUOUS, GLEED_E_NESTED.
- *   After    Nothing has changed; with the last three, the tokens before the place have been taken.
+ *   After    Nothing has changed. Exception: after GLEED_E_NOT_ALLOWED, GLEED_E_AMBIGUOUS and GLEED_E_NESTED the tokens before the
+ *            place of the error have been taken.
  */
 gleed_status gleed_writing_follow(gleed_writing *writing, const gleed_engine *engine, const gleed_tokenizer *tokenizer,
                                   gleed_error *error);
 
 /*
- * Writes to *info where a text is, and whether it may end.
+ * Writes the state of a writing to *info: where its text is, and whether it may end.
  *   Memory   Keeps nothing.
  *   Time     Grows with the ways in which the text can be read, which the limits bound.
  *   Threads  One at a time per writing.
@@ -2797,7 +2810,7 @@ gleed_status gleed_writing_follow(gleed_writing *writing, const gleed_engine *en
 gleed_status gleed_writing_describe(gleed_writing *writing, gleed_writing_info *info, gleed_error *error);
 
 /*
- * Writes to `bytes` what has to be saved with the sequence, 16 bytes: where the text begins, and of which grammar it is.
+ * Writes the 16 bytes that have to be saved with the sequence to `bytes`: where the text begins, and of which grammar it is.
  * *written receives their number.
  *   Memory   Keeps nothing.
  *   Time     Constant.
@@ -2809,7 +2822,7 @@ gleed_status gleed_writing_state(const gleed_writing *writing, uint8_t *bytes, s
                                  gleed_error *error);
 
 /*
- * Takes a token that the program appends to the sequence. Otherwise as gleed_matcher_accept.
+ * Takes a token that the program appends to the sequence, as gleed_matcher_accept does.
  *   Memory, Time, Errors, After   As gleed_matcher_accept.
  *   Threads  One at a time per writing.
  */
@@ -2817,9 +2830,9 @@ gleed_status gleed_writing_accept(gleed_writing *writing, const gleed_tokenizer 
                                   uint32_t *accepted, gleed_error *error);
 
 /*
- * Goes on with the mask of the tokens that may follow, as gleed_matcher_mask_within does, or, where `within` is GLEED_NO_END, as
- * gleed_matcher_mask.
- *   Memory, Time, Errors, After   As these.
+ * Goes on with the mask of the tokens that may follow, as gleed_matcher_mask_within does, or, if `within` is GLEED_NO_END, as
+ * gleed_matcher_mask does.
+ *   Memory, Time, Errors, After   As those of the two functions.
  *   Threads  One at a time per writing.
  */
 gleed_status gleed_writing_mask(gleed_writing *writing, const gleed_trie *trie, uint64_t within, uint64_t units,
@@ -2847,7 +2860,7 @@ gleed_status gleed_sample_masked(gleed_sampler *sampler, const float *logits, si
                                  size_t mask_len, uint64_t *scratch, size_t scratch_len, uint32_t *token,
                                  float *probability, gleed_error *error);
 
-/* A finder of strings that end a text, wherever tokens end. */
+/* A finder of stop strings: strings that end a text. It finds them wherever tokens end. */
 typedef struct gleed_stops gleed_stops;
 
 /* A text in memory of the caller: UTF-8, not terminated by 0. */
@@ -2859,11 +2872,11 @@ typedef struct gleed_string {
 /* No stop string was found. */
 #define GLEED_NO_STOP UINT32_MAX
 
-/* What a piece of a text shows: first `held`, then the first text_len bytes of the piece. */
+/* The text that can be shown after a piece: first `held`, then the first text_len bytes of the piece. */
 typedef struct gleed_shown {
     uint32_t struct_size; /* sizeof(gleed_shown), set by the caller */
     uint32_t stop;        /* the index of the string that ends the text here, or GLEED_NO_STOP */
-    const char *held;     /* what was held back before, and is text; it lies in a stop string */
+    const char *held;     /* text that was held back before, and begins no stop string; it lies in the text of a string */
     size_t held_len;      /* bytes at `held` */
     size_t text_len;      /* how many bytes of the piece are text */
 } gleed_shown;
@@ -2887,7 +2900,8 @@ gleed_status gleed_stops_init(const gleed_string *strings, size_t count, void *m
                               gleed_stops **stops, gleed_error *error);
 
 /*
- * Takes the next piece of the text. *shown receives what can be shown now. What could begin a stop string is held back.
+ * Takes the next piece of the text. *shown receives the text that can be shown now. Text that could begin a stop string is held
+ * back.
  *   Memory   Keeps nothing. `held` is valid as long as the texts of the strings.
  *   Time     Grows with text_len.
  *   Threads  One at a time per finder.
@@ -2898,7 +2912,7 @@ gleed_status gleed_stops_push(gleed_stops *stops, const char *text, size_t text_
                               gleed_error *error);
 
 /*
- * Ends the text. *held and *held_len receive what was held back. The finder then begins again.
+ * Ends the text. *held and *held_len receive the text that was held back. The finder then begins again.
  *   Memory   Keeps nothing. `held` is valid as long as the texts of the strings.
  *   Time     Constant.
  *   Threads  One at a time per finder.
@@ -2913,15 +2927,15 @@ typedef struct gleed_calls gleed_calls;
 /* No format: the model calls no tools. */
 #define GLEED_NO_CALLS UINT32_MAX
 
-/* What is around thoughts, at most one of these, and how a text begins. */
+/* The marks around thoughts, at most one of these, and a flag that says how a text begins. */
 #define GLEED_THOUGHTS_THINK 1u    /* <think> and </think> */
 #define GLEED_THOUGHTS_CHANNEL 2u  /* <|channel>thought and <channel|> */
 #define GLEED_THOUGHTS_BRACKETS 4u /* [THINK] and [/THINK] */
 #define GLEED_THOUGHTS_SEED 16u    /* <seed:think> and </seed:think> */
 #define GLEED_THOUGHTS_OPEN 8u     /* the prompt has opened a thought */
 
-/* What a part is. */
-#define GLEED_PART_NONE 0u    /* nothing can be told yet, or the text has been read */
+/* The kind of a part. */
+#define GLEED_PART_NONE 0u    /* no part: more text is needed, or all of the text has been read */
 #define GLEED_PART_TEXT 1u    /* text for the reader */
 #define GLEED_PART_THOUGHT 2u /* what the model thinks */
 #define GLEED_PART_CALL 3u    /* a call of a tool */
@@ -2940,22 +2954,22 @@ typedef struct gleed_calls gleed_calls;
 #define GLEED_CALL_TYPE 9u             /* a value is of another type than the tool's parameters say */
 #define GLEED_CALL_VALUE 10u           /* a value is none of those that the tool's parameters list */
 
-/* A part of what a model has written. Places are bytes of the text of gleed_calls_next. */
+/* A part of what a model has written. Fields that say where something begins are byte offsets in the text of gleed_calls_next. */
 typedef struct gleed_calls_part {
     uint32_t struct_size; /* sizeof(gleed_calls_part), set by the caller */
     uint32_t kind;        /* GLEED_PART_TEXT, ... */
-    uint32_t wrong;       /* GLEED_CALL_RIGHT, ...: of a call what is wrong with its arguments, or why it is none */
+    uint32_t wrong;       /* GLEED_CALL_RIGHT, ...: what is wrong with the arguments of a call, or why it is no call */
     uint32_t reserved;    /* 0 */
     size_t at;            /* where the part begins */
-    size_t len;           /* its bytes */
+    size_t len;           /* bytes of the part */
     size_t name_at;       /* where the name of a call's tool begins */
-    size_t name_len;      /* its bytes */
+    size_t name_len;      /* bytes of the name */
     size_t id_at;         /* where the identifier that the model gave the call begins */
-    size_t id_len;        /* its bytes; 0: none */
+    size_t id_len;        /* bytes of the identifier; 0: none */
     size_t arguments_at;  /* where the arguments begin, as the model has written them */
-    size_t arguments_len; /* their bytes; 0 where the model has written none: as JSON they are {} */
+    size_t arguments_len; /* bytes of the arguments; 0 if the model has written none: as JSON they are {} */
     size_t json_len;      /* bytes of the arguments as a JSON object */
-    size_t wrong_at;      /* the byte that is wrong: of a call in its JSON, else in the text */
+    size_t wrong_at;      /* the byte that is wrong: of GLEED_PART_CALL in the JSON, of GLEED_PART_WRONG in the text */
 } gleed_calls_part;
 
 /*
@@ -2970,9 +2984,9 @@ typedef struct gleed_calls_part {
 gleed_status gleed_calls_named(const char *name, size_t name_len, uint32_t *format, gleed_error *error);
 
 /*
- * Writes to *calls in which format a model calls tools whose conversations have this turn format, or GLEED_NO_CALLS if that is
- * not known, and to *thoughts how it marks its thoughts: GLEED_THOUGHTS_THINK, ... or 0. The chat template of the model's
- * file tells families apart that write plain turns in the same way.
+ * Returns how a model with turn format `format` calls tools: *calls receives the number of the format of calls, or GLEED_NO_CALLS
+ * if that is not known. *thoughts receives the marks of its thoughts: GLEED_THOUGHTS_THINK, ... or 0. The chat template of the
+ * model's file tells families apart that write plain turns in the same way.
  *   Memory   Keeps nothing.
  *   Time     Grows with the length of the chat template.
  *   Threads  Any.
@@ -3005,14 +3019,14 @@ gleed_status gleed_calls_init(uint32_t format, uint32_t flags, const char *tools
 /*
  * Reads the next part of a reply. `text` is all that the model has written so far, with the names of control tokens
  * (GLEED_DECODE_RENDER_SPECIAL), but without the token that ends its turn. Between two calls it may become longer and may
- * move. If is_whole is not 0, it will not become longer. Of a call the arguments are written to `json` as a JSON object.
- * What is wrong with a call is no error of this function: it is in *part.
+ * move. If is_whole is not 0, it will not become longer. The arguments of a call are written to `json` as a JSON object.
+ * A wrong call is no error of this function: *part says what is wrong with it.
  *   Memory   Keeps nothing.
  *   Time     Grows with text_len, and with the length of `tools`.
  *   Threads  One at a time per reader.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_STRUCT_SIZE, GLEED_E_TEXT,
  *            GLEED_E_OUTPUT_TOO_SMALL (json_len).
- *   After    `json` may have been written to with the last one. Nothing else has changed.
+ *   After    After GLEED_E_OUTPUT_TOO_SMALL `json` may be overwritten. Nothing else has changed.
  */
 gleed_status gleed_calls_next(gleed_calls *calls, const char *text, size_t text_len, uint32_t is_whole, char *json,
                               size_t json_len, gleed_calls_part *part, gleed_error *error);
@@ -3048,11 +3062,11 @@ uint32_t gleed_abi_version(void);
 uint32_t gleed_arithmetic_version(void);
 
 /*
- * Asks the operating system to let this process use AMX, the tiles of Intel processors, and returns 1 where it may, else
- * 0: on processors without AMX for bytes, and on systems other than Linux. Afterwards GLEED_LEVEL_AMX is there, and
- * GLEED_LEVEL_BEST stands for it. No other function asks, as that changes the process: the permission holds for all of its
- * threads and to its end, and the frames of signals are 8 KB larger on threads that use AMX. Linux says no where a thread
- * has an alternate signal stack that is too small for them.
+ * Asks the operating system to let this process use AMX, the tiles of Intel processors. Returns 1 if the process may use it,
+ * else 0: on processors without AMX for bytes, and on systems other than Linux. After 1 GLEED_LEVEL_AMX is there, and
+ * GLEED_LEVEL_BEST stands for it. No other function asks, because the permission changes the process: it holds for all of
+ * its threads and until its end, and the frames of signals are 8 KB larger on threads that use AMX. Linux refuses if a
+ * thread has an alternate signal stack that is too small for such a frame.
  *   Time     Constant: a few system calls.
  *   Threads  Any.
  *   Errors   None.

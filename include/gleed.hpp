@@ -6,9 +6,9 @@
 // functions. A function that can fail returns a Status, or a Result: a status, and a value that counts only if the
 // status is GLEED_OK. Model, Adapter, Engine, Sampler, Tokenizer, Detokenizer, Desk, Guesses, Conversation and Matcher own their
 // memory, which comes from operator new, or borrow memory of the host. Grammar, GrammarBuild, TokenTrie, TokenTrieBuild, Writing,
-// Stops and Calls own theirs. They can be moved, but not copied. A move leaves the C object where it is. Calls on what was
-// moved from return GLEED_E_NULL. An assignment frees the object that was there. The rules of gleed.h hold: const functions may run
-// on several threads at the same time, and a callback that uses its engine gets GLEED_E_REENTRANT.
+// Stops and Calls always own their memory. All of them can be moved, but not copied. A move leaves the C object where it is. Calls
+// on an object that was moved from return GLEED_E_NULL. An assignment frees the object that was there. The rules of gleed.h hold:
+// const functions may run on several threads at the same time, and a callback that uses its engine gets GLEED_E_REENTRANT.
 #ifndef GLEED_HPP
 #define GLEED_HPP
 
@@ -52,7 +52,7 @@ private:
     std::size_t size_ = 0;
 };
 
-// A view of elements that are kept. It cannot be made of a temporary object that has a destructor, a std::vector for example.
+// A view of elements that the callee keeps. It cannot be made of a temporary object that has a destructor, such as a std::vector.
 template <class T>
 class Kept : public Span<T> {
 public:
@@ -90,7 +90,7 @@ Callable &callable(void *ctx) noexcept {
     return *reinterpret_cast<Callable *>(ctx);
 }
 
-// The outcome of a call. error() has the details of an error and of GLEED_FULL. Of other statuses it has the number only.
+// The outcome of a call. error() has the details of an error and of GLEED_FULL. For other statuses it has only the number.
 class [[nodiscard]] Status {
 public:
     Status() noexcept : error_(make<gleed_error>()) {}
@@ -106,8 +106,8 @@ public:
     // Returns an English text, never NULL.
     const char *text() const noexcept { return error_.text[0] != 0 ? error_.text : gleed_status_text(code_); }
 
-    // For the wrappers below: sets the status that a C function returned. details() is where that function writes.
-    // Details of another status, of an earlier call, are dropped.
+    // For the wrappers below: sets the status that a C function returned. details() is where that function writes its
+    // details. Details of an earlier call with another status are dropped.
     Status &operator=(gleed_status code) noexcept {
         if (error_.status != code) {
             error_ = make<gleed_error>();
@@ -276,7 +276,7 @@ public:
         status = gleed_plan_section(model_, &config, index, &section, status.details());
         return Result<gleed_section>(status, section);
     }
-    // Returns the elements of an embedding. `pooling` is GLEED_POOLING_MODEL, ...
+    // Returns the number of elements of an embedding. `pooling` is GLEED_POOLING_MODEL, ...
     Result<std::size_t> embedding_len(std::uint32_t pooling = GLEED_POOLING_MODEL) const noexcept {
         std::uint32_t used = 0;
         std::size_t len = 0;
@@ -384,7 +384,7 @@ public:
     Result<Logits> prefill_prompt(Tokens tokens) noexcept { return compute(gleed_prefill_prompt, tokens); }
     // Appends one token and returns its logits.
     Result<Logits> decode(std::uint32_t token) noexcept { return prefill(Tokens(&token, 1)); }
-    // prefill, if the sequence has `position` tokens.
+    // Does what prefill does, if the sequence has `position` tokens.
     Result<Logits> prefill_at(std::size_t position, Tokens tokens) noexcept {
         Status status;
         const float *data = nullptr;
@@ -392,7 +392,7 @@ public:
         status = gleed_prefill_at(engine_, seq_, position, tokens.data(), tokens.size(), &data, &size, status.details());
         return Result<Logits>(status, Logits(data, size));
     }
-    // Returns the logits of its last row in the last batch.
+    // Returns the logits of the sequence's last row in the last batch.
     Result<Logits> logits() const noexcept {
         Status status;
         const float *data = nullptr;
@@ -407,7 +407,7 @@ public:
         status = gleed_queue(engine_, seq_, tokens.data(), tokens.size(), logits, status.details());
         return status;
     }
-    // queue, if the sequence has `position` tokens.
+    // Does what queue does, if the sequence has `position` tokens.
     Status queue_at(std::size_t position, Tokens tokens, std::uint32_t logits = GLEED_LOGITS_LAST) noexcept {
         Status status;
         status = gleed_queue_at(engine_, seq_, position, tokens.data(), tokens.size(), logits, status.details());
@@ -492,7 +492,7 @@ public:
         status = gleed_seq_describe(engine_, seq_, &info, status.details());
         return Result<gleed_seq_info>(status, info);
     }
-    // Starts the empty sequence with the cached prefix of a prompt. Returns the number of tokens in it.
+    // Starts the empty sequence with the cached prefix of a prompt. Returns the number of tokens in that prefix.
     Result<std::size_t> reuse(Tokens prompt) noexcept {
         Status status;
         std::size_t reused = 0;
@@ -578,8 +578,8 @@ public:
         status = gleed_seq_open(engine_, &seq, status.details());
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
-    // Writes embeddings of several texts to `out`, one after the other. The tokens of the texts lie one after the other;
-    // `lengths` says how many each has.
+    // Writes embeddings of several texts to `out`, one after the other. The tokens of the texts lie one after the other in
+    // `tokens`; `lengths` has the number of tokens of each text.
     Status embed_texts(Tokens tokens, Span<const std::size_t> lengths, std::uint32_t pooling, Span<float> out) noexcept {
         Status status;
         status = gleed_embed_texts(engine_, tokens.data(), tokens.size(), lengths.data(), lengths.size(), pooling,
@@ -595,9 +595,9 @@ public:
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
 
-    // Opens a sequence with the contents of a snapshot in pieces. source(bytes) writes the next bytes of the snapshot
-    // to the start of `bytes` and returns how many; 0 means the end, more than bytes.size() means failure. *info
-    // receives the header; it is made with make<gleed_snapshot_info>(), or nullptr.
+    // Opens a sequence with the contents of a snapshot that comes in pieces. source(bytes) writes the next bytes of the
+    // snapshot to the start of `bytes` and returns how many; 0 means the end, more than bytes.size() means failure. *info
+    // receives the header; `info` points to a struct of make<gleed_snapshot_info>(), or is nullptr.
     template <class Source>
     Result<Sequence> read_snapshot(Source &&source, gleed_snapshot_info *info = nullptr, const Sequence *base = nullptr) {
         using Callable = std::remove_reference_t<Source>;
@@ -611,8 +611,8 @@ public:
         return status ? Result<Sequence>(status, Sequence(engine_, seq)) : Result<Sequence>(status);
     }
     // Closes idle sequences, the least recently used first, until `tokens` more tokens fit in `sequence`. Returns how
-    // many it closed. consent(handle, info) returns whether a sequence may be closed. Calls on the Sequence of a closed
-    // one return GLEED_E_SEQUENCE.
+    // many it closed. consent(handle, info) returns whether a sequence may be closed. Calls on the Sequence object of a
+    // closed sequence return GLEED_E_SEQUENCE.
     template <class Consent>
     Result<std::size_t> make_room(const Sequence &sequence, std::size_t tokens, Consent &&consent) {
         using Callable = std::remove_reference_t<Consent>;
@@ -675,7 +675,8 @@ public:
         return Result<std::uint32_t>(status, number);
     }
 
-    // Sets who is closed, what is evicted and which block is handed out; nullptr: the library chooses.
+    // Sets the policy that chooses which sequence is closed, which cached prefix is evicted and which block is handed out;
+    // nullptr: the library chooses.
     Status set_cache_policy(const gleed_cache_policy *policy) noexcept {
         Status status;
         status = gleed_set_cache_policy(engine_, policy, status.details());
@@ -707,7 +708,7 @@ public:
         return set_executor(executor);
     }
 
-    // Pins the cached prefix of a prompt. Returns the number of tokens in it.
+    // Pins the cached prefix of a prompt. Returns the number of tokens in that prefix.
     Result<std::size_t> pin(Tokens prompt) noexcept {
         Status status;
         std::size_t count = 0;
@@ -736,7 +737,7 @@ public:
         status = gleed_set_clock(engine_, nullptr, nullptr, status.details());
         return status;
     }
-    // What the engine has done since its start or since reset_metrics().
+    // Returns what the engine has done since its start or since reset_metrics().
     Result<gleed_metrics> metrics() const noexcept {
         Status status;
         auto metrics = make<gleed_metrics>();
@@ -804,7 +805,7 @@ public:
         status = gleed_sampler_accept(sampler_, token, status.details());
         return status;
     }
-    // Replaces all biases, at most 64. bias_text adds one for a text.
+    // Replaces all biases by at most 64 others. bias_text adds biases for a text.
     Status set_biases(Span<const gleed_bias> biases) noexcept {
         Status status;
         status = gleed_sampler_set_biases(sampler_, biases.data(), biases.size(), status.details());
@@ -830,7 +831,7 @@ private:
     Pointer<gleed_sampler> sampler_;
 };
 
-// Returns the token with the largest logit, the lowest id among equals.
+// Returns the token with the largest logit; among equal logits, the lowest id.
 inline Result<std::uint32_t> argmax(Logits logits) noexcept {
     Status status;
     std::uint32_t token = 0;
@@ -902,7 +903,7 @@ private:
     Pointer<const gleed_tokenizer> tokenizer_;
 };
 
-// Adds a bias for what spells a text to a sampler. Returns how many biases were added.
+// Adds biases for the tokens that spell a text to a sampler. Returns how many biases were added.
 inline Result<std::size_t> bias_text(Sampler &sampler, const Tokenizer &tokenizer, Span<const char> text, float bias,
                                      Span<std::uint32_t> scratch) noexcept {
     Status status;
@@ -941,7 +942,7 @@ public:
         status = gleed_detokenize(detokenizer_, tokenizer_, token, out.data(), out.size(), &written, status.details());
         return Result<Span<const char>>(status, Span<const char>(out.data(), written));
     }
-    // Ends the stream. Writes U+FFFD to `out` if it ended within a character, and returns that part of `out`.
+    // Ends the stream. Writes U+FFFD to `out` if the stream ended within a character, and returns that part of `out`.
     Result<Span<const char>> finish(Span<char> out) noexcept {
         Status status;
         std::size_t written = 0;
@@ -960,7 +961,7 @@ inline gleed_message message(std::uint32_t role, Kept<const char> text) noexcept
     return gleed_message{role, 0, text.data(), text.size()};
 }
 
-// A turn format, which converts to false if there is none. It owns nothing and can be copied.
+// A turn format, or none: then it converts to false. It owns nothing and can be copied.
 class Turns {
 public:
     Turns() noexcept = default;
@@ -1048,7 +1049,7 @@ class Guesses {
 public:
     Guesses() noexcept = default;
 
-    // Starts guesses, at most `most` at a time. A text of `places` tokens finds what it repeats.
+    // Starts guesses, at most `most` at a time. Nearly all repetitions of a text of `places` tokens are found.
     static Result<Guesses> start(const Engine &engine, const Sequence &sequence, std::uint32_t most,
                                  std::uint32_t places) noexcept {
         std::size_t size = 0, align = 1;
@@ -1066,7 +1067,7 @@ public:
         guesses.memory_ = std::move(memory);
         return Result<Guesses>(status, std::move(guesses));
     }
-    // Queues a token that was chosen, and guesses behind it: first those of the host. Returns how many.
+    // Queues a token that was chosen, and guesses behind it: first the host's own ones, `ids`. Returns how many guesses there are.
     Result<std::size_t> queue(Engine &engine, std::uint32_t token, Span<const std::uint32_t> ids = {}) noexcept {
         Status status;
         std::size_t guessed = 0;
@@ -1081,13 +1082,13 @@ public:
         status = gleed_guesses_logits(guesses_, engine.get(), &logits, &len, status.details());
         return Result<Logits>(status, Logits(logits, len));
     }
-    // Takes the token that was chosen from them.
+    // Takes the token that was chosen from these logits.
     Status take(const Engine &engine, std::uint32_t token) noexcept {
         Status status;
         status = gleed_guesses_take(guesses_, engine.get(), token, status.details());
         return status;
     }
-    // Takes back what was not chosen. `ticks`: what the batch took by the program's clock; 0: not measured.
+    // Takes back the guesses that were not chosen. `ticks` is the time of the batch by the program's clock; 0: not measured.
     Status end(Engine &engine, std::uint64_t ticks = 0) noexcept {
         Status status;
         status = gleed_guesses_end(guesses_, engine.get(), ticks, status.details());
@@ -1109,14 +1110,14 @@ public:
                                        status.details());
         return Result<Logits>(status, Logits(logits, len));
     }
-    // Lets the layer look at the last batch. Needed where the engine computes other sequences between these calls.
+    // Lets the layer read the last batch of `engine`. Needed only if the engine computes other sequences between these calls.
     Status see(Engine &engine, Engine &layer) noexcept {
         Status status;
         status = gleed_guesses_see(guesses_, engine.get(), layer.get(), status.details());
         return status;
     }
-    // Queues a token that was chosen, and what the layer guesses behind it. Returns how many; GLEED_YIELDED: the budget has ended, and
-    // the same call goes on.
+    // Queues a token that was chosen, and behind it `ids`, or, if there are none, the guesses of the layer. Returns how many guesses
+    // there are. GLEED_YIELDED: the budget has ended, and the same call goes on.
     Result<std::size_t> queue(Engine &engine, Engine &layer, std::uint32_t token, Tokens ids = {},
                               const gleed_budget *budget = nullptr) noexcept {
         Status status;
@@ -1132,12 +1133,13 @@ private:
     Pointer<gleed_guesses> guesses_;
 };
 
-// Which tokens of a list of messages the model has not read yet. A conversation owns its sequence. The engine must outlive it.
+// A conversation: says which tokens of a list of messages the model has not read yet. It owns its sequence. The engine must
+// outlive it.
 class Conversation {
 public:
     Conversation() noexcept = default;
     Conversation(Conversation &&other) noexcept = default;
-    // Closes the sequence that was there, then frees its memory.
+    // Closes the sequence that was there, then frees the memory of the conversation that was there.
     Conversation &operator=(Conversation &&other) noexcept {
         sequence_ = std::move(other.sequence_);
         conversation_ = std::move(other.conversation_);
@@ -1145,7 +1147,7 @@ public:
         return *this;
     }
 
-    // Starts a conversation in an open sequence, which is the conversation's from now on: if this fails, it is closed.
+    // Starts a conversation in an open sequence, which the conversation owns from now on: if this fails, the sequence is closed.
     static Result<Conversation> start(Engine &engine, Sequence sequence,
                                       const gleed_conversation_limits *limits = nullptr) noexcept {
         std::size_t size = 0, align = 1;
@@ -1179,7 +1181,7 @@ public:
         if (status) talk.own(engine);
         return Result<Conversation>(status, std::move(talk));
     }
-    // Writes the entries of a saved conversation to `out`. Returns how many; their texts lie in `bytes`.
+    // Writes the entries of a saved conversation to `out`. Returns how many there are. Their texts lie in `bytes`.
     static Result<std::size_t> saved_entries(Kept<const std::uint8_t> bytes, Span<gleed_entry> out) noexcept {
         Status status;
         std::size_t count = 0;
@@ -1188,9 +1190,9 @@ public:
         return Result<std::size_t>(status, count);
     }
 
-    // Returns the sequence. The program appends tokens to it; nothing but the conversation rewinds it.
+    // Returns the sequence. The program appends tokens to it. Only the conversation may rewind it.
     Sequence &sequence() noexcept { return sequence_; }
-    // Returns the tokens that the model has not read yet. They lie in the desk, until it is used again.
+    // Returns the tokens that the model has not read yet. They lie in the desk and are valid until the desk is used again.
     Result<gleed_update> update(Engine &engine, const Tokenizer &tokenizer, Desk &desk, Span<const gleed_entry> entries,
                                 const gleed_script &script, const gleed_keep *keep = nullptr) noexcept {
         Status status;
@@ -1249,7 +1251,7 @@ class GrammarBuild;
 class Scratch {
 public:
     Scratch() noexcept = default;
-    // If so much cannot be allocated, it is empty.
+    // Allocates `words` words. If that fails, the scratch is empty.
     explicit Scratch(std::uint64_t words) noexcept {
         if (words <= SIZE_MAX / sizeof(std::uint32_t))
             memory_ = Memory::allocate(static_cast<std::size_t>(words) * sizeof(std::uint32_t), alignof(std::uint32_t));
@@ -1261,7 +1263,7 @@ private:
     Memory memory_;
 };
 
-// Gives a build, whose size is known now, the memory of its result. Returns GLEED_YIELDED: the build goes on.
+// Gives a build the memory of its result, whose size is known now. Returns GLEED_YIELDED, because the build goes on, or an error.
 template <class Build, class Plan, class Place>
 Status place(const Pointer<Build> &build, Memory &memory, Plan plan, Place place) noexcept {
     std::size_t size = 0, align = 1;
@@ -1279,7 +1281,7 @@ class Grammar {
 public:
     Grammar() noexcept = default;
 
-    // Compiles a grammar. The scratch is allocated with operator new, as much as it takes.
+    // Compiles a grammar. As much scratch as is needed is allocated with operator new.
     static Result<Grammar> compile(Span<const char> text, const gleed_grammar_options &options) noexcept {
         std::size_t size = 0, align = 1;
         Scratch scratch;
@@ -1307,7 +1309,7 @@ private:
 };
 
 // A grammar in the making, in units of work. The text, the texts of the options and the tokenizer of the options must stay where
-// they are until it is finished: it may begin again. The grammar needs none of them.
+// they are until the grammar is finished, because the build may begin again. The finished grammar needs none of them.
 class GrammarBuild {
 public:
     GrammarBuild() noexcept = default;
@@ -1324,8 +1326,8 @@ public:
         status = build.restart(Scratch((std::uint64_t(1) << 18) + std::uint64_t(64) * text.size()));
         return Result<GrammarBuild>(status, std::move(build));
     }
-    // Goes on for so many units: GLEED_OK when the grammar is finished, GLEED_YIELDED before. Where the scratch was too small it begins
-    // again with more. If more cannot be allocated, this and all later calls return GLEED_E_SCRATCH_TOO_SMALL.
+    // Goes on for `units` units of work. Returns GLEED_OK when the grammar is finished, GLEED_YIELDED before. If the scratch is too
+    // small, the build begins again with more. If more cannot be allocated, this and all later calls return GLEED_E_SCRATCH_TOO_SMALL.
     Status step(std::uint64_t units) noexcept {
         Status status;
         status = gleed_grammar_build_step(build_, units, status.details());
@@ -1350,7 +1352,7 @@ public:
     }
 
 private:
-    // Begins again in the same room. If that fails, the build is what it was.
+    // Begins the build again in the same memory. If that fails, the build is as before.
     Status restart(Scratch scratch) noexcept {
         Status status;
         status = gleed_grammar_build_init(text_.data(), text_.size(), scratch.data(), scratch.size(), &options_,
@@ -1385,7 +1387,7 @@ public:
                                  trie.trie_.out(), status.details());
         return Result<TokenTrie>(status, std::move(trie));
     }
-    // Returns the elements of a mask.
+    // Returns the number of elements of a mask.
     Result<std::size_t> mask_len() const noexcept {
         Status status;
         std::size_t len = 0;
@@ -1445,22 +1447,23 @@ public:
         status = gleed_matcher_accept(matcher_, tokenizer.get(), token, &accepted, status.details());
         return Result<bool>(status, accepted != 0);
     }
-    // Takes the longest begin of a text that the grammar allows. Returns its bytes.
+    // Takes the longest beginning of a text that the grammar allows. Returns its length in bytes.
     Result<std::size_t> accept(Span<const char> text) noexcept {
         Status status;
         std::size_t taken = 0;
         status = gleed_matcher_accept_text(matcher_, text.data(), text.size(), &taken, status.details());
         return Result<std::size_t>(status, taken);
     }
-    // Goes on with the mask of the tokens that may follow, and of those that end the text where it may end: GLEED_OK or
-    // GLEED_YIELDED. 0 units: until it is finished.
+    // Goes on with the mask of the tokens that may follow, with the tokens that end the text where it may end. Returns
+    // GLEED_OK or GLEED_YIELDED. 0 units: goes on until the mask is finished.
     Status mask(const TokenTrie &trie, Span<std::uint32_t> mask, std::uint64_t units = 0,
                 std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
         Status status;
         status = gleed_matcher_mask(matcher_, trie.get(), units, flags, mask.data(), mask.size(), status.details());
         return status;
     }
-    // The same for a text that is to end within so many tokens. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
+    // Does what mask does for a text that is to end within `within` tokens. Its grammar was compiled with
+    // GLEED_GRAMMAR_CLOSE.
     Status mask_within(const TokenTrie &trie, std::uint64_t within, Span<std::uint32_t> mask, std::uint64_t units = 0,
                        std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
         Status status;
@@ -1474,28 +1477,28 @@ public:
         status = gleed_matcher_is_end(matcher_, &end, status.details());
         return Result<bool>(status, end != 0);
     }
-    // Whether the text is free: no mask is needed, unless `accept` refuses a token.
+    // Returns whether the text is free: then no mask is needed, unless `accept` refuses a token.
     Result<bool> is_free() const noexcept {
         Status status;
         std::uint32_t free = 0;
         status = gleed_matcher_is_free(matcher_, &free, status.details());
         return Result<bool>(status, free != 0);
     }
-    // Returns how many bytes bring the text to an end. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
+    // Returns a number of bytes that suffices to bring the text to an end. Its grammar was compiled with GLEED_GRAMMAR_CLOSE.
     Result<std::size_t> bytes_to_end() noexcept {
         Status status;
         std::size_t bytes = 0;
         status = gleed_matcher_bytes_to_end(matcher_, &bytes, status.details());
         return Result<std::size_t>(status, bytes);
     }
-    // Writes the bytes that have to follow. Returns how many.
+    // Writes the bytes that have to follow. Returns how many there are.
     Result<std::size_t> forced(Span<char> text) noexcept {
         Status status;
         std::size_t written = 0;
         status = gleed_matcher_forced(matcher_, text.data(), text.size(), &written, status.details());
         return Result<std::size_t>(status, written);
     }
-    // Writes the tokens that have to follow. Returns how many.
+    // Writes the tokens that have to follow. Returns how many there are.
     Result<std::size_t> forced(const Tokenizer &tokenizer, const TokenTrie &trie, Span<std::uint32_t> scratch,
                                Span<std::uint32_t> tokens) noexcept {
         Status status;
@@ -1550,7 +1553,7 @@ inline Result<std::uint32_t> sample_masked(Sampler &sampler, Logits logits, Span
     return Result<std::uint32_t>(status, token);
 }
 
-// A trie in the making, in units of work. The tokenizer must stay where it is until it is finished.
+// A trie in the making, in units of work. The tokenizer must stay where it is until the trie is finished.
 class TokenTrieBuild {
 public:
     TokenTrieBuild() noexcept = default;
@@ -1569,7 +1572,7 @@ public:
                                        build.room_.size(), build.build_.out(), status.details());
         return Result<TokenTrieBuild>(status, std::move(build));
     }
-    // Goes on for so many units: GLEED_OK when the trie is finished, GLEED_YIELDED before.
+    // Goes on for `units` units of work. Returns GLEED_OK when the trie is finished, GLEED_YIELDED before.
     Status step(std::uint64_t units) noexcept {
         Status status;
         status = gleed_trie_build_step(build_, units, status.details());
@@ -1591,8 +1594,8 @@ private:
     Pointer<gleed_trie_build> build_;
 };
 
-// A sequence that writes a text under a grammar, and its matcher, which stay together. The sequence must outlive it, and so
-// must the grammar.
+// A sequence that writes a text under a grammar, and its matcher, which stay together. The sequence and the grammar must
+// outlive it.
 class Writing {
 public:
     Writing() noexcept = default;
@@ -1621,7 +1624,8 @@ public:
                                       writing.writing_.out(), status.details());
         return Result<Writing>(status, std::move(writing));
     }
-    // Opens a sequence that starts with the first tokens of this one's, with its text. *sequence receives it.
+    // Opens a sequence that starts with the first `keep` tokens of this writing's sequence. Returns a writing that has their text.
+    // *sequence receives the new sequence.
     Result<Writing> fork(Engine &engine, const Tokenizer &tokenizer, std::size_t keep, Sequence *sequence) noexcept {
         Status status;
         Writing copy;
@@ -1634,13 +1638,13 @@ public:
         *sequence = Sequence(engine.get(), info.seq);
         return Result<Writing>(status, std::move(copy));
     }
-    // Keeps only the first tokens of the sequence, and of its text.
+    // Keeps only the first `keep` tokens of the sequence, and the text of these tokens.
     Status rewind(Engine &engine, const Tokenizer &tokenizer, std::size_t keep) noexcept {
         Status status;
         status = gleed_writing_rewind(writing_, engine.get(), tokenizer.get(), keep, status.details());
         return status;
     }
-    // Brings the text to where the sequence is.
+    // Brings the text to the length of the sequence.
     Status follow(const Engine &engine, const Tokenizer &tokenizer) noexcept {
         Status status;
         status = gleed_writing_follow(writing_, engine.get(), tokenizer.get(), status.details());
@@ -1652,7 +1656,7 @@ public:
         status = gleed_writing_describe(writing_, &info, status.details());
         return Result<gleed_writing_info>(status, info);
     }
-    // Writes what has to be saved with the sequence. Returns its bytes.
+    // Writes the bytes that have to be saved with the sequence. Returns their number.
     Result<std::size_t> state(Span<std::uint8_t> bytes) const noexcept {
         Status status;
         std::size_t written = 0;
@@ -1666,7 +1670,7 @@ public:
         status = gleed_writing_accept(writing_, tokenizer.get(), token, &accepted, status.details());
         return Result<bool>(status, accepted != 0);
     }
-    // As Matcher::mask; with a number of tokens as Matcher::mask_within.
+    // Does what Matcher::mask does, or, if `within` is a number of tokens, what Matcher::mask_within does.
     Status mask(const TokenTrie &trie, Span<std::uint32_t> mask, std::uint64_t within = GLEED_NO_END,
                 std::uint64_t units = 0, std::uint32_t flags = GLEED_MASK_ENDS) noexcept {
         Status status;
@@ -1674,7 +1678,7 @@ public:
                                     status.details());
         return status;
     }
-    // Writes the tokens that have to follow. Returns how many.
+    // Writes the tokens that have to follow. Returns how many there are.
     Result<std::size_t> forced(const Tokenizer &tokenizer, const TokenTrie &trie, Span<std::uint32_t> scratch,
                                Span<std::uint32_t> tokens) noexcept {
         Status status;
@@ -1696,7 +1700,7 @@ private:
     Pointer<gleed_writing> writing_;
 };
 
-// Finds strings that end a text. Their texts must outlive it.
+// Finds strings that end a text. The texts of the strings must outlive it.
 class Stops {
 public:
     Stops() noexcept = default;
@@ -1712,14 +1716,14 @@ public:
                                   stops.stops_.out(), status.details());
         return Result<Stops>(status, std::move(stops));
     }
-    // Takes the next piece of the text. Returns what can be shown.
+    // Takes the next piece of the text. Returns the text that can be shown.
     Result<gleed_shown> push(Span<const char> text) noexcept {
         Status status;
         auto shown = make<gleed_shown>();
         status = gleed_stops_push(stops_, text.data(), text.size(), &shown, status.details());
         return Result<gleed_shown>(status, shown);
     }
-    // Ends the text. Returns what was held back.
+    // Ends the text. Returns the text that was held back.
     Result<Span<const char>> finish() noexcept {
         Status status;
         const char *held = nullptr;
@@ -1769,8 +1773,8 @@ private:
     Pointer<gleed_calls> calls_;
 };
 
-// Returns the format in which a model calls tools whose conversations have these turns, GLEED_NO_CALLS if it is not known.
-// *thoughts receives how it marks thoughts: flags of Calls::start.
+// Returns the number of the format in which a model with these turns calls tools, GLEED_NO_CALLS if it is not known. *thoughts
+// receives the marks of its thoughts: flags of Calls::start.
 inline Result<std::uint32_t> calls_of(const Model &model, const Turns &turns, std::uint32_t *thoughts) noexcept {
     Status status;
     std::uint32_t calls = GLEED_NO_CALLS;

@@ -1,4 +1,4 @@
-//! LoRA adapters: opened in the caller's memory, loaded into an engine, wanted by sequences.
+//! LoRA adapters: opened in the caller's memory, loaded into an engine, and set for sequences with a scale.
 
 use core::ffi::c_void;
 
@@ -18,10 +18,10 @@ impl Opaque for Adapter<'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedA01");
 }
 
-/// An adapter, checked against its model. The bytes of its file stay the caller's.
+/// An adapter that was checked against its model. The bytes of its file stay the caller's.
 pub type gleed_adapter = Object<Adapter<'static>>;
 
-/// What an adapter is; see `include/gleed.h`.
+/// The properties of an adapter; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_adapter_info {
@@ -34,7 +34,7 @@ pub struct gleed_adapter_info {
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_adapter_info {}
 
-/// Bytes and alignment of the memory that [`gleed_adapter_open`] wants.
+/// Returns the size and alignment of the memory of an adapter, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn gleed_adapter_size(size: *mut usize, align: *mut usize,
     })
 }
 
-/// Checks an adapter's file against a model and describes it in `memory`.
+/// Checks that a file is one of an adapter that fits a model, and makes an adapter of it in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn gleed_adapter_open(
         let (model, bytes, adapter) =
             unsafe { (Object::get("model", model)?, slice("bytes", bytes, len)?, out("adapter", adapter)?) };
         let opened = Adapter::open(bytes, model)?;
-        // Not before: memory that a call fails with may still hold another adapter.
+        // Memory is written to last: if the call fails, it may still hold another adapter.
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the adapter is used.
         adapter.write(unsafe { Object::place_at(memory, memory_len, opened) }?);
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn gleed_adapter_open(
     })
 }
 
-/// Says what an adapter is.
+/// Writes the properties of an adapter to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gleed_adapter_describe(
     })
 }
 
-/// Loads an adapter into an engine.
+/// Loads an adapter into an engine. `number` receives its number.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gleed_engine_load_adapter(
     })
 }
 
-/// How much of an adapter a sequence wants.
+/// Sets the scale of an adapter for a sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn gleed_seq_set_adapter(
     })
 }
 
-/// How much of an adapter a sequence has.
+/// Returns the scale of an adapter for a sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,4 +1,4 @@
-//! Formats of calls, and how thoughts are marked.
+//! Numbers of the formats of calls, and of the marks around thoughts.
 
 use core::ffi::c_char;
 
@@ -13,7 +13,7 @@ use crate::status;
 use crate::text::known_flags;
 use crate::turns;
 
-/// No format of calls: the model calls no tools.
+/// Number for no format of calls: the model calls no tools.
 pub const GLEED_NO_CALLS: u32 = u32::MAX;
 
 /// Thoughts are between `<think>` and `</think>`.
@@ -34,7 +34,7 @@ const MARKS: [(u32, ThoughtMarks); 4] = [
     (GLEED_THOUGHTS_SEED, ThoughtMarks::SEED),
 ];
 
-/// The format with this name.
+/// Returns the number of the format of calls with this name, or [`GLEED_NO_CALLS`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn gleed_calls_named(
     })
 }
 
-/// The format in which a model with a turn format calls tools, and how it marks thoughts.
+/// Returns the number of the format in which a model with a turn format calls tools, and the flag of its thought marks.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -85,7 +85,7 @@ fn number_of(format: CallFormat) -> u32 {
     CallFormat::ALL.iter().position(|known| *known == format).map_or(GLEED_NO_CALLS, small)
 }
 
-/// The format with a number, and the marks of thoughts.
+/// Returns the format of calls with a number, `None` for [`GLEED_NO_CALLS`], and the marks of thoughts in `flags`.
 pub(crate) fn formats(format: u32, flags: u32) -> Result<(Option<CallFormat>, Option<ThoughtMarks>), Failure> {
     let known = MARKS.iter().fold(GLEED_THOUGHTS_OPEN, |known, (flag, _)| known | flag);
     let flags = known_flags(flags, known)?;

@@ -1,4 +1,4 @@
-//! Calls of tools in what a model has written.
+//! Readers: text, thoughts and calls of tools in what a model has written.
 
 use core::ffi::{c_char, c_void};
 use core::fmt::{self, Write};
@@ -13,7 +13,7 @@ use crate::status;
 use crate::text::utf8;
 use crate::versioned::{Versioned, out_struct};
 
-/// Nothing can be told yet, or the text has been read.
+/// No part: more text is needed, or all of the text has been read.
 pub const GLEED_PART_NONE: u32 = 0;
 /// Text for the reader.
 pub const GLEED_PART_TEXT: u32 = 1;
@@ -21,14 +21,14 @@ pub const GLEED_PART_TEXT: u32 = 1;
 pub const GLEED_PART_THOUGHT: u32 = 2;
 /// A call of a tool.
 pub const GLEED_PART_CALL: u32 = 3;
-/// No call that can be carried out.
+/// Text that is no call that can be carried out.
 pub const GLEED_PART_WRONG: u32 = 4;
 
 /// Nothing is wrong with the call.
 pub const GLEED_CALL_RIGHT: u32 = 0;
 /// The text ends inside the call.
 pub const GLEED_CALL_INCOMPLETE: u32 = 1;
-/// What stands here belongs to no call of the format.
+/// The text here belongs to no call of the format.
 pub const GLEED_CALL_INVALID: u32 = 2;
 /// More than 64 lists and objects are inside each other.
 pub const GLEED_CALL_TOO_DEEP: u32 = 3;
@@ -38,7 +38,7 @@ pub const GLEED_CALL_POSITIONAL: u32 = 4;
 pub const GLEED_CALL_UNKNOWN_TOOL: u32 = 5;
 /// The arguments are no JSON object.
 pub const GLEED_CALL_NO_OBJECT: u32 = 6;
-/// An argument is missing.
+/// An argument is missing that the tool requires.
 pub const GLEED_CALL_MISSING: u32 = 7;
 /// The tool knows no argument of this name.
 pub const GLEED_CALL_UNKNOWN_ARGUMENT: u32 = 8;
@@ -47,7 +47,7 @@ pub const GLEED_CALL_TYPE: u32 = 9;
 /// A value is none of those that the tool's parameters list.
 pub const GLEED_CALL_VALUE: u32 = 10;
 
-/// A reader, and the tools that there are.
+/// A reader, and the tools that it checks calls against.
 #[derive(Debug)]
 pub struct Reading {
     reader: Reader,
@@ -69,29 +69,29 @@ pub struct gleed_calls_part {
     pub struct_size: u32,
     /// `GLEED_PART_TEXT` and so on.
     pub kind: u32,
-    /// `GLEED_CALL_INCOMPLETE` and so on.
+    /// What is wrong with the call: `GLEED_CALL_RIGHT` and so on.
     pub wrong: u32,
     /// 0.
     pub reserved: u32,
-    /// Where the part begins in the text.
+    /// Byte offset of the part in the text.
     pub at: usize,
-    /// Its bytes.
+    /// Bytes of the part.
     pub len: usize,
-    /// Where the name of the tool begins.
+    /// Byte offset of the tool's name in the text.
     pub name_at: usize,
-    /// Its bytes.
+    /// Bytes of the name.
     pub name_len: usize,
-    /// Where the identifier of the call begins.
+    /// Byte offset of the call's identifier in the text.
     pub id_at: usize,
-    /// Its bytes; 0: it has none.
+    /// Bytes of the identifier; 0: the call has none.
     pub id_len: usize,
-    /// Where the arguments begin, as the model has written them.
+    /// Byte offset in the text of the arguments, as the model has written them.
     pub arguments_at: usize,
-    /// Their bytes; 0 where the model has written none.
+    /// Bytes of these arguments; 0 if the model has written none.
     pub arguments_len: usize,
     /// Bytes of the arguments as JSON.
     pub json_len: usize,
-    /// The byte that is wrong.
+    /// Byte offset of what is wrong: of a call in the JSON, otherwise in the text.
     pub wrong_at: usize,
 }
 
@@ -99,7 +99,7 @@ pub struct gleed_calls_part {
 // one.
 unsafe impl Versioned for gleed_calls_part {}
 
-/// Bytes and alignment of the memory that a reader wants.
+/// Returns the size and alignment of the memory of a reader, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn gleed_calls_init(
     })
 }
 
-/// Reads the next part.
+/// Reads the next part of a reply.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -204,7 +204,8 @@ const NOTHING: gleed_calls_part = gleed_calls_part {
     wrong_at: 0,
 };
 
-/// Where a part of a text is, and its bytes. `None` for what the text does not have: arguments that were left out.
+/// Returns the byte offset of a part in a text, and the length of the part. `None` if the part does not lie in the
+/// text: arguments that were left out do not.
 fn place(text: &str, part: &str) -> Option<(usize, usize)> {
     let at = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     (at.checked_add(part.len())? <= text.len()).then_some((at, part.len()))
@@ -219,12 +220,12 @@ fn wrong(error: CallError<'_>) -> gleed_calls_part {
     gleed_calls_part { kind: GLEED_PART_WRONG, wrong: number(error.kind), at: error.at, wrong_at: error.at, ..NOTHING }
 }
 
-/// A call: its arguments are written as JSON, and compared with what the tool takes.
+/// Returns the part of a call. Writes its arguments to `json`, and checks them against the tool's parameters.
 fn call(call: &Call<'_>, text: &str, tools: Option<&Tools<'_>>, json: &mut [u8]) -> Result<gleed_calls_part, Failure> {
     let tool = tools.and_then(|tools| tools.find(call.name));
     let given = json.len();
     let mut out = Buffer { bytes: &mut *json, used: 0 };
-    // What does not fit is counted.
+    // Bytes that do not fit are counted, so that the error can say how many are needed.
     let _ = call.arguments.write_json(tool.as_ref(), &mut out);
     let needed = out.used;
     let too_small = || {
@@ -270,7 +271,7 @@ fn number(kind: CallErrorKind<'_>) -> u32 {
     }
 }
 
-/// Bytes that are written as far as there is room, and counted.
+/// A buffer that takes bytes as far as there is room, and counts all of them.
 struct Buffer<'b> {
     bytes: &'b mut [u8],
     used: usize,

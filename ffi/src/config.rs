@@ -1,4 +1,4 @@
-//! What an engine must be able to hold, as C says it.
+//! The limits of an engine, as C states them.
 
 use gleed::kernels::Level;
 use gleed::{KvElement, KvKind, KvType, Limits};
@@ -7,29 +7,29 @@ use crate::error::Failure;
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
 
-/// Blocks handed out on demand from one pool.
+/// Cache kind: blocks are handed out on demand from one pool.
 pub const GLEED_KV_PAGED: u32 = 0;
-/// One contiguous run of blocks reserved per sequence.
+/// Cache kind: one contiguous run of blocks is reserved per sequence.
 pub const GLEED_KV_BASIC: u32 = 1;
-/// No cache: everything is computed again in every call.
+/// Cache kind: no cache, every call computes the whole sequence again.
 pub const GLEED_KV_OFF: u32 = 2;
 
-/// Keys and values of 2 bytes.
+/// Elements of keys and values have 2 bytes.
 pub const GLEED_KV_F16: u32 = 0;
-/// Keys and values of 4 bytes.
+/// Elements of keys and values have 4 bytes.
 pub const GLEED_KV_F32: u32 = 1;
-/// Keys and values of 8.5 bits.
+/// Elements of keys and values have 8.5 bits.
 pub const GLEED_KV_Q8_0: u32 = 2;
-/// Keys and values of 4.5 bits.
+/// Elements of keys and values have 4.5 bits.
 pub const GLEED_KV_Q4_0: u32 = 3;
 
-/// Keys of type `k` and values of type `v`: the values' type, plus 1, is in the second byte.
+/// Returns the `kv_type` for keys of type `k` and values of type `v`: `k` in the first byte, `v` plus 1 in the second.
 #[allow(non_snake_case)]
 pub const fn GLEED_KV_TYPES(k: u32, v: u32) -> u32 {
     k | (v + 1) << 8
 }
 
-/// The levels by their numbers; 0 is the best that the machine has.
+/// Names of the levels, by their numbers. Number 0 stands for the best level that the machine has.
 const LEVELS: [&str; 10] = ["best", "scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "simd128", "i8mm", "amx"];
 
 /// The fastest level that the machine has.
@@ -53,7 +53,7 @@ pub const GLEED_LEVEL_I8MM: u32 = 8;
 /// AVX-512 F, BW, VL, VNNI, and AMX with bytes, after [`gleed_allow_amx`].
 pub const GLEED_LEVEL_AMX: u32 = 9;
 
-/// Asks the operating system to let this process use AMX, and returns 1 where it may, else 0.
+/// Asks the operating system to let this process use AMX. Returns 1 if the process may use it, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_allow_amx() -> u32 {
     u32::from(Level::allow_amx())
@@ -65,7 +65,7 @@ pub extern "C" fn gleed_allow_amx() -> u32 {
 pub struct gleed_config {
     /// `sizeof(gleed_config)`, set by the caller.
     pub struct_size: u32,
-    /// Sequences at a time.
+    /// Sequences that can be open at a time.
     pub sequences: u32,
     /// Tokens per sequence.
     pub context: u32,
@@ -73,40 +73,40 @@ pub struct gleed_config {
     pub rows: u32,
     /// How keys and values are kept: `GLEED_KV_PAGED` and so on.
     pub kv_kind: u32,
-    /// Their element type: `GLEED_KV_F16` and so on, or two of these by `GLEED_KV_TYPES`.
+    /// Element type of keys and values: `GLEED_KV_F16` and so on, or two of these by `GLEED_KV_TYPES`.
     pub kv_type: u32,
     /// Blocks of 16 tokens in the pool.
     pub kv_blocks: u32,
-    /// How many rows of a batch can have logits.
+    /// The most rows of a batch that can have logits.
     pub logit_rows: u32,
     /// How many of the first tokens stay visible beside the window.
     pub window_sinks: u32,
     /// How many of the last tokens are visible; 0: all.
     pub window_last: u32,
-    /// 1: blocks can be found by their tokens and reused.
+    /// 1: blocks can be found by their tokens, and prompts reuse them.
     pub prefix_cache: u32,
     /// Threads that work at the same time.
     pub workers: u32,
-    /// `GLEED_LEVEL_BEST` and so on.
+    /// Instruction set of the kernels: `GLEED_LEVEL_BEST` and so on.
     pub level: u32,
     /// LoRA adapters that can be loaded.
     pub adapters: u32,
-    /// The largest rank of their matrices.
+    /// The largest rank of the adapters' matrices.
     pub adapter_rank: u32,
-    /// Checkpoints of recurrent layers' states.
+    /// Checkpoints of recurrent layers' states, of all sequences together.
     pub checkpoints: u32,
-    /// One is made every so many tokens.
+    /// A checkpoint is made every so many tokens.
     pub checkpoint_every: u32,
 }
 
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_config {
-    /// Up to `kv_blocks`, up to `level`, and up to `adapter_rank`.
+    /// Earlier structs ended with `kv_blocks`, `level` and `adapter_rank`.
     const EARLIER: &'static [usize] = &[28, 52, 60];
 }
 
 impl gleed_config {
-    /// The config at a pointer; `None` at NULL.
+    /// Returns the config at a pointer; `None` at NULL.
     ///
     /// # Errors
     /// As [`versioned_or_null`].
@@ -118,10 +118,10 @@ impl gleed_config {
         unsafe { versioned_or_null("config", config) }
     }
 
-    /// The limits that a config asks for. `None` asks for the defaults.
+    /// Returns the limits that a config asks for. `None` asks for the defaults.
     ///
     /// # Errors
-    /// [`status::E_VALUE`] for a kind or type that does not exist.
+    /// [`status::E_VALUE`] for a kind, type or level that does not exist, or a `prefix_cache` that is neither 0 nor 1.
     pub fn limits(config: Option<Self>) -> Result<Limits, Failure> {
         let mut limits = Limits::default();
         let Some(config) = config else { return Ok(limits) };
@@ -170,10 +170,10 @@ impl gleed_config {
     }
 }
 
-/// The level with this number.
+/// Returns the level with this number.
 ///
 /// # Errors
-/// [`status::E_VALUE`] where there is none, or the machine does not have it.
+/// [`status::E_VALUE`] if no level has this number, or the machine does not have the level.
 pub(crate) fn level(number: u32) -> Result<Level, Failure> {
     if number == GLEED_LEVEL_BEST {
         return Ok(Level::detect());
@@ -186,7 +186,7 @@ pub(crate) fn level(number: u32) -> Result<Level, Failure> {
     })
 }
 
-/// The number of a level.
+/// Returns the number of a level.
 pub(crate) fn level_number(level: Level) -> u32 {
     LEVELS.iter().position(|name| *name == level.name()).and_then(|number| u32::try_from(number).ok()).unwrap_or(0)
 }

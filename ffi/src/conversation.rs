@@ -1,4 +1,4 @@
-//! Conversations: which tokens of a list of messages a model has not read yet.
+//! Conversations: their memory, start and fork. `conversation_update` says which tokens a model has not read yet.
 
 use core::ffi::c_void;
 
@@ -27,7 +27,7 @@ pub type gleed_conversation = Object<Conversation<'static>>;
 pub struct gleed_conversation_limits {
     /// `sizeof(gleed_conversation_limits)`, set by the caller.
     pub struct_size: u32,
-    /// The most replies whose tokens are kept.
+    /// The most replies whose tokens are kept, the last ones.
     pub replies: u32,
     /// The most tokens that are kept beside the sequence.
     pub tokens: u32,
@@ -38,7 +38,7 @@ pub struct gleed_conversation_limits {
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_conversation_limits {}
 
-/// The limits at a pointer, those that an engine's model wants where they are 0 or at NULL.
+/// Returns the limits at a pointer. Where a limit is 0, or at NULL, it is the default for the engine's model.
 ///
 /// # Safety
 /// As [`versioned_or_null`].
@@ -63,12 +63,12 @@ pub(crate) unsafe fn limits(
     Ok(ConversationLimits { replies: or(given.replies, default.replies), tokens: or(given.tokens, default.tokens) })
 }
 
-/// The bytes of a conversation with its head.
+/// Returns the bytes of a conversation with its head.
 pub(crate) fn planned(limits: &ConversationLimits) -> Result<usize, Failure> {
     Ok(gleed_conversation::with_head(Conversation::plan(limits)?)?)
 }
 
-/// Bytes and alignment of the memory that a conversation wants.
+/// Returns the size and alignment of the memory of a conversation, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gleed_conversation_plan(
     })
 }
 
-/// Starts a conversation in an empty sequence.
+/// Starts a conversation in an open sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -115,8 +115,8 @@ pub unsafe extern "C" fn gleed_conversation_init(
         let limits = unsafe { self::limits(limits, engine) }?;
         let needed = planned(&limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone
-        // may look.
+        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as they
+        // are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn gleed_conversation_init(
     })
 }
 
-/// The sequence of a conversation.
+/// Returns the handle of a conversation's sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn gleed_conversation_seq(
     })
 }
 
-/// Opens a second conversation that begins like another.
+/// Opens a second conversation that begins like another one, in a sequence of its own.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn gleed_conversation_fork(
         };
         let needed = planned(&conversation.limits())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the fork is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the fork is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, conversation.fork(&mut engine, rest)?)?);

@@ -1,4 +1,4 @@
-//! Conversations as bytes.
+//! Saved conversations: written to bytes, and loaded from them.
 
 use core::ffi::c_void;
 
@@ -15,7 +15,7 @@ use crate::object::Object;
 use crate::ptr::{memory, out, slice, slice_mut, unread};
 use crate::status;
 
-/// Bytes of a saved conversation.
+/// Returns the number of bytes that [`gleed_conversation_save`] writes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn gleed_conversation_saved_size(
     })
 }
 
-/// Writes a conversation to a buffer.
+/// Writes a conversation and the snapshot of its sequence to a buffer.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn gleed_conversation_save(
     })
 }
 
-/// Goes on where a saved conversation was, in a new sequence.
+/// Opens a sequence and a conversation in it that go on where a saved conversation was.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn gleed_conversation_load(
         let limits = unsafe { self::limits(limits, &engine) }?;
         let needed = planned(&limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as anyone
-        // may look.
+        // `memory_len` bytes at `memory`, as long as the conversation is used. So they are lent for as long as they
+        // are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_conversation::halves(memory);
         place.write(Object::place(head, Conversation::load(&mut engine, bytes, &limits, rest)?.0)?);
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gleed_conversation_load(
     })
 }
 
-/// The entries of a saved conversation.
+/// Writes the entries of a saved conversation to `entries`. Their texts lie in `bytes`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -22,16 +22,16 @@ use crate::tokenizer::gleed_tokenizer;
 use crate::turns::{GLEED_NO_TURNS, format, gleed_message, message};
 use crate::versioned::{Versioned, out_struct, versioned, versioned_or_null};
 
-/// The model thinks or not as its format does by itself.
+/// The script says nothing of thinking: the format decides.
 pub const GLEED_THINK_DEFAULT: u32 = 0;
 /// The model is told not to think.
 pub const GLEED_THINK_NO: u32 = 1;
 /// The model is told to think.
 pub const GLEED_THINK_YES: u32 = 2;
 
-/// The conversation does not begin with BOS but where the format writes it.
+/// BOS is written only where the format writes it, not because the vocabulary adds it.
 pub const GLEED_SCRIPT_NO_BOS: u32 = 1;
-/// Thoughts of earlier turns stay.
+/// Thoughts of earlier turns stay, also where the format leaves them out.
 pub const GLEED_SCRIPT_KEEP_THOUGHTS: u32 = 2;
 
 /// How a conversation is written; see `include/gleed.h`.
@@ -42,25 +42,25 @@ pub struct gleed_script {
     pub struct_size: u32,
     /// The number of a turn format, or [`GLEED_NO_TURNS`].
     pub format: u32,
-    /// `GLEED_THINK_DEFAULT` and so on.
+    /// What the model is told of thinking: `GLEED_THINK_DEFAULT` and so on.
     pub think: u32,
-    /// `GLEED_SCRIPT_NO_BOS` and so on.
+    /// Flags: `GLEED_SCRIPT_NO_BOS` and so on.
     pub flags: u32,
-    /// The list of tools.
+    /// The JSON list of the tools that are offered.
     pub tools: *const c_char,
-    /// Its bytes; 0: no tools.
+    /// Bytes of `tools`; 0: no tools are offered.
     pub tools_len: usize,
     /// The name of the format in which tools are offered.
     pub tool_format: *const c_char,
-    /// Its bytes; 0: that of the turn format.
+    /// Bytes of `tool_format`; 0: the tool format that belongs to the turn format.
     pub tool_format_len: usize,
 }
 
-/// Writes a message that stands for entries: 1 if it did.
+/// Writes a message in the place of `count` entries from index `first` on. Returns 1 if it has written one, else 0.
 pub type gleed_summary =
     Option<unsafe extern "C" fn(ctx: *mut c_void, first: usize, count: usize, message: *mut gleed_message) -> i32>;
 
-/// What becomes of a conversation that does not fit; see `include/gleed.h`.
+/// What is left out of a conversation that does not fit the context; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_keep {
@@ -72,31 +72,31 @@ pub struct gleed_keep {
     pub first: u32,
     /// Turns at the end that stay; 0: all.
     pub last: u32,
-    /// Tokens that the conversation has then, at most; 0: half of the context.
+    /// The most tokens of the conversation after turns were left out; 0: half of the context.
     pub target: u32,
     /// 0.
     pub reserved: u32,
-    /// Is told the entries that are left out.
+    /// Writes a message in the place of the entries that are left out, or NULL.
     pub summary: gleed_summary,
-    /// Its first argument.
+    /// The first argument of `summary`.
     pub summary_ctx: *mut c_void,
 }
 
-/// What the model has not read yet; see `include/gleed.h`.
+/// The tokens that the model has not read yet, and the entries that are left out; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_update {
     /// `sizeof(gleed_update)`, set by the caller.
     pub struct_size: u32,
-    /// The position of the first token.
+    /// Position of the first token.
     pub position: u32,
-    /// The tokens.
+    /// The tokens, in the desk.
     pub tokens: *const u32,
-    /// How many.
+    /// Number of tokens.
     pub tokens_len: usize,
-    /// The first entry that is left out.
+    /// Index of the first entry that is left out.
     pub left_out: usize,
-    /// How many entries are left out.
+    /// Number of entries that are left out.
     pub left_out_len: usize,
 }
 
@@ -116,7 +116,7 @@ fn wrong(what: &str, most: u32, given: u32) -> Failure {
 }
 
 impl gleed_script {
-    /// The script as the library has it.
+    /// Returns the script as the Rust API takes it.
     ///
     /// # Safety
     /// As [`text`] for its texts.
@@ -128,7 +128,7 @@ impl gleed_script {
             other => return Err(wrong("think", GLEED_THINK_YES, other)),
         };
         let flags = known_flags(self.flags, GLEED_SCRIPT_NO_BOS | GLEED_SCRIPT_KEEP_THOUGHTS)?;
-        // SAFETY: the caller promises both texts.
+        // SAFETY: the caller promises the bytes of both texts.
         let (tools, name) = unsafe {
             (text("tools", self.tools, self.tools_len)?, text("tool_format", self.tool_format, self.tool_format_len)?)
         };
@@ -143,14 +143,14 @@ impl gleed_script {
     }
 }
 
-/// The tool format with this name, or that of the turn format.
+/// Returns the tool format with this name, or, if the name is empty, the one that belongs to the turn format.
 fn tool_format(turns: Option<&'static TurnFormat>, name: &str) -> Result<&'static ToolFormat, Failure> {
     let of = |turns| if name.is_empty() { ToolFormat::of(turns, None) } else { ToolFormat::named(name) };
     let text = format_args!("no format is known in which the tools could be offered");
     turns.and_then(of).ok_or_else(|| Failure::new(status::E_VALUE, text))
 }
 
-/// What is kept, as the library has it, but for the summary.
+/// Returns `given` as the Rust API takes it, without the summary.
 fn kept(given: &gleed_keep) -> Result<Keep<'static>, Failure> {
     if given.reserved != 0 {
         return Err(wrong("reserved", 0, given.reserved));
@@ -172,22 +172,23 @@ const KEEP_ALL: gleed_keep = gleed_keep {
     summary_ctx: core::ptr::null_mut(),
 };
 
-/// What the host writes in place of these entries.
+/// Returns the message that the host writes in the place of `count` entries from index `first` on.
 ///
 /// # Safety
 /// `summary` may be called with `summary_ctx`, and what it writes is as [`message`] demands, during `'a`.
 unsafe fn summarize<'a>(keep: &gleed_keep, first: usize, count: usize) -> Result<Option<Message<'a>>, Failure> {
     let mut place = gleed_message { role: 0, reserved: 0, text: core::ptr::null(), text_len: 0 };
     let Some(summary) = keep.summary else { return Ok(None) };
-    // SAFETY: the caller promises that it may be called so; `place` is a local message that nothing else uses.
+    // SAFETY: the caller promises that `summary` may be called with these arguments; `place` is a local message that
+    // nothing else uses.
     if unsafe { summary(keep.summary_ctx, first, count, &mut place) } == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller promises that the text is there.
+    // SAFETY: the caller promises that the message which `summary` has written is as `message` demands.
     unsafe { message(&place) }.map(Some)
 }
 
-/// [`Conversation::update`] with the summary of `given`.
+/// Calls [`Conversation::update`] with the summary function of `given`.
 ///
 /// # Safety
 /// As [`summarize`], until it returns.
@@ -213,7 +214,7 @@ unsafe fn updated<'d>(
     new.map_err(|error| failed.take().unwrap_or_else(|| error.into()))
 }
 
-/// What is new, as C sees it.
+/// Returns the new tokens and the entries that are left out, as C sees them.
 fn shown(new: &New<'_>) -> gleed_update {
     gleed_update {
         struct_size: 0,
@@ -225,7 +226,7 @@ fn shown(new: &New<'_>) -> gleed_update {
     }
 }
 
-/// Brings a sequence up to date with the messages.
+/// Rewinds a sequence to what it has in common with the messages, and returns the tokens that are missing.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

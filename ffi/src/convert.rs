@@ -1,4 +1,4 @@
-//! The library's errors as failures of a call: which status, and what its numbers mean.
+//! Conversion of the library's errors into failures of a call: the status, and the numbers `at`, `needed` and `given`.
 
 use core::fmt::Display;
 
@@ -44,7 +44,7 @@ impl From<GgufError> for Failure {
             GgufError::BigEndian { version } | GgufError::Version { version } => {
                 new(status::E_FILE_VERSION).numbers(3_u32, version)
             }
-            // The bytes that the file must have at least, and those that it has.
+            // `needed` is the least size of the file, `given` its size, both in bytes.
             GgufError::Truncated { offset, needed, left } => {
                 let start = offset as u64;
                 let sizes = (start.saturating_add(needed), start.saturating_add(left as u64));
@@ -267,7 +267,7 @@ impl From<ConversationError> for Failure {
 impl From<SampleError> for Failure {
     fn from(error: SampleError) -> Self {
         match error {
-            // Its text has the value, a float.
+            // The error's own text has the value, a float, whose formatting can panic: see `Failure::new`.
             SampleError::Parameter { name, allowed, .. } => {
                 Self::new(status::E_VALUE, format_args!("{name} must be {allowed}"))
             }
@@ -312,7 +312,7 @@ mod tests {
     use gguf_rs_lite::{GgmlType, Name};
     use gleed::error::Site;
 
-    /// Status and numbers: at, needed, given.
+    /// Returns the status of a failure and its numbers: at, needed, given.
     fn numbers(failure: impl Into<Failure>) -> (i32, u64, u64, u64) {
         let mut error =
             crate::error::gleed_error { struct_size: 128, status: 0, at: 0, needed: 0, given: 0, text: [0; 96] };

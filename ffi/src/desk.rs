@@ -20,7 +20,7 @@ use crate::versioned::{Versioned, versioned_or_null};
 pub struct Room {
     desk: Desk<'static>,
     entries: &'static mut [u8],
-    /// The most entries.
+    /// The most entries that fit in `entries`.
     most: usize,
 }
 
@@ -43,24 +43,24 @@ pub struct gleed_desk_limits {
     pub context: u32,
     /// Bytes of the longest text between two replies that are kept.
     pub text: u32,
-    /// Bytes of the longest word in it.
+    /// Bytes of the longest word in such a text.
     pub word: u32,
     /// The most replies whose tokens are kept.
     pub replies: u32,
-    /// The most entries.
+    /// The most entries of a call.
     pub entries: u32,
 }
 
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_desk_limits {}
 
-/// What lies in the memory of a desk.
+/// The sizes of what lies in the memory of a desk.
 struct Sizes {
     limits: DeskLimits,
     most: usize,
     /// Bytes for entries.
     entries: usize,
-    /// All of it, with the head.
+    /// Bytes of all the memory, with the head.
     bytes: usize,
 }
 
@@ -85,7 +85,7 @@ impl Sizes {
     }
 }
 
-/// The limits at a pointer; the default ones at NULL.
+/// Returns the limits at a pointer; all of them 0, the defaults, at NULL.
 ///
 /// # Safety
 /// As [`versioned_or_null`].
@@ -96,7 +96,7 @@ unsafe fn limits(limits: *const gleed_desk_limits) -> Result<gleed_desk_limits, 
     Ok(unsafe { versioned_or_null("limits", limits) }?.unwrap_or(DEFAULT))
 }
 
-/// Bytes and alignment of the memory that a desk wants.
+/// Returns the size and alignment of the memory of a desk, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn gleed_desk_plan(
     })
 }
 
-/// Makes a desk.
+/// Makes a desk in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn gleed_desk_init(
             unsafe { (Object::get("tokenizer", tokenizer)?, out("desk", desk)?, self::limits(limits)?) };
         let sizes = Sizes::new(&limits, tokenizer)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the desk is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the desk is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, sizes.bytes, ALIGN) }?;
         let (head, rest) = gleed_desk::halves(memory);
         let (entries, rest) = rest.split_at_mut_checked(sizes.entries).unwrap_or_default();
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn gleed_desk_init(
 }
 
 impl Room {
-    /// The caller's entries, if there is room for so many, and the desk. `at` of a failure is the entry's index, but
-    /// for a text that is not UTF-8: there it is the byte's.
+    /// Returns the caller's entries, if there is room for so many, and the desk. `at` of a failure is the index of the
+    /// entry. For a text that is not UTF-8 it is the offset of the byte.
     ///
     /// # Safety
     /// As [`entry`] for each of them, during `'a`.
@@ -170,7 +170,7 @@ impl Room {
         let entries: &'a mut [Entry<'a>] = filled(self.entries, given.len(), BLANK)?;
         for (index, (place, one)) in entries.iter_mut().zip(given).enumerate() {
             let at = |failure: Failure| if failure.status() == status::E_TEXT { failure } else { failure.at(index) };
-            // SAFETY: the caller promises the texts of each entry.
+            // SAFETY: the caller promises the bytes of each entry's texts.
             *place = unsafe { entry(one) }.map_err(at)?;
         }
         Ok((entries, &mut self.desk))

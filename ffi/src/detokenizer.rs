@@ -1,4 +1,4 @@
-//! Tokens to text.
+//! Detokenizers: streams of tokens become text.
 
 use core::ffi::{c_char, c_void};
 
@@ -11,19 +11,19 @@ use crate::status;
 use crate::text::{check_fits, known_flags};
 use crate::tokenizer::gleed_tokenizer;
 
-/// Write the names of control tokens.
+/// The names of control tokens are written; without this flag they are left out.
 pub const GLEED_DECODE_RENDER_SPECIAL: u32 = 1;
-/// The text goes on where another one ended.
+/// The text continues another one.
 pub const GLEED_DECODE_CONTINUES: u32 = 2;
 
 impl Opaque for Detokenizer {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedD01");
 }
 
-/// A stream of tokens that becomes text.
+/// A detokenizer: turns a stream of tokens into text.
 pub type gleed_detokenizer = Object<Detokenizer>;
 
-/// Bytes and alignment of the memory that a detokenizer wants.
+/// Returns the size and alignment of the memory of a detokenizer, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn gleed_detokenizer_size(size: *mut usize, align: *mut us
     })
 }
 
-/// Starts a stream of tokens.
+/// Starts a detokenizer in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn gleed_detokenizer_init(
     })
 }
 
-/// The text that a token completes.
+/// Writes the text that a token completes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn gleed_detokenize(
     })
 }
 
-/// Ends a stream of tokens.
+/// Ends a stream of tokens. Writes U+FFFD if it ended within a character.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

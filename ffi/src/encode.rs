@@ -11,16 +11,16 @@ use crate::status;
 use crate::text::{check_fits, check_text_len, known_flags, utf8};
 use crate::tokenizer::gleed_tokenizer;
 
-/// Put the tokens that begin and end a text where the vocabulary says so.
+/// The tokens that begin and end a text are added, if the vocabulary says so.
 pub const GLEED_ENCODE_ADD_SPECIAL: u32 = 1;
-/// Turn the names of control tokens in the text into these tokens.
+/// Names of control tokens in the text become these tokens.
 pub const GLEED_ENCODE_PARSE_SPECIAL: u32 = 2;
-/// Refuses a text with bytes that the vocabulary cannot spell.
+/// A text with bytes that the vocabulary cannot spell is refused.
 pub const GLEED_ENCODE_EXACT: u32 = 4;
 /// The text continues another one: no blank is put before it.
 pub const GLEED_ENCODE_CONTINUES: u32 = 8;
 
-/// Turns text into tokens.
+/// Encodes a text as tokens.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -53,14 +53,14 @@ pub unsafe extern "C" fn gleed_encode(
         };
         let options = encode_options(flags)?;
         let text = utf8(text.read_if(check_text_len)?)?;
-        // The caller's buffer is not touched before it is known that all goes well.
+        // A trial without output comes first: the caller's buffer is written to only if the call succeeds.
         check_fits(tokenizer.encode(text, options, scratch, &mut []).map(drop), tokens_len)?;
         count.write(tokenizer.encode(text, options, scratch, tokens)?.ids);
         Ok(status::OK)
     })
 }
 
-/// The bytes of a text that the vocabulary cannot spell.
+/// Returns how many bytes of a text the vocabulary cannot spell.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

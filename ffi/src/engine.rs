@@ -1,4 +1,4 @@
-//! Engines: how much memory, the start in it, and what they hold.
+//! Engines: the memory that they need, their start, and their state in numbers.
 
 use core::ffi::c_void;
 
@@ -21,42 +21,42 @@ impl Opaque for Engine<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedE01");
 }
 
-/// An engine at the head of its memory; the rest of it follows at the next multiple of [`ALIGN`].
+/// An engine at the head of its memory. The memory of its plan follows the head at the next multiple of [`ALIGN`].
 pub type gleed_engine = Object<Engine<'static, 'static>>;
 
-/// What lies at the head.
+/// The head of an engine's memory. The fields behind `engine` are not initialised before the host sets them.
 #[repr(C)]
 struct Head {
     engine: gleed_engine,
-    /// Not initialised before the host gives one.
+    /// The host's threads, which [`crate::gleed_set_executor`] sets.
     executor: Executor,
-    /// The same.
+    /// The host's clock, which [`crate::gleed_set_clock`] sets.
     clock: HostClock,
-    /// The same.
+    /// The host's policy, which [`crate::gleed_set_cache_policy`] sets.
     policy: Policy,
 }
 
-/// Bytes at the head of an engine's memory that the handle takes; the plan's bytes follow.
+/// Bytes of the head of an engine's memory; the plan's bytes follow.
 pub const HEAD: usize = size_of::<Head>().next_multiple_of(ALIGN);
 
 const _: () = assert!(align_of::<Head>() <= ALIGN);
 
-/// Where an engine keeps the host's executor: beside the engine, which points to it.
+/// Returns the place in an engine's head of the host's executor, to which the engine points.
 pub(crate) fn executor_place(engine: *mut gleed_engine) -> *mut Executor {
     engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, executor)).cast()
 }
 
-/// Where it keeps the host's clock.
+/// Returns the place in an engine's head of the host's clock, to which the engine points.
 pub(crate) fn clock_place(engine: *mut gleed_engine) -> *mut HostClock {
     engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, clock)).cast()
 }
 
-/// Where an engine keeps the host's policy.
+/// Returns the place in an engine's head of the host's policy, to which the engine points.
 pub(crate) fn policy_place(engine: *mut gleed_engine) -> *mut Policy {
     engine.cast::<u8>().wrapping_add(core::mem::offset_of!(Head, policy)).cast()
 }
 
-/// An engine in numbers; see `include/gleed.h`.
+/// The state of an engine; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_engine_info {
@@ -66,40 +66,40 @@ pub struct gleed_engine_info {
     pub sequences: u32,
     /// Blocks in all pools.
     pub blocks: u32,
-    /// Those that a sequence or a pin holds.
+    /// Blocks that a sequence or a pin holds.
     pub blocks_used: u32,
-    /// Those that hold nothing.
+    /// Blocks that hold nothing.
     pub blocks_free: u32,
-    /// Those that only hold a cached prefix.
+    /// Blocks of cached prefixes that no sequence and no pin holds.
     pub blocks_reclaimable: u32,
-    /// Those that have a pin.
+    /// Blocks that have a pin.
     pub blocks_pinned: u32,
-    /// The most that were used at a time.
+    /// The most blocks that were used at a time.
     pub blocks_high_water: u32,
     /// 1 while any sequence has unfinished work.
     pub is_busy: u32,
-    /// Rows with logits of the last batch.
+    /// Rows of the last batch that have logits.
     pub results: u32,
     /// Bytes of keys and values of all blocks.
     pub kv_bytes: u64,
-    /// Those of used blocks.
+    /// Bytes of keys and values of used blocks.
     pub kv_bytes_used: u64,
-    /// The most that were used at a time.
+    /// The most such bytes that were used at a time.
     pub kv_bytes_high_water: u64,
-    /// How often cached prefixes were looked for.
+    /// How often a cached prefix was looked up.
     pub prefix_lookups: u64,
-    /// How often any was found.
+    /// How often a look-up found a cached prefix.
     pub prefix_hits: u64,
-    /// Tokens that were found.
+    /// Tokens that look-ups found.
     pub prefix_hit_tokens: u64,
-    /// Tokens that were not.
+    /// Tokens that look-ups did not find.
     pub prefix_missed_tokens: u64,
 }
 
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_engine_info {}
 
-/// Bytes and alignment of the memory that [`gleed_engine_init`] wants.
+/// Returns the size and alignment of the memory that [`gleed_engine_init`] needs, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn gleed_plan(
     })
 }
 
-/// Starts an engine without sequences.
+/// Starts an engine without sequences in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -144,30 +144,30 @@ pub unsafe extern "C" fn gleed_engine_init(
             unsafe { (Object::get("model", model)?, out("engine", engine)?, gleed_config::read(config)?) };
         let (plan, bytes) = plan(model, config)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the engine is used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, bytes, ALIGN) }?;
         engine.write(place(model, &plan, memory)?);
         Ok(status::OK)
     })
 }
 
-/// Puts an engine at the start of the memory. An engine is large, so its copies are on the stack here only, and not
-/// while the plan is made.
+/// Puts an engine at the start of the memory. An engine is large. This is a function of its own so that copies of the
+/// engine are not on the stack while the plan is made.
 #[inline(never)]
 fn place(model: &Model<'static>, plan: &Plan, memory: &'static mut [u8]) -> Result<*mut gleed_engine, Failure> {
     let (head, rest) = memory.split_at_mut_checked(HEAD).unwrap_or_default();
     Ok(Object::place(head, Engine::new(model, plan, rest)?)?)
 }
 
-/// The plan, and the bytes of head and plan together.
+/// Returns the plan for a model and a config, and the bytes of head and plan together.
 pub(crate) fn plan(model: &Model<'_>, config: Option<gleed_config>) -> Result<(Plan, usize), Failure> {
     let plan = Plan::new(model, &gleed_config::limits(config)?)?;
     let bytes = plan.bytes().checked_add(HEAD).ok_or(MemoryError::TooLarge)?;
     Ok((plan, bytes))
 }
 
-/// Says what an engine holds.
+/// Writes the state of an engine to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -11,38 +11,38 @@ use crate::status;
 use crate::text::{check_text_len, utf8};
 use crate::turns::{GLEED_ROLE_ASSISTANT, GLEED_ROLE_SYSTEM, GLEED_ROLE_USER, role};
 
-/// The result of a call of a tool.
+/// The role of the result of a tool's call.
 pub const GLEED_ROLE_TOOL: u32 = 5;
 
 /// An entry of a conversation; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_entry {
-    /// Who says it: `GLEED_ROLE_USER` and so on.
+    /// The role: `GLEED_ROLE_USER` and so on.
     pub role: u32,
     /// 0.
     pub reserved: u32,
-    /// What is said.
+    /// The text of the message or of the result.
     pub text: *const c_char,
-    /// Its bytes.
+    /// Bytes of `text`.
     pub text_len: usize,
-    /// The name of the tool.
+    /// The name of the tool, of a result.
     pub name: *const c_char,
-    /// Its bytes.
+    /// Bytes of `name`.
     pub name_len: usize,
-    /// The identifier of the call.
+    /// The identifier of the call, of a result.
     pub id: *const c_char,
-    /// Its bytes; 0: it has none.
+    /// Bytes of `id`; 0: the call has none.
     pub id_len: usize,
 }
 
-/// The caller's entry, checked.
+/// Checks the caller's entry, and returns it.
 ///
 /// # Safety
 /// As [`unread`] for its texts.
 pub(crate) unsafe fn entry<'a>(given: &gleed_entry) -> Result<Entry<'a>, Failure> {
     let is_result = given.role == GLEED_ROLE_TOOL;
-    // A result has no role of its own.
+    // A result has no `Role`; the value is not used for it.
     let role = if is_result { Role::User } else { role(given.role, GLEED_ROLE_TOOL)? };
     if given.reserved != 0 {
         return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, given.reserved));
@@ -61,7 +61,7 @@ pub(crate) unsafe fn entry<'a>(given: &gleed_entry) -> Result<Entry<'a>, Failure
     Ok(Entry::Result(ToolResult { name, id: (!id.is_empty()).then_some(id), text }))
 }
 
-/// The text at a pointer.
+/// Returns the text at a pointer.
 ///
 /// # Safety
 /// As [`unread`].
@@ -72,7 +72,7 @@ pub(crate) unsafe fn text<'a>(what: &str, text: *const c_char, len: usize) -> Re
     utf8(text.read_if(check_text_len)?)
 }
 
-/// An entry as C sees it. It points to the same texts.
+/// Returns an entry as C sees it. It points to the same texts.
 pub(crate) fn shown(entry: &Entry<'_>) -> gleed_entry {
     let (role, text, name, id) = match entry {
         Entry::Message(Message { role: Role::System, text }) => (GLEED_ROLE_SYSTEM, *text, "", ""),

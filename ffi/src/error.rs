@@ -1,11 +1,11 @@
-//! Details of a failure: a value inside, a struct of the caller's outside.
+//! Failures of calls: a value inside of the library, and the struct of the caller's that gets their details.
 
 use core::ffi::c_char;
 use core::fmt::{self, Write};
 
 use crate::status;
 
-/// The caller's struct; see `include/gleed.h`.
+/// The caller's struct for the details of an error; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_error {
@@ -13,17 +13,17 @@ pub struct gleed_error {
     pub struct_size: u32,
     /// The status that the call returned.
     pub status: i32,
-    /// Where: what it counts depends on the status; 0 where there is nothing to say.
+    /// The place of the error. Its unit depends on the status; 0 if there is no place.
     pub at: u64,
     /// The number that was needed, or the largest that is allowed.
     pub needed: u64,
     /// The number that was given.
     pub given: u64,
-    /// The same in English, cut to fit and ended by 0.
+    /// The error in English, cut to fit and ended by 0.
     pub text: [c_char; 96],
 }
 
-/// Why a call failed. Its numbers mean what those of [`gleed_error`] mean.
+/// Why a call failed. The fields mean the same as those of [`gleed_error`].
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     status: i32,
@@ -34,7 +34,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure with this status, described by `text`.
+    /// Returns a failure with this status, described by `text`.
     ///
     /// No float and no `{:?}` of a string may be among the arguments of `text`: core formats them with
     /// code that can panic.
@@ -45,35 +45,34 @@ impl Failure {
         failure
     }
 
-    /// The same with the place where it went wrong.
+    /// Returns this failure with the place of the error.
     pub fn at(self, at: impl TryInto<u64>) -> Self {
         Self { at: at.try_into().unwrap_or(u64::MAX), ..self }
     }
 
-    /// The same with what was needed and what was given.
+    /// Returns this failure with the numbers that were needed and given.
     pub fn numbers(self, needed: impl TryInto<u64>, given: impl TryInto<u64>) -> Self {
         let (needed, given) = (needed.try_into().unwrap_or(u64::MAX), given.try_into().unwrap_or(u64::MAX));
         Self { needed, given, ..self }
     }
 
-    /// The status that the call returns.
+    /// Returns the status that the call returns.
     pub fn status(&self) -> i32 {
         self.status
     }
 }
 
-/// The body of every function of the ABI that has an `error`: [`run`] of a closure, in which nothing is unsafe by
-/// itself.
+/// The body of every function of the ABI that has an `error`: calls [`run`] with a closure. Unsafe operations in the
+/// closure need `unsafe` blocks of their own.
 ///
-/// It is no `unsafe` block: the promise about `error` is a part of what the whole function demands, so this compiles
-/// only in an `unsafe fn`. The closure is outside of the call that is unsafe: what it converts needs blocks of its
-/// own.
+/// The macro has no `unsafe` block: the promise about `error` is a part of what the whole function demands, so the
+/// macro compiles only in an `unsafe fn`. The closure is made outside of the unsafe call, which does not cover it.
 #[macro_export]
 macro_rules! boundary {
     ($error:expr, $body:expr $(,)?) => {{
         let body = $body;
-        // The function's caller promises, as the header says at `gleed_error`: `error` is NULL, or as many bytes as its
-        // `struct_size` says are there, which nobody else uses during the call.
+        // The function's caller promises what the header says at `gleed_error`: `error` is NULL, or points to as many
+        // bytes as its `struct_size` says, which nobody else uses during the call.
         #[allow(unsafe_op_in_unsafe_fn)]
         let status = $crate::error::run($error, body);
         status
@@ -81,8 +80,8 @@ macro_rules! boundary {
 }
 pub(crate) use boundary;
 
-/// Runs the body of a function of the ABI: returns its status, and on failure (for which "full" counts, too)
-/// writes the details to `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
+/// Runs the body of a function of the ABI and returns its status. If it fails, or returns "full", the details are
+/// written to `error`, which may be NULL. A `struct_size` that is too small is refused before the body runs.
 ///
 /// # Safety
 /// `error` is NULL or points to a struct that starts with a `uint32_t struct_size`, and to as many bytes as it
@@ -118,14 +117,14 @@ pub unsafe fn run(error: *mut gleed_error, body: impl FnOnce() -> Result<i32, Fa
     }
 }
 
-/// The body's result. Where there is unwinding, a panic of the library ends here: it must not reach C.
+/// Returns the body's result. With std a panic of the library unwinds, and ends here: it must not reach C.
 #[cfg(feature = "std")]
 fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
     result.unwrap_or_else(|_| Err(Failure::new(status::E_INTERNAL, format_args!("the library panicked"))))
 }
 
-/// The body's result. Without std nothing unwinds, and `bare/check.sh` proves that nothing panics.
+/// Returns the body's result. Without std nothing unwinds, and `bare/check.sh` proves that nothing panics.
 #[cfg(not(feature = "std"))]
 fn contained(body: impl FnOnce() -> Result<i32, Failure>) -> Result<i32, Failure> {
     body()
@@ -139,7 +138,7 @@ pub fn chars<const N: usize>(text: &str) -> [c_char; N] {
     cut.chars()
 }
 
-/// A text of less than `N` bytes, cut at a character.
+/// A text of less than `N` bytes; a longer one is cut at a character.
 #[derive(Clone, Copy)]
 struct Text<const N: usize> {
     bytes: [u8; N],
@@ -229,9 +228,9 @@ mod tests {
         // SAFETY: a reference to a whole struct.
         let status = unsafe { run(&mut error, || panic!("the body ran")) };
         assert_eq!((status, error.status), (status::E_STRUCT_SIZE, 7));
-        // A struct from a later version is larger; what is known is filled.
+        // A struct of a later version is larger; the fields that are known are written.
         error.struct_size = 1000;
-        // SAFETY: a reference to a whole struct; of those bytes that its size claims beyond it none is used.
+        // SAFETY: a reference to a whole struct; none of the bytes that its size claims beyond it is used.
         let status = unsafe { run(&mut error, || Err(Failure::new(-5, format_args!("x")).at(3))) };
         assert_eq!((status, error.at, error.struct_size), (-5, 3, 1000));
     }

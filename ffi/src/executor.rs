@@ -12,7 +12,7 @@ use crate::object::Object;
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
 
-/// Work of the library's: to be called with `arg` and an index.
+/// Work of the library. The host calls it with `arg` and an index.
 pub type gleed_body = Option<unsafe extern "C" fn(arg: *mut c_void, index: u32)>;
 
 /// Calls `body(arg, index)` at most once for each index below `n`, and returns when all calls have returned.
@@ -25,19 +25,19 @@ pub type gleed_parallel_for =
 pub struct gleed_executor {
     /// `sizeof(gleed_executor)`, set by the caller.
     pub struct_size: u32,
-    /// How many calls it can usefully run at a time; 0: as many as the config has workers.
+    /// The most calls of the body that can run at a time; 0: as many as the config has workers.
     pub slots: u32,
-    /// The loop.
+    /// The loop that calls the body on the host's threads.
     pub parallel_for: gleed_parallel_for,
-    /// Its first argument.
+    /// The first argument of `parallel_for`.
     pub ctx: *mut c_void,
 }
 
-// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. NULL is `None` of a
-// function, and what else is there the header demands to be one.
+// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. A NULL pointer to a
+// function is `None`; the header demands that any other pointer leads to a function.
 unsafe impl Versioned for gleed_executor {}
 
-/// An executor that an engine keeps.
+/// The host's executor as an engine keeps it.
 #[derive(Debug)]
 pub(crate) struct Executor {
     slots: usize,
@@ -45,14 +45,14 @@ pub(crate) struct Executor {
     ctx: *mut c_void,
 }
 
-// SAFETY: the engine calls it from the thread that the engine is used on, one call at a time. What else the host does
-// with `ctx` is the host's.
+// SAFETY: the engine calls it only from the thread that the engine is used on, one call at a time. What else happens
+// with `ctx` is up to the host.
 unsafe impl Sync for Executor {}
 
-/// One call of the loop.
+/// What one call of `parallel_for` passes to [`work`].
 struct Call<'b> {
     body: &'b (dyn Fn(usize) + Sync),
-    /// A panic that must not reach the host's threads.
+    /// Whether `body` panicked on one of the host's threads, which no panic may reach.
     #[cfg(feature = "std")]
     panicked: AtomicBool,
 }
@@ -79,7 +79,7 @@ impl Parallel for Executor {
     }
 }
 
-/// What the host's threads call.
+/// The function that the host's threads call: it runs the body of a [`Call`] for an index.
 unsafe extern "C" fn work(arg: *mut c_void, index: u32) {
     // SAFETY: gleed.h demands that `arg` is what `run` gave to the loop, and that every call ends before the loop
     // does, so the `Call` is still there.
@@ -93,7 +93,7 @@ unsafe extern "C" fn work(arg: *mut c_void, index: u32) {
     (call.body)(index);
 }
 
-/// Lets the host's threads work.
+/// Sets the host's threads on which an engine computes; NULL: only the calling thread computes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -116,12 +116,11 @@ pub unsafe extern "C" fn gleed_set_executor(
         let parallel_for =
             parallel_for.ok_or_else(|| Failure::new(status::E_NULL, format_args!("parallel_for is NULL")))?;
         let slots = if slots == 0 { usize::MAX } else { usize::try_from(slots).unwrap_or(usize::MAX) };
-        // Nobody looks at the old one while it is replaced.
+        // The engine does not point to the old executor while the new one is written over it.
         inner.set_parallel(&Serial);
         let place = executor_place(engine);
         // SAFETY: `get_mut` has found an engine, which lies at the start of a `Head` with room for an executor
-        // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just got another
-        // one.
+        // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just got `Serial`.
         let kept = unsafe {
             place.write(Executor { slots, parallel_for, ctx });
             &*place

@@ -17,44 +17,44 @@ use crate::text::{check_text_len, known_flags, utf8};
 use crate::tokenizer::gleed_tokenizer;
 use crate::versioned::{Versioned, versioned_or_null};
 
-/// A JSON Schema.
+/// The text of the grammar is a JSON Schema.
 pub const GLEED_GRAMMAR_SCHEMA: u32 = 0;
-/// A grammar in the notation of llama.cpp.
+/// The text of the grammar is in the notation of llama.cpp.
 pub const GLEED_GRAMMAR_GBNF: u32 = 1;
-/// A regular expression.
+/// The text of the grammar is a regular expression.
 pub const GLEED_GRAMMAR_REGEX: u32 = 2;
-/// A list of tools.
+/// The text of the grammar is a JSON list of tools.
 pub const GLEED_GRAMMAR_TOOLS: u32 = 3;
 
 /// The model may call a tool.
 pub const GLEED_CHOICE_AUTO: u32 = 0;
-/// It has to call one.
+/// The model has to call a tool.
 pub const GLEED_CHOICE_REQUIRED: u32 = 1;
-/// It has to call the one that `tool` names.
+/// The model has to call the tool that `tool` names.
 pub const GLEED_CHOICE_NAMED: u32 = 2;
 
 /// The text ends behind the first call.
 pub const GLEED_CALLS_SINGLE: u32 = 1;
 
-/// Nothing, a blank, or a line feed and up to 40 blanks or tabs.
+/// Between the parts of JSON: nothing, a blank, or a line feed and up to 40 blanks or tabs.
 pub const GLEED_WHITESPACE_BOUNDED: u32 = 0;
-/// Nothing.
+/// Between the parts of JSON: nothing.
 pub const GLEED_WHITESPACE_COMPACT: u32 = 1;
-/// One blank behind each comma and colon.
+/// Between the parts of JSON: one blank behind each comma and colon.
 pub const GLEED_WHITESPACE_SPACED: u32 = 2;
-/// Any blanks, tabs and line ends.
+/// Between the parts of JSON: any blanks, tabs and line ends.
 pub const GLEED_WHITESPACE_ANY: u32 = 3;
 
-/// Objects have no members that they do not declare.
+/// Objects have only the members that they declare, if the schema does not say.
 pub const GLEED_GRAMMAR_CLOSED: u32 = 1;
-/// `oneOf` may mean `anyOf`.
+/// `oneOf` means `anyOf` where its branches are not known to be disjoint.
 pub const GLEED_GRAMMAR_ONE_OF_AS_ANY_OF: u32 = 2;
-/// Strings may have `\uXXXX`.
+/// Strings may have escapes of any character by number, `\uXXXX`.
 pub const GLEED_GRAMMAR_ALL_ESCAPES: u32 = 4;
-/// The grammar knows how far the end of a text is.
+/// The grammar knows how many bytes bring a text to its end. It takes twice the memory.
 pub const GLEED_GRAMMAR_CLOSE: u32 = 8;
 
-/// The most keywords that are ignored.
+/// The most keywords that can be ignored.
 const MAX_IGNORED: usize = 32;
 
 impl Opaque for Grammar<'static> {
@@ -70,33 +70,33 @@ pub type gleed_grammar = Object<Grammar<'static>>;
 pub struct gleed_grammar_options {
     /// `sizeof(gleed_grammar_options)`, set by the caller.
     pub struct_size: u32,
-    /// `GLEED_GRAMMAR_SCHEMA` and so on.
+    /// The kind of the text: `GLEED_GRAMMAR_SCHEMA` and so on.
     pub kind: u32,
-    /// `GLEED_WHITESPACE_BOUNDED` and so on.
+    /// White space between the parts of JSON: `GLEED_WHITESPACE_BOUNDED` and so on.
     pub whitespace: u32,
-    /// `GLEED_GRAMMAR_CLOSED` and so on.
+    /// Flags: `GLEED_GRAMMAR_CLOSED` and so on.
     pub flags: u32,
     /// The most states of an automaton; 0: 4,096.
     pub states: u32,
     /// 0.
     pub reserved: u32,
-    /// Keywords that are taken as if they were not there, with blanks between them.
+    /// Keywords of schemas that are ignored, with blanks between them.
     pub ignore: *const c_char,
-    /// Its bytes.
+    /// Bytes of `ignore`.
     pub ignore_len: usize,
-    /// Of tools: the format of calls.
+    /// Number of the format of calls, for a list of tools. This and the following fields are 0 for other kinds.
     pub calls: u32,
-    /// `GLEED_CHOICE_AUTO` and so on.
+    /// Whether a reply has to call a tool: `GLEED_CHOICE_AUTO` and so on.
     pub choice: u32,
-    /// `GLEED_THOUGHTS_THINK` and so on.
+    /// Marks around thoughts: `GLEED_THOUGHTS_THINK` and so on.
     pub thoughts: u32,
-    /// `GLEED_CALLS_SINGLE`.
+    /// Flags of calls: `GLEED_CALLS_SINGLE`.
     pub call_flags: u32,
-    /// The name of a tool.
+    /// The name of the tool for `GLEED_CHOICE_NAMED`.
     pub tool: *const c_char,
-    /// Its bytes.
+    /// Bytes of `tool`.
     pub tool_len: usize,
-    /// The tokenizer whose control tokens are marks, or NULL.
+    /// The tokenizer whose control tokens are marks, or NULL: then all marks are text.
     pub tokenizer: *const gleed_tokenizer,
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn too_small(given: usize, needed: usize) -> Failure {
     Failure::new(status::E_SCRATCH_TOO_SMALL, text).numbers(needed, given)
 }
 
-/// What a grammar is made of: the arguments of all calls that make one.
+/// The arguments of calls that make a grammar, checked.
 pub(crate) struct Inputs<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) scratch: &'a mut [u32],
@@ -158,7 +158,7 @@ impl<'a> Inputs<'a> {
         scratch_len: usize,
         options: *const gleed_grammar_options,
     ) -> Result<Self, Failure> {
-        // SAFETY: NULL, alignment and lengths are checked here. The caller promises the rest of both.
+        // SAFETY: NULL, alignment and lengths are checked here. The caller promises the rest of `text` and `scratch`.
         let (text, scratch) =
             unsafe { (unread("text", text.cast::<u8>(), text_len)?, slice_mut("scratch", scratch, scratch_len)?) };
         // SAFETY: NULL, alignment and struct_size are checked here. The caller promises the rest.
@@ -168,7 +168,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// The options at a pointer, the default ones at NULL, and the keywords in them.
+/// Returns the options at a pointer, the default ones at NULL, with the keywords and the choice of calls in them.
 ///
 /// # Safety
 /// As [`versioned_or_null`], and `ignore_len` bytes at `ignore` and `tool_len` at `tool` that nobody writes to during
@@ -207,7 +207,7 @@ unsafe fn options<'a>(
     Ok((options, Ignored::new(utf8(ignored)?)?, asked))
 }
 
-/// Which calls may be written, but for the list of tools.
+/// Which calls may be written and how, without the list of tools.
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     format: CallFormat,
@@ -219,7 +219,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Reads what the options ask for; of another kind they ask for nothing.
+    /// Returns the calls that the options ask for. Options of another kind than a list of tools must ask for none.
     ///
     /// # Safety
     /// As [`options`].
@@ -257,7 +257,7 @@ impl Asked<'_> {
     }
 }
 
-/// Keywords that are ignored.
+/// The keywords of schemas that are ignored.
 #[derive(Debug)]
 pub(crate) struct Ignored<'a> {
     keywords: [&'a str; MAX_IGNORED],
@@ -281,7 +281,7 @@ impl<'a> Ignored<'a> {
     }
 }
 
-/// The options as the library has them.
+/// Returns the options as the Rust API takes them.
 pub(crate) fn converted<'a>(options: &gleed_grammar_options, ignored: &'a Ignored<'_>) -> Result<Options<'a>, Failure> {
     let wrong = |what: &str, most: u32, given: u32| {
         Failure::new(status::E_VALUE, format_args!("{what} {given}, the last one is {most}")).numbers(most, given)
@@ -329,7 +329,7 @@ pub(crate) fn source<'a>(kind: u32, text: &'a [u8], asked: &'a Asked<'_>) -> Sou
     }
 }
 
-/// The bytes of a grammar, if the scratch is large enough.
+/// Returns the bytes of a grammar with its head, if the scratch is large enough.
 fn planned(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Result<usize, Failure> {
     match Grammar::plan(source, options, scratch)? {
         Planned::Scratch(needed) => Err(too_small(scratch.len(), needed)),
@@ -337,7 +337,7 @@ fn planned(source: Source<'_>, options: &Options<'_>, scratch: &mut [u32]) -> Re
     }
 }
 
-/// Bytes and alignment of the memory that a grammar wants.
+/// Returns the size and alignment of the memory of a grammar, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -356,7 +356,7 @@ pub unsafe extern "C" fn gleed_grammar_plan(
         // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `size` and `align` are places for
         // results that nothing else uses.
         let layout = unsafe { out_layout(size, align) }?;
-        // SAFETY: gleed.h demands of these arguments what this asks for.
+        // SAFETY: gleed.h demands of these arguments what `Inputs::new` asks for.
         let Inputs { text, scratch, given, ignored, asked } =
             unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         let options = converted(&given, &ignored)?;
@@ -365,7 +365,7 @@ pub unsafe extern "C" fn gleed_grammar_plan(
     })
 }
 
-/// Compiles a grammar.
+/// Compiles a grammar into `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn gleed_grammar_init(
         // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `grammar` is a place for a result that
         // nothing else uses.
         let place = unsafe { out("grammar", grammar) }?;
-        // SAFETY: gleed.h demands of these arguments what this asks for.
+        // SAFETY: gleed.h demands of these arguments what `Inputs::new` asks for.
         let Inputs { text, scratch, given, ignored, asked } =
             unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         let options = converted(&given, &ignored)?;
@@ -393,7 +393,7 @@ pub unsafe extern "C" fn gleed_grammar_init(
         let needed = planned(source, &options, scratch)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the grammar or a matcher is used. So they are lent for as long as
-        // anyone may look.
+        // they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_grammar::halves(memory);
         place.write(Object::place(head, Grammar::new(source, &options, scratch, rest)?)?);

@@ -1,4 +1,4 @@
-//! Grammars, made in pieces.
+//! Grammars in the making: compiled in units of work.
 
 use core::ffi::{c_char, c_void};
 
@@ -15,7 +15,7 @@ use crate::status;
 #[derive(Debug)]
 pub struct Making {
     build: GrammarBuild<'static, 'static>,
-    /// Where the grammar's head will be.
+    /// The memory of the grammar's head, from [`gleed_grammar_build_place`] until the grammar is finished.
     head: Option<&'static mut [u8]>,
 }
 
@@ -23,7 +23,7 @@ impl Opaque for Making {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedI01");
 }
 
-/// What the options of a grammar in the making lead to.
+/// The parts of the options to which a grammar in the making points.
 #[derive(Debug)]
 struct Given {
     ignored: Ignored<'static>,
@@ -37,13 +37,13 @@ impl Opaque for Given {
 /// A grammar in the making, in its memory.
 pub type gleed_grammar_build = Object<Making>;
 
-/// Where what the options lead to is, behind the grammar in the making.
+/// Byte offset of [`Given`] in the memory of a grammar in the making.
 const GIVEN: usize = size_of::<gleed_grammar_build>().next_multiple_of(align_of::<Object<Given>>());
 const SIZE: usize = GIVEN + size_of::<Object<Given>>();
 
 const _: () = assert!(align_of::<Object<Given>>() <= align_of::<gleed_grammar_build>());
 
-/// Bytes and alignment of the memory that a grammar wants while it is made.
+/// Returns the size and alignment of the memory of a grammar in the making, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn gleed_grammar_build_size(size: *mut usize, align: *mut 
     })
 }
 
-/// Begins a grammar.
+/// Begins to compile a grammar.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
         // SAFETY: NULL and alignment are checked here. gleed.h demands the rest: `build` is a place for a result that
         // nothing else uses.
         let place = unsafe { out("build", build) }?;
-        // SAFETY: gleed.h demands of these arguments what this asks for, as long as the build is used.
+        // SAFETY: gleed.h demands of these arguments what `Inputs::new` asks for, as long as the build is used.
         let Inputs { text, scratch, given, ignored, asked } =
             unsafe { Inputs::new(text, text_len, scratch, scratch_len, options) }?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
         let (front, behind) = memory.split_at_mut_checked(GIVEN).unwrap_or_default();
         let kept = Object::place(behind, Given { ignored, asked })?;
         // SAFETY: the object was made in the line above, in memory that is lent for as long as the build is used.
-        // Nothing changes it.
+        // Nothing changes the object.
         let kept: &'static Given = unsafe { Object::get("memory", kept) }?;
         let source = source(given.kind, text, &kept.asked);
         let making =
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn gleed_grammar_build_init(
     })
 }
 
-/// Goes on with a grammar.
+/// Goes on with a grammar for some units of work.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn gleed_grammar_build_step(
     })
 }
 
-/// Bytes and alignment of the memory that the grammar wants.
+/// Returns the size and alignment of the memory of the grammar, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn gleed_grammar_build_plan(
     })
 }
 
-/// Gives the grammar its memory.
+/// Gives the build the memory of the grammar.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -154,8 +154,8 @@ pub unsafe extern "C" fn gleed_grammar_build_place(
         let mut making = unsafe { Object::get_mut("build", build) }?;
         let needed = with_head(&making).unwrap_or(0);
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the grammar is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the grammar is used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_grammar::halves(memory);
         making.build.place(rest)?;
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn gleed_grammar_build_place(
     })
 }
 
-/// The finished grammar.
+/// Returns the finished grammar.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn gleed_grammar_build_finish(
     })
 }
 
-/// The bytes of the grammar with its head.
+/// Returns the bytes of the grammar with its head.
 fn with_head(making: &Making) -> Result<usize, Failure> {
     Ok(gleed_grammar::with_head(making.build.bytes()?)?)
 }

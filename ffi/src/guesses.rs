@@ -1,4 +1,4 @@
-//! Guesses: tokens that are computed before they are chosen, and checked together.
+//! Guesses: tokens that are computed together, before they are chosen.
 
 use core::ffi::c_void;
 
@@ -13,12 +13,12 @@ use crate::ptr::{Unread, memory, out, out_layout, out_row, unread};
 use crate::sequence::gleed_seq;
 use crate::status;
 
-/// The guesses of a sequence, and the table of its text.
+/// The guesses of a sequence, and the table in which repetitions of its text are looked up.
 #[derive(Debug)]
 pub struct Guesses {
     pub(crate) guessing: Guessing<'static>,
     table: NGrams<'static>,
-    /// What is known of the rows of a layer that predicts further ahead, where there is one.
+    /// State of the layer that predicts further ahead, if [`crate::gleed_guesses_layer`] has set one.
     pub(crate) layer: Option<NextNState>,
 }
 
@@ -29,7 +29,7 @@ impl Opaque for Guesses {
 /// The guesses of a sequence, at the head of their memory.
 pub type gleed_guesses = Object<Guesses>;
 
-/// What the host guesses, and behind that what another source does.
+/// A source of guesses: first the ids that the host gives, then the guesses of another source.
 pub(crate) struct Given<'g> {
     pub(crate) ids: &'g [u32],
     pub(crate) then: &'g mut dyn Guess,
@@ -59,7 +59,7 @@ impl Guess for Given<'_> {
     }
 }
 
-/// The ids that a host guesses.
+/// Returns the ids that a host guesses, if there are at most [`MAX_GUESSES`].
 pub(crate) fn given_ids(ids: Unread<'_, u32>) -> Result<&[u32], Failure> {
     Ok(ids.read_if(|given| match given {
         0..=MAX_GUESSES => Ok(()),
@@ -67,7 +67,7 @@ pub(crate) fn given_ids(ids: Unread<'_, u32>) -> Result<&[u32], Failure> {
     })?)
 }
 
-/// The bytes of the head, of the guesses and of the table.
+/// Returns two numbers of bytes: of the head and the guesses, and of these and the table.
 fn planned(most: u32, places: u32) -> Result<[usize; 2], Failure> {
     let (most, places) = (most as usize, places as usize);
     if !(1..=MAX_GUESSES).contains(&most) {
@@ -77,7 +77,7 @@ fn planned(most: u32, places: u32) -> Result<[usize; 2], Failure> {
     Ok([guesses, guesses.checked_add(NGrams::plan(places)?).ok_or(MemoryError::TooLarge)?])
 }
 
-/// Bytes and alignment of the memory that guesses want.
+/// Returns the size and alignment of the memory of guesses, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn gleed_guesses_plan(
     })
 }
 
-/// Starts the guesses of a sequence.
+/// Starts the guesses of a sequence in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -120,8 +120,8 @@ pub unsafe extern "C" fn gleed_guesses_init(
         let (engine, place) = unsafe { (Object::get("engine", engine)?, out("guesses", guesses)?) };
         let [table, needed] = planned(most, places)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the guesses are used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the guesses are used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let seq = SeqId::from_bits(seq);
         engine.seq_len(seq)?;
@@ -159,13 +159,13 @@ pub unsafe extern "C" fn gleed_guesses_queue(
         let ids = given_ids(ids)?;
         let Guesses { guessing, table, .. } = &mut *guesses;
         let queued = guessing.queue(&mut engine, &mut Given { ids, then: table }, token, usize::MAX)?;
-        // Neither source computes anything, so no budget can end.
+        // Neither source computes anything, so the budget cannot end first and give `None`.
         place.write(queued.unwrap_or(0));
         Ok(status::OK)
     })
 }
 
-/// The logits from which the next token is to be chosen.
+/// Returns the logits from which the next token is to be chosen.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn gleed_guesses_logits(
     })
 }
 
-/// Takes the token that was chosen from these logits.
+/// Takes the token that was chosen from the logits of [`gleed_guesses_logits`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn gleed_guesses_take(
     })
 }
 
-/// Takes back what was guessed and not chosen.
+/// Takes back the guesses that were not chosen.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

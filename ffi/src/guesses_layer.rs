@@ -1,4 +1,4 @@
-//! Guesses of the model's own layer that predicts further ahead, which has an engine of its own.
+//! Guesses of a model's layer that predicts further ahead. The layer has an engine of its own.
 
 use gleed::Engine;
 use gleed::guess::{Guess, NextN};
@@ -13,7 +13,7 @@ use crate::status;
 use crate::step::{Watched, gleed_budget};
 use crate::versioned::versioned_or_null;
 
-/// What most calls use: the guesses, the engine of their sequence, and that of the layer.
+/// The objects that most calls here use: the guesses, the engine of their sequence, and the engine of the layer.
 struct Used {
     guesses: Alone<'static, Guesses>,
     engine: Alone<'static, Engine<'static, 'static>>,
@@ -21,13 +21,13 @@ struct Used {
 }
 
 impl Used {
-    /// The objects at three pointers.
+    /// Returns the objects at three pointers.
     ///
     /// # Errors
     /// As [`Object::get_mut`].
     ///
     /// # Safety
-    /// As [`Object::get_mut`], for each of them, until the call of C ends.
+    /// As [`Object::get_mut`], for each of the three, until the call from C ends.
     unsafe fn new(
         guesses: *mut gleed_guesses,
         engine: *mut gleed_engine,
@@ -41,7 +41,8 @@ impl Used {
     }
 }
 
-/// Lends the layer's engine to its guesses for a call. What they know then is kept, whatever the call returns.
+/// Calls `run` with the layer's guesses, to which it lends the layer's engine. Their state is kept whatever `run`
+/// returns.
 fn with_layer<T>(
     guesses: &mut Guesses,
     layer: &mut Engine<'static, 'static>,
@@ -57,7 +58,7 @@ fn with_layer<T>(
     result
 }
 
-/// Opens a sequence of the layer's engine for guesses.
+/// Lets an engine of a layer guess for a sequence. `seq` receives the handle of a new sequence in that engine.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -115,7 +116,7 @@ pub unsafe extern "C" fn gleed_guesses_prefill(
     })
 }
 
-/// Lets the layer look at the last batch.
+/// Lets the layer read the hidden states of the last batch of `engine`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn gleed_guesses_see(
     })
 }
 
-/// Queues a token that was chosen, and what the layer guesses behind it.
+/// Queues a token that was chosen, and guesses behind it: the host's ids, or, if there are none, those of the layer.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -166,8 +167,8 @@ pub unsafe extern "C" fn gleed_guesses_queue_layer(
                 versioned_or_null("budget", budget)?,
             )
         };
-        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change
-        // only as whole.
+        // SAFETY: gleed.h demands that `cancel` is NULL, or that a number is there until the call ends, which others
+        // change only as a whole.
         let budget = unsafe { Watched::new(budget) }?;
         let ids = given_ids(ids)?;
         let queued = with_layer(&mut guesses, &mut layer, |guesses, nextn| {

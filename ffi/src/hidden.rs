@@ -1,4 +1,4 @@
-//! What a model makes of a text besides the next token: embeddings, probabilities, hidden states.
+//! Results other than the next token's logits: embeddings, log probabilities, hidden states.
 
 use gleed::{EngineError, Model, Pooling, SeqId};
 
@@ -17,12 +17,12 @@ pub const GLEED_POOLING_LAST: u32 = 1;
 
 /// The first hidden state.
 pub const GLEED_POOLING_CLS: u32 = 2;
-/// The numbers of a reranker's classes.
+/// The output of a reranker's classifier: one number for each class.
 pub const GLEED_POOLING_RANK: u32 = 3;
-/// What the model's file asks for, or the mean.
+/// The pooling that the model's file asks for, or the mean if it asks for none.
 pub const GLEED_POOLING_MODEL: u32 = 4;
 
-/// The pooling that a number stands for.
+/// Returns the pooling that a number stands for.
 fn pooling_of(number: u32, model: &Model<'_>) -> Result<Pooling, Failure> {
     match number {
         GLEED_POOLING_MEAN => Ok(Pooling::Mean),
@@ -37,7 +37,7 @@ fn pooling_of(number: u32, model: &Model<'_>) -> Result<Pooling, Failure> {
     }
 }
 
-/// What an embedding of a model is.
+/// Returns the pooling that a number stands for, and the number of elements of such an embedding.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn gleed_model_embedding(
     })
 }
 
-/// Embeddings of several texts.
+/// Writes embeddings of several texts.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gleed_embed_texts(
     })
 }
 
-/// Texts that lie one after the other.
+/// An iterator over texts whose tokens lie one after the other.
 #[derive(Clone)]
 struct Texts<'c> {
     tokens: &'c [u32],
@@ -139,7 +139,7 @@ impl<'c> Iterator for Texts<'c> {
 
 impl ExactSizeIterator for Texts<'_> {}
 
-/// Appends tokens to a sequence and pools their hidden states.
+/// Appends tokens to a sequence and writes their pooled hidden states.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn gleed_embed(
     })
 }
 
-/// Appends tokens to a sequence and says how probable each was.
+/// Appends tokens to a sequence and writes the log probability of each but the first.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn gleed_log_probs(
     })
 }
 
-/// A row of the last batch whose hidden state was wanted.
+/// Returns a row of the last batch that has a hidden state.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

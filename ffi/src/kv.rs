@@ -1,4 +1,4 @@
-//! Keys and values, out and in.
+//! Export and import of keys and values.
 
 use gleed::{Engine, SeqId};
 
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn gleed_materialize(
             check("values", values, len)?;
         }
         disjoint("keys and values", keys, values, len)?;
-        // SAFETY: NULL, alignment and lengths are checked above, and that the two have no byte in common. gleed.h
+        // SAFETY: NULL, alignment, lengths, and that the two buffers have no byte in common are checked above. gleed.h
         // demands the rest: nothing else uses `len` numbers at `keys` and at `values`.
         let (keys, values) = unsafe { (slice_mut("keys", keys, len)?, slice_mut("values", values, len)?) };
         let layer = usize::try_from(layer).unwrap_or(usize::MAX);
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn gleed_set_prefill(
     })
 }
 
-/// Appends a token's keys and values of a layer to a sequence.
+/// Appends the keys and values of one token, for one layer, to a sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gleed_set_prefill_batch(
     })
 }
 
-/// Appends keys and values of a layer to sequences, from positions on that the caller states.
+/// Appends keys and values of a layer to several sequences, at the positions that the caller states.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn gleed_append_rows(
     })
 }
 
-/// The keys and the values that a host gives for a layer, `len` numbers each.
+/// Returns the keys and the values that a host gives for a layer, `len` numbers each.
 ///
 /// # Safety
 /// As [`slice()`], for both.
@@ -161,7 +161,7 @@ unsafe fn rows<'a>(keys: *const f32, values: *const f32, len: usize) -> Result<[
     unsafe { Ok([slice("keys", keys, len)?, slice("values", values, len)?]) }
 }
 
-/// The elements of an array that has one for each of some sequences.
+/// Returns the elements of an array that has one element per sequence, if the engine can have so many sequences.
 fn of_each<'a, T>(engine: &Engine<'_, '_>, elements: Unread<'a, T>) -> Result<&'a [T], Failure> {
     let sequences = engine.cache().geometry().sequences;
     elements.read_if(|count| {

@@ -1,14 +1,14 @@
 //! The C ABI of gleed, declared and specified in `include/gleed.h`.
 //!
-//! Every function follows the same rules. It returns a frozen number ([`status`]); details go to a
-//! struct of the caller's ([`error`]). Pointers with lengths become slices in one place ([`ptr`]), which
-//! refuses what can be recognised as wrong: NULL, misaligned, past the end of the address space. So do
-//! structs that begin with their size ([`versioned`]). Opaque pointers lead to objects in the caller's
-//! memory that begin with a magic word ([`object`]). Outputs are written only on success, and a call that
-//! fails changes nothing.
+//! Every function follows the same rules. It returns a status, a number whose meaning never changes ([`status`]).
+//! Details of a failure go to a struct of the caller's ([`error`]). Pointers with lengths become slices in one place
+//! ([`ptr`]), which refuses pointers that can be recognised as wrong: NULL, misaligned, past the end of the address
+//! space. Structs that begin with their size are read and written in one place, too ([`versioned`]). Opaque pointers
+//! lead to objects in the caller's memory that begin with a magic word ([`object`]). Outputs are written only on
+//! success, and a call that fails changes nothing.
 //!
-//! The body of a function is one `boundary!` ([`error`]), which keeps panics inside and reports failures. It
-//! converts its pointers in a small `unsafe` block, works on references and slices, and writes at its end.
+//! The body of a function is one `boundary!` ([`error`]), which keeps panics inside and reports failures. The body
+//! converts pointers in small `unsafe` blocks, works on references and slices, and writes results at its end.
 //!
 //! There is no global or thread-local state (std, where it is linked, has some of its own, which only a panic touches),
 //! and nothing here can panic: `bare/check.sh` proves it by linking.
@@ -83,7 +83,7 @@ mod writing;
 #[cfg(feature = "grammar")]
 mod writing_next;
 
-// What is public in these modules is what the header declares.
+// These modules define the functions, structs and constants that the header declares.
 pub use adapter::*;
 #[cfg(feature = "grammar")]
 pub use call_format::*;

@@ -30,9 +30,9 @@ pub struct gleed_matcher_limits {
     pub items: u32,
     /// The most calls of rules that are kept.
     pub nodes: u32,
-    /// The most calls within each other.
+    /// The most calls of rules nested in each other.
     pub depth: u32,
-    /// 32-bit words for the states before the last tokens.
+    /// 32-bit words that keep the states before the last tokens, for a rewind.
     pub past: u32,
     /// 0.
     pub reserved: u32,
@@ -63,7 +63,7 @@ impl From<MatchError> for Failure {
     }
 }
 
-/// The limits at a pointer; the default ones at NULL.
+/// Returns the limits at a pointer; the default ones at NULL.
 ///
 /// # Safety
 /// As [`versioned_or_null`].
@@ -86,12 +86,12 @@ pub(crate) unsafe fn limits(limits: *const gleed_matcher_limits) -> Result<Limit
     })
 }
 
-/// The bytes of a matcher with its head.
+/// Returns the bytes of a matcher with its head.
 pub(crate) fn planned(limits: Limits) -> Result<usize, Failure> {
     Ok(gleed_matcher::with_head(Matcher::plan(limits)?)?)
 }
 
-/// Bytes and alignment of the memory that a matcher wants.
+/// Returns the size and alignment of the memory of a matcher, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn gleed_matcher_plan(
     })
 }
 
-/// Starts a matcher of an empty text.
+/// Starts a matcher of an empty text in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -132,8 +132,8 @@ pub unsafe extern "C" fn gleed_matcher_init(
             unsafe { (Object::get("grammar", grammar)?, out("matcher", matcher)?, self::limits(limits)?) };
         let needed = planned(limits)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the matcher is used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_matcher::halves(memory);
         place.write(Object::place(head, Matcher::new(grammar, limits, rest)?)?);
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn gleed_matcher_reset(matcher: *mut gleed_matcher, error:
     })
 }
 
-/// Takes a token.
+/// Takes a token, if the grammar allows it.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn gleed_matcher_accept(
     })
 }
 
-/// Takes the begin of a text that the grammar allows.
+/// Takes the longest beginning of a text that the grammar allows.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn gleed_matcher_accept_text(
     })
 }
 
-/// Whether the text may end.
+/// Returns whether the text may end here.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn gleed_matcher_is_end(
     })
 }
 
-/// Whether the text is free here.
+/// Returns whether the text is free here, as it is before and between calls of tools.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

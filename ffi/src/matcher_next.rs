@@ -1,4 +1,4 @@
-//! What may follow and what has to.
+//! Matchers: the tokens that may follow a text, and the bytes and tokens that have to follow it.
 
 use core::ffi::c_char;
 
@@ -13,10 +13,10 @@ use crate::text::known_flags;
 use crate::tokenizer::gleed_tokenizer;
 use crate::trie::{Tokens, gleed_trie};
 
-/// Tokens that end a text are in the mask where it may end.
+/// Where the text may end, the mask has the tokens that end a text, too.
 pub const GLEED_MASK_ENDS: u32 = 1;
 
-/// Which tokens may follow.
+/// Goes on with the mask of the tokens that may follow.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn gleed_matcher_mask(
     })
 }
 
-/// Which tokens may follow so that the text ends in time.
+/// Goes on with the mask of the tokens that may follow if the text is to end within a number of tokens.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn gleed_matcher_mask_within(
     })
 }
 
-/// Goes on with a mask, of a text that is to end within so many tokens if that is given.
+/// Goes on with a mask. With `within`, the text is to end within so many tokens.
 pub(crate) fn make(
     matcher: &mut Matcher<'_, '_>,
     trie: &Tokens,
@@ -94,7 +94,7 @@ pub(crate) fn make(
     Ok(status::OK)
 }
 
-/// How many bytes bring the text to an end.
+/// Returns a number of bytes that suffices to bring the text to an end.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn gleed_matcher_bytes_to_end(
     })
 }
 
-/// The bytes that have to follow.
+/// Writes the bytes that have to follow.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn gleed_matcher_forced(
     })
 }
 
-/// The tokens that have to follow.
+/// Writes the tokens that have to follow.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,4 +1,4 @@
-//! States of matchers: copied, taken back, kept as bytes.
+//! States of matchers: copied, rewound, written to bytes and restored from them.
 
 use core::ffi::c_void;
 
@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::ptr::{memory, out, slice, slice_mut};
 use crate::status;
 
-/// A copy of a matcher.
+/// Copies a matcher to `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn gleed_matcher_fork(
         let (matcher, place) = unsafe { (Object::get("matcher", matcher)?, out("fork", fork)?) };
         let needed = planned(matcher.limits())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_matcher::halves(memory);
         place.write(Object::place(head, matcher.fork(rest)?)?);
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn gleed_matcher_fork(
     })
 }
 
-/// How many tokens can be taken back.
+/// Returns how many of the last accepted tokens can be taken back.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn gleed_matcher_rewindable(
     })
 }
 
-/// Takes tokens back.
+/// Takes the last accepted tokens back.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn gleed_matcher_rewind(
     })
 }
 
-/// The bytes of a snapshot.
+/// Returns the number of bytes of a snapshot of a matcher.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn gleed_matcher_snapshot_size(
     })
 }
 
-/// Writes a snapshot.
+/// Writes a snapshot of a matcher's state.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn gleed_matcher_snapshot(
     })
 }
 
-/// Takes the state of a snapshot.
+/// Gives a matcher the state of a snapshot.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,4 +1,4 @@
-//! Figures for hosts: what an engine has done.
+//! Metrics for hosts: what an engine has done, in counts and times.
 
 use core::ffi::c_void;
 
@@ -15,13 +15,13 @@ use crate::versioned::{Versioned, out_struct};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_times {
-    /// How many there are.
+    /// Number of times.
     pub count: u64,
-    /// All of them together.
+    /// Sum of all times.
     pub sum: u64,
-    /// The shortest.
+    /// The shortest time.
     pub min: u64,
-    /// The longest.
+    /// The longest time.
     pub max: u64,
 }
 
@@ -31,13 +31,13 @@ pub struct gleed_times {
 pub struct gleed_passes {
     /// Passes that came to their end.
     pub count: u64,
-    /// Their rows.
+    /// Rows of these passes.
     pub rows: u64,
-    /// What they took.
+    /// Ticks that each pass took in calls of the engine.
     pub times: gleed_times,
-    /// What half of them did not pass.
+    /// Ticks that half of the passes did not exceed.
     pub p50: u64,
-    /// What 99 of 100 did not pass.
+    /// Ticks that 99 of 100 passes did not exceed.
     pub p99: u64,
 }
 
@@ -51,43 +51,43 @@ pub struct gleed_metrics {
     pub reserved: u32,
     /// Passes over prompts.
     pub prefill: gleed_passes,
-    /// Passes that decode.
+    /// Passes over single tokens.
     pub decode: gleed_passes,
-    /// Passes over both.
+    /// Passes over prompts and single tokens.
     pub mixed: gleed_passes,
-    /// Passes that were dropped.
+    /// Passes that a cancel or an error dropped.
     pub dropped: u64,
-    /// From the call that queued a prompt to its logits.
+    /// Ticks from the call that queued a prompt to the logits of its last token.
     pub first_token: gleed_times,
     /// Tokens that decode passes appended.
     pub decode_tokens: u64,
-    /// Rows of tokens that were there before.
+    /// Rows that computed tokens again which were part of their sequence before.
     pub rows_again: u64,
-    /// Tokens of cached prefixes.
+    /// Rows that were not computed: tokens of cached prefixes.
     pub saved_prefix: u64,
-    /// Tokens with which forks began.
+    /// Rows that were not computed: tokens with which forks began.
     pub saved_fork: u64,
-    /// Tokens before checkpoints.
+    /// Rows that were not computed: tokens before checkpoints that rewinds went back to.
     pub saved_checkpoint: u64,
-    /// Tokens that conversations found.
+    /// Rows that were not computed: tokens that conversations found in their sequences.
     pub saved_conversation: u64,
-    /// Tokens that were guessed.
+    /// Tokens that were guessed and looked at.
     pub guesses_proposed: u64,
-    /// Those that were right.
+    /// Guessed tokens that were right.
     pub guesses_accepted: u64,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Those that the budget ended.
+    /// Steps that the budget ended.
     pub yields: u64,
-    /// By how much steps were late.
+    /// Ticks by which steps that a deadline ended were late.
     pub overshoot: gleed_times,
-    /// Blocks that are held now.
+    /// Blocks that sequences and pins hold now.
     pub blocks_used: u64,
-    /// The most that were held.
+    /// The most blocks that were held at a time.
     pub blocks_high_water: u64,
-    /// Places of states in use now.
+    /// Places for states of recurrent layers that are in use now.
     pub slots_used: u64,
-    /// The most that were in use.
+    /// The most such places that were in use at a time.
     pub slots_high_water: u64,
 }
 
@@ -95,15 +95,15 @@ pub struct gleed_metrics {
 // every bit pattern is one.
 unsafe impl Versioned for gleed_metrics {}
 
-/// A clock that an engine keeps.
+/// The host's clock as an engine keeps it.
 #[derive(Debug)]
 pub(crate) struct HostClock {
     clock: unsafe extern "C" fn(ctx: *mut c_void) -> u64,
     ctx: *mut c_void,
 }
 
-// SAFETY: the engine calls it from the thread that the engine is used on, one call at a time. What else the host does
-// with `ctx` is the host's.
+// SAFETY: the engine calls it only from the thread that the engine is used on, one call at a time. What else happens
+// with `ctx` is up to the host.
 unsafe impl Sync for HostClock {}
 
 impl Clock for HostClock {
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn gleed_set_clock(
         // SAFETY: NULL, alignment and the tag and address of `engine` are checked here. gleed.h demands the rest:
         // nothing but this call uses `engine`.
         let mut inner = unsafe { Object::get_mut("engine", engine) }?;
-        // Nobody looks at the old one while it is replaced.
+        // The engine does not point to the old clock while the new one is written over it.
         inner.set_clock(None);
         if let Some(clock) = clock {
             let place = clock_place(engine);
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn gleed_set_clock(
     })
 }
 
-/// Says what an engine has done.
+/// Writes what an engine has done to `metrics`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn gleed_engine_metrics(
     })
 }
 
-/// Forgets what was counted.
+/// Sets all counts and times to 0, and the high-water marks to what is in use now.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

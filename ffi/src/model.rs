@@ -1,4 +1,4 @@
-//! Models: a description in the caller's memory, of a file in the caller's memory.
+//! Models: descriptions of files. Both the model and its file lie in the caller's memory.
 
 use core::ffi::{c_char, c_void};
 use core::mem::MaybeUninit;
@@ -18,10 +18,10 @@ impl Opaque for Model<'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedM01");
 }
 
-/// A model, checked. The bytes of its file stay the caller's, who keeps them as long as the model is used.
+/// A model whose file was checked. The file's bytes stay the caller's, who keeps them as long as the model is used.
 pub type gleed_model = Object<Model<'static>>;
 
-/// Bytes and alignment of the memory that [`gleed_model_open`] wants.
+/// Returns the size and alignment of the memory that [`gleed_model_open`] needs, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn gleed_model_open(
         // that nothing else uses.
         let (bytes, model) = unsafe { (slice("bytes", bytes, len)?, out("model", model)?) };
         let opened = Model::open(bytes)?;
-        // Not before: memory that a call fails with may still hold another model.
+        // Memory is written to last: if the call fails, it may still hold another model.
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory`, as long as the model is used.
         model.write(unsafe { Object::place_at(memory, memory_len, opened) }?);
@@ -67,23 +67,23 @@ pub unsafe extern "C" fn gleed_model_open(
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_part {
-    /// Its bytes.
+    /// The bytes of the part.
     pub bytes: *const u8,
-    /// How many there are.
+    /// Number of these bytes.
     pub len: usize,
 }
 
-/// Parts of a split file that were checked.
+/// The parts of a split file, checked.
 struct Parts<'c>(&'c [gleed_part]);
 
 impl<'c> Parts<'c> {
-    /// Checks them.
+    /// Checks the pointer and the length of each part.
     ///
     /// # Errors
     /// As [`slice()`].
     ///
     /// # Safety
-    /// As [`slice()`] for the bytes of each of them, which nobody ever writes to.
+    /// As [`slice()`] for the bytes of each part, which nobody ever writes to.
     unsafe fn new(given: &'c [gleed_part]) -> Result<Self, Failure> {
         let parts = Self(given);
         parts.each().try_for_each(|bytes| bytes.map(drop))?;
@@ -96,7 +96,7 @@ impl<'c> Parts<'c> {
         self.0.iter().map(|part| unsafe { slice("bytes", part.bytes, part.len) })
     }
 
-    /// Where they are, kept at the start of `place`.
+    /// Writes the parts as slices to the start of `place`, and returns them.
     fn keep(&self, place: &'static mut [u8]) -> Result<&'static [&'static [u8]], Failure> {
         // SAFETY: a `MaybeUninit` takes every bit pattern, and lays no claim to a value.
         let (_, places, _) = unsafe { place.align_to_mut::<MaybeUninit<&'static [u8]>>() };
@@ -110,7 +110,7 @@ impl<'c> Parts<'c> {
     }
 }
 
-/// Bytes of the memory that [`gleed_model_open_split`] wants: for the model, and where its parts are.
+/// Returns the bytes of memory that [`gleed_model_open_split`] needs: for the model, and for the slices of its parts.
 fn split_size(count: usize) -> Result<usize, MemoryError> {
     let parts = count.checked_mul(size_of::<&[u8]>());
     parts.and_then(|parts| parts.checked_add(size_of::<gleed_model>())).ok_or(MemoryError::TooLarge)
@@ -118,7 +118,7 @@ fn split_size(count: usize) -> Result<usize, MemoryError> {
 
 const _: () = assert!(align_of::<&[u8]>() <= align_of::<gleed_model>());
 
-/// Bytes and alignment of the memory that [`gleed_model_open_split`] wants.
+/// Returns the size and alignment of the memory that [`gleed_model_open_split`] needs, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -158,21 +158,21 @@ pub unsafe extern "C" fn gleed_model_open_split(
         let (needed, align) = (split_size(count)?, align_of::<gleed_model>());
         let parts = parts.read_if(|_| fits(memory.cast(), memory_len, needed, align))?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, align) }?;
         // SAFETY: NULL and the lengths are checked here. gleed.h demands the rest: at `bytes` of each part are `len`
         // bytes, which stay there unchanged as long as the model and its engines are used.
         let parts = unsafe { Parts::new(parts) }?;
         let (head, rest) = memory.split_at_mut_checked(size_of::<gleed_model>()).unwrap_or_default();
-        // Another model that was here is none any more: its parts are overwritten.
+        // A model that was here before is no object any more, because its parts are about to be overwritten.
         head.iter_mut().take(size_of::<u64>()).for_each(|byte| *byte = 0);
         model.write(Object::place(head, Model::open_split(parts.keep(rest)?)?)?);
         Ok(status::OK)
     })
 }
 
-/// Describes the layer of a model that predicts one token further ahead.
+/// Describes in `memory` the layer of a model that predicts one token further ahead.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -190,15 +190,15 @@ pub unsafe extern "C" fn gleed_model_predictor(
         let (model, predictor) = unsafe { (Object::get("model", model)?, out("predictor", predictor)?) };
         let (needed, align) = (size_of::<gleed_model>(), align_of::<gleed_model>());
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the model is used. So they are lent for as long as they are
+        // used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, align) }?;
         predictor.write(Object::place(memory, model.predictor()?)?);
         Ok(status::OK)
     })
 }
 
-/// What a model is; see `include/gleed.h`.
+/// The properties of a model; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_model_info {
@@ -208,7 +208,7 @@ pub struct gleed_model_info {
     pub layers: u32,
     /// Token ids are below this.
     pub vocab: u32,
-    /// Tokens that the model was trained on at a time.
+    /// Tokens of the context that the model was trained on.
     pub context: u32,
     /// Width of the residual stream.
     pub hidden: u32,
@@ -216,15 +216,15 @@ pub struct gleed_model_info {
     pub ffn: u32,
     /// Query heads.
     pub heads: u32,
-    /// Key and value heads; where layers differ, of those with a window.
+    /// Heads of keys and values. Where layers differ: of the layers with a window.
     pub kv_heads: u32,
-    /// Elements per head of the same layers.
+    /// Elements per head, of the same layers.
     pub head_dim: u32,
     /// 0.
     pub reserved: u32,
-    /// Tells models apart; snapshots carry it.
+    /// A number that tells models apart; snapshots contain it.
     pub fingerprint: u64,
-    /// Bytes of the file.
+    /// Bytes of the file, all parts together.
     pub file_bytes: u64,
     /// The architecture's name in the file.
     pub architecture: [c_char; 32],
@@ -235,7 +235,7 @@ pub struct gleed_model_info {
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_model_info {}
 
-/// Says what a model is.
+/// Writes the properties of a model to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn gleed_model_describe(
     })
 }
 
-/// A text among the metadata of a model's file, where it is.
+/// Returns a text from the metadata of a model's file, as a pointer into the file.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -297,14 +297,14 @@ pub unsafe extern "C" fn gleed_model_string(
                 out("text_len", text_len)?,
             )
         };
-        // A length that no key has is not believed.
+        // A length that no key reaches is refused before `key` is read.
         let key = key.read_if(|len| {
             let text = format_args!("no key has {len} bytes or more");
             let is_one_as_long = model.gguf().metadata().any(|(other, _)| other.len() >= len);
             if is_one_as_long { Ok(()) } else { Err(Failure::new(status::E_MODEL_KEY_MISSING, text)) }
         })?;
         let name = Name::new(key);
-        // No key is anything but UTF-8.
+        // All keys of a file are UTF-8, so no key equals other bytes.
         let value = core::str::from_utf8(key).ok().and_then(|key| model.gguf().get(key));
         let value = value.ok_or(ModelError::MissingKey { key: name })?;
         let bytes = value.as_bytes().ok_or(ModelError::BadValue { key: name })?;

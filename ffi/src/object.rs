@@ -1,4 +1,4 @@
-//! Objects in the caller's memory: what the opaque pointers of the ABI lead to.
+//! Objects in the caller's memory, to which the opaque pointers of the ABI lead.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -11,13 +11,14 @@ use crate::error::Failure;
 use crate::ptr;
 use crate::status;
 
-/// What C may hold a pointer to.
+/// A type of objects to which C holds opaque pointers.
 pub trait Opaque {
-    /// The word before the object, by which it is recognised.
+    /// The magic word before an object of this type, by which it is recognised.
     const MAGIC: u64;
 }
 
-/// An object with what it is recognised by. It is never dropped: the caller just uses its memory for something else.
+/// An object behind the head by which it is recognised. It is never dropped: the caller just uses its memory for
+/// something else.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Object<T> {
@@ -25,28 +26,28 @@ pub struct Object<T> {
     value: T,
 }
 
-/// What is before every object.
+/// The head before every object.
 #[repr(C)]
 #[derive(Debug)]
 struct Head {
     magic: u64,
-    /// Where it was made. Objects point into their own memory, so a copy elsewhere is none.
+    /// The address where the object was made. Objects point into their own memory, so a copy elsewhere is no object.
     address: usize,
-    /// How many calls look at it and call the host; [`ALONE`] during a call that changes it.
+    /// Number of calls that look at the object while they call the host; [`ALONE`] during a call that changes it.
     calls: AtomicU32,
 }
 
-/// A call has the object for itself.
+/// Value of [`Head::calls`] while a call has the object for itself.
 const ALONE: u32 = u32::MAX;
 
 impl<T> Object<T> {
-    /// Bytes at the start of an object's memory that the object itself takes. What it keeps there follows.
+    /// Bytes at the start of an object's memory that the object itself takes. The memory that it uses follows.
     pub const HEAD: usize = {
         assert!(align_of::<Self>() <= ALIGN);
         size_of::<Self>().next_multiple_of(ALIGN)
     };
 
-    /// Bytes of an object and of what it keeps behind it.
+    /// Returns the bytes of an object and of the `bytes` that it uses behind itself.
     ///
     /// # Errors
     /// [`MemoryError::TooLarge`].
@@ -54,7 +55,7 @@ impl<T> Object<T> {
         bytes.checked_add(Self::HEAD).ok_or(MemoryError::TooLarge)
     }
 
-    /// The place of an object, and that of what it keeps behind it.
+    /// Returns the memory of the object itself, and the memory that it uses behind itself.
     pub fn halves(memory: &mut [u8]) -> (&mut [u8], &mut [u8]) {
         memory.split_at_mut_checked(Self::HEAD).unwrap_or_default()
     }
@@ -89,15 +90,16 @@ impl<T: Opaque> Object<T> {
         Ok(Self::place(memory, value)?)
     }
 
-    /// The object at a pointer of the caller's.
+    /// Returns the object at a pointer of the caller's.
     ///
     /// # Errors
     /// [`status::E_NULL`], [`status::E_ALIGNMENT`], [`status::E_OBJECT`]; [`status::E_REENTRANT`] during a call that
-    /// changes it.
+    /// changes the object.
     ///
     /// # Safety
-    /// At a pointer that passes the first two checks is an initialised `u64`. If that is [`Opaque::MAGIC`], it is an
-    /// object from [`Object::place`] or a copy of one, still valid during `'a`, and nobody changes it.
+    /// At a pointer that passes the checks for NULL and alignment is an initialised `u64`. If that is
+    /// [`Opaque::MAGIC`], an object from [`Object::place`] or a copy of one is there, still valid during `'a`, and
+    /// nobody changes it.
     pub unsafe fn get<'a>(what: &str, object: *const Self) -> Result<&'a T, Failure> {
         // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
         // magic word; an object starts with its head.
@@ -107,7 +109,8 @@ impl<T: Opaque> Object<T> {
         Ok(unsafe { &(*object).value })
     }
 
-    /// [`Object::get`] for a call that calls the host: until it ends, nobody can change the object.
+    /// Does what [`Object::get`] does, for a call that calls the host. Until that call ends, nobody can change the
+    /// object.
     ///
     /// # Errors
     /// As [`Object::get`].
@@ -123,13 +126,13 @@ impl<T: Opaque> Object<T> {
         Ok(Shared { value: unsafe { &(*object).value }, calls })
     }
 
-    /// The object at a pointer of the caller's, to be changed.
+    /// Returns the object at a pointer of the caller's, to be changed.
     ///
     /// # Errors
-    /// As [`Object::get`]; [`status::E_REENTRANT`] during any call that calls the host, too.
+    /// As [`Object::get`]; [`status::E_REENTRANT`] also during any call that looks at the object and calls the host.
     ///
     /// # Safety
-    /// As [`Object::get`], and nobody else uses it during `'a`, but through functions of this type.
+    /// As [`Object::get`], and nobody else uses the object during `'a`, except through functions of this type.
     pub unsafe fn get_mut<'a>(what: &str, object: *mut Self) -> Result<Alone<'a, T>, Failure> {
         // SAFETY: the caller promises a `u64` at a pointer that is not NULL and aligned, and a whole object after the
         // magic word; an object starts with its head.
@@ -140,7 +143,7 @@ impl<T: Opaque> Object<T> {
     }
 }
 
-/// An object that a call changes. At its end others may use it.
+/// An object that a call changes. When this is dropped, other calls may use the object.
 #[derive(Debug)]
 pub struct Alone<'a, T> {
     value: &'a mut T,
@@ -167,7 +170,7 @@ impl<T> Drop for Alone<'_, T> {
     }
 }
 
-/// An object that a call looks at while the host may call others. At its end it may be changed.
+/// An object that a call looks at while the host may make other calls. When this is dropped, the object may be changed.
 #[derive(Debug)]
 pub struct Shared<'a, T> {
     value: &'a T,
@@ -191,16 +194,16 @@ impl<T> Drop for Shared<'_, T> {
 /// What a call does with an object.
 #[derive(Clone, Copy, Debug)]
 enum Use {
-    /// It looks at it and calls nobody.
+    /// The call looks at the object and does not call the host.
     Look,
-    /// It looks at it while the host may call others.
+    /// The call looks at the object while the host may make other calls.
     Share,
-    /// It changes it.
+    /// The call changes the object.
     Change,
 }
 
 impl Use {
-    /// Whether the count of calls lets it begin. It is counted then.
+    /// Returns whether the count of calls lets this use begin. If so, `Share` and `Change` are entered in the count.
     fn begin(self, calls: &AtomicU32) -> bool {
         let more = |calls: u32| calls.checked_add(1).filter(|&calls| calls != ALONE);
         match self {
@@ -211,12 +214,12 @@ impl Use {
     }
 }
 
-/// Whether an object is at a pointer, was made there, and can be used so: its count of calls. One function for all
-/// types.
+/// Checks that an object is at a pointer, was made there, and can be used as `how` says. Returns its count of calls.
+/// One function serves all types of objects.
 ///
 /// # Safety
-/// At a pointer that is not NULL and aligned for it is an initialised `u64`. If that is `magic`, a whole [`Head`] is
-/// there during `'a`.
+/// At a pointer that is not NULL and is aligned for `layout` is an initialised `u64`. If that is `magic`, a whole
+/// [`Head`] is there during `'a`.
 unsafe fn check<'a>(
     what: &str,
     object: *const Head,
@@ -254,7 +257,7 @@ mod tests {
         const MAGIC: u64 = 77;
     }
 
-    /// Memory of so many bytes, aligned for objects.
+    /// Returns memory as bytes, aligned for objects.
     fn bytes(memory: &mut [u64; 8]) -> &mut [u8] {
         // SAFETY: the bytes of the array, which is borrowed for as long.
         unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), size_of_val(memory)) }
@@ -269,8 +272,8 @@ mod tests {
         let off = Object::place(&mut bytes[1..], 5u16).unwrap_err();
         assert_eq!(off, MemoryError::Misaligned { needed: 8, off_by: 1 });
         let object = Object::place(bytes, 5u16).unwrap();
-        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. then words that
-        // are there.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. The other
+        // pointers are NULL, misaligned, or lead to initialised words of `memory`.
         unsafe {
             *Object::get_mut("thing", object).unwrap() += 1;
             assert_eq!(*Object::get("thing", object).unwrap(), 6);
@@ -288,8 +291,8 @@ mod tests {
     fn a_copy_of_an_object_is_none() {
         let mut memory = [0u64; 8];
         let object = Object::place(bytes(&mut memory), 5u16).unwrap();
-        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. and words after
-        // it for a copy of it.
+        // SAFETY: `object` was just placed in `memory`, which lives longer and which nothing else uses. Behind it are
+        // enough words for a copy of it.
         unsafe {
             let copy = object.cast::<u64>().wrapping_add(4).cast::<Object<u16>>();
             object.copy_to_nonoverlapping(copy, 1);

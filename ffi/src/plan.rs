@@ -1,4 +1,4 @@
-//! What an engine will need: sizes, sections, units of work.
+//! Plans: the sizes, sections and units of work of an engine that is not started yet.
 
 use core::ffi::c_char;
 
@@ -13,7 +13,7 @@ use crate::ptr::small;
 use crate::status;
 use crate::versioned::{Versioned, out_struct};
 
-/// A plan in numbers; see `include/gleed.h`.
+/// The plan of an engine; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_plan_info {
@@ -23,41 +23,41 @@ pub struct gleed_plan_info {
     pub align: u32,
     /// Bytes of the memory.
     pub bytes: u64,
-    /// Bytes of keys and values of a token, in all layers.
+    /// Bytes of keys and values of one token, in all layers.
     pub kv_bytes_per_token: u64,
     /// Bytes of keys and values of all blocks.
     pub kv_bytes: u64,
-    /// Units of work of a token.
+    /// The most units of work for one token.
     pub units_per_token: u64,
     /// Sections of the memory.
     pub sections: u32,
-    /// The limits, defaults filled in.
+    /// Sequences that can be open at a time. This and the following fields are the limits, with defaults filled in.
     pub sequences: u32,
     /// Tokens per sequence.
     pub context: u32,
     /// Rows per batch.
     pub rows: u32,
-    /// Rows with logits per batch.
+    /// The most rows of a batch that can have logits.
     pub logit_rows: u32,
     /// Blocks in the pool.
     pub kv_blocks: u32,
     /// Threads that work at the same time.
     pub workers: u32,
-    /// `GLEED_LEVEL_SCALAR` and so on.
+    /// Instruction set of the kernels: `GLEED_LEVEL_SCALAR` and so on.
     pub level: u32,
     /// LoRA adapters that can be loaded.
     pub adapters: u32,
-    /// The largest rank of their matrices.
+    /// The largest rank of the adapters' matrices.
     pub adapter_rank: u32,
-    /// Checkpoints of recurrent layers' states.
+    /// Checkpoints of recurrent layers' states, of all sequences together.
     pub checkpoints: u32,
-    /// One is made every so many tokens.
+    /// A checkpoint is made every so many tokens.
     pub checkpoint_every: u32,
-    /// Bytes of a state.
+    /// Bytes of the recurrent layers' state of one sequence.
     pub state_bytes: u64,
 }
 
-/// A part of an engine's memory; see `include/gleed.h`.
+/// A section of an engine's memory; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_section {
@@ -65,24 +65,24 @@ pub struct gleed_section {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// From the start of the memory.
+    /// Byte offset from the start of the memory.
     pub offset: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it holds.
+    /// What the section holds.
     pub name: [c_char; 40],
 }
 
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_plan_info {
-    /// Up to `level`, and up to `adapter_rank`.
+    /// Earlier structs ended with `level` and `adapter_rank`.
     const EARLIER: &'static [usize] = &[72, 80];
 }
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8, and 40 bytes: no gaps, and every bit
 // pattern is one.
 unsafe impl Versioned for gleed_section {}
 
-/// Says what an engine will need.
+/// Writes the plan of an engine to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn gleed_plan_describe(
     })
 }
 
-/// Says what a part of an engine's memory is for.
+/// Writes a section of an engine's memory to `section`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

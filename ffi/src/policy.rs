@@ -1,4 +1,4 @@
-//! A host's own policy for the cache: it ranks what there is to choose from.
+//! A host's own policy for the cache: functions of the host rank the candidates.
 
 use core::ffi::c_void;
 
@@ -13,7 +13,7 @@ use crate::sequence::{gleed_seq, gleed_seq_info, seq_info};
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
 
-/// The rank of a sequence that is never closed.
+/// The rank of a sequence that must not be closed.
 pub const GLEED_RANK_NEVER: u64 = u64::MAX;
 
 /// A block that could be chosen; see `include/gleed.h`.
@@ -22,25 +22,25 @@ pub const GLEED_RANK_NEVER: u64 = u64::MAX;
 pub struct gleed_block_info {
     /// `sizeof(gleed_block_info)`.
     pub struct_size: u32,
-    /// Its number in the pool.
+    /// The number of the block in its pool.
     pub block: u32,
-    /// The pool: its layer group.
+    /// The layer group whose pool it is.
     pub group: u32,
     /// The sequence that gets the block.
     pub seq: gleed_seq,
-    /// 1 where it holds a cached prefix.
+    /// 1: the block has tokens of a cached prefix.
     pub is_cached: u32,
-    /// Where its tokens begin then.
+    /// Position of the first of these tokens.
     pub position: u32,
-    /// These 16 tokens; NULL where it holds nothing.
+    /// These 16 tokens; NULL if the block holds none.
     pub tokens: *const u32,
 }
 
-/// How a host ranks a sequence: the lowest rank is closed first.
+/// Returns the host's rank of a sequence: the sequence with the lowest rank is closed first.
 pub type gleed_rank_seq =
     Option<unsafe extern "C" fn(ctx: *mut c_void, seq: gleed_seq, info: *const gleed_seq_info) -> u64>;
 
-/// How a host ranks a block: the lowest rank is chosen.
+/// Returns the host's rank of a block: the block with the lowest rank is chosen.
 pub type gleed_rank_block = Option<unsafe extern "C" fn(ctx: *mut c_void, block: *const gleed_block_info) -> u64>;
 
 /// A host's policy; see `include/gleed.h`.
@@ -51,35 +51,36 @@ pub struct gleed_cache_policy {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// Who is closed.
+    /// Ranks the sequences that could be closed.
     pub close: gleed_rank_seq,
-    /// Which cached prefix is evicted.
+    /// Ranks the blocks of cached prefixes, one of which is evicted.
     pub evict: gleed_rank_block,
-    /// Which free block is handed out.
+    /// Ranks the free blocks, one of which is handed out.
     pub hand_out: gleed_rank_block,
     /// The first argument of all three.
     pub ctx: *mut c_void,
 }
 
-// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. NULL is `None` of a
-// function, and what else is there the header demands to be one.
+// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. A NULL pointer to a
+// function is `None`; the header demands that any other pointer leads to a function.
 unsafe impl Versioned for gleed_cache_policy {}
 
-/// A policy that an engine keeps.
+/// The host's policy as an engine keeps it.
 #[derive(Debug)]
 pub(crate) struct Policy {
     policy: gleed_cache_policy,
 }
 
-// SAFETY: the engine calls it from the thread that the engine is used on, one call at a time. What else the host does
-// with `ctx` is the host's.
+// SAFETY: the engine calls it only from the thread that the engine is used on, one call at a time. What else happens
+// with `ctx` is up to the host.
 unsafe impl Send for Policy {}
 
-// SAFETY: a shared reference to a `Policy` gives access to nothing: all its functions take it exclusively.
+// SAFETY: a shared reference to a `Policy` gives access to nothing: `HostPolicy`, through which the engine uses it,
+// takes it exclusively.
 unsafe impl Sync for Policy {}
 
 impl Policy {
-    /// The block of the lowest rank.
+    /// Returns the block with the lowest rank; without a function that ranks, the cache's own choice.
     fn lowest(&self, rank: gleed_rank_block, choice: &BlockChoice<'_>) -> BlockId {
         let Some(rank) = rank else { return choice.default() };
         let ranked = choice.iter().map(|(block, meta)| {
@@ -121,7 +122,8 @@ impl HostPolicy for Policy {
     }
 }
 
-/// What has the lowest rank; of several the first, which is the one that the cache itself would choose first.
+/// Returns the candidate with the lowest rank. Among equal ranks it is the first one, which the cache itself would
+/// choose first.
 fn lowest<T>(ranked: impl Iterator<Item = (u64, T)>) -> Option<T> {
     let lower = |best: Option<(u64, T)>, (rank, it)| match best {
         Some((lowest, best)) if lowest <= rank => Some((lowest, best)),
@@ -130,7 +132,7 @@ fn lowest<T>(ranked: impl Iterator<Item = (u64, T)>) -> Option<T> {
     ranked.fold(None, lower).map(|(_, it)| it)
 }
 
-/// Lets the host choose who is closed, what is evicted, and which block is handed out.
+/// Sets the policy of an engine's cache; NULL: the library chooses.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -148,13 +150,13 @@ pub unsafe extern "C" fn gleed_set_cache_policy(
         if let Some(gleed_cache_policy { reserved: given @ 1.., .. }) = policy {
             return Err(Failure::new(status::E_VALUE, format_args!("reserved must be 0")).numbers(0_u32, given));
         }
-        // Nobody looks at the old one while it is replaced.
+        // The engine does not point to the old policy while the new one is written over it.
         inner.set_host_policy(None);
         let Some(policy) = policy else { return Ok(status::OK) };
         let place = policy_place(engine);
         // SAFETY: `get_mut` has found an engine, which lies at the start of a `Head` with room for a policy
-        // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just forgotten what
-        // it had.
+        // (`gleed_engine_init` has measured the memory). Nothing else points there: the engine has just forgotten its
+        // policy.
         let kept = unsafe {
             place.write(Policy { policy });
             &mut *place

@@ -1,4 +1,4 @@
-//! What sequences have in common: cached prefixes, and room in the pool.
+//! Cached prefixes, which sequences share, and room in the pool.
 
 use core::ffi::c_void;
 
@@ -11,11 +11,11 @@ use crate::ptr::{out, out_row, unread};
 use crate::sequence::{gleed_seq, gleed_seq_info, seq_info};
 use crate::status;
 
-/// Whether a sequence may be closed: 0 if not.
+/// Decides whether a sequence may be closed. Returns 0 if not.
 pub type gleed_consent =
     Option<unsafe extern "C" fn(ctx: *mut c_void, seq: gleed_seq, info: *const gleed_seq_info) -> i32>;
 
-/// Starts an empty sequence with what is known of a prompt.
+/// Starts an empty sequence with the cached prefix of a prompt.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn gleed_reuse(
     })
 }
 
-/// Fills an empty sequence with a prompt, of which what is known is not computed again.
+/// Fills an empty sequence with a prompt, whose cached prefix is not computed again.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gleed_prefill_prompt(
     })
 }
 
-/// Keeps what is known of a prompt.
+/// Pins the cached prefix of a prompt.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gleed_pin(
     })
 }
 
-/// Undoes [`gleed_pin`].
+/// Removes one pin from each pinned block of a prompt: undoes [`gleed_pin`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn gleed_unpin(
     })
 }
 
-/// Closes idle sequences until tokens fit.
+/// Closes idle sequences, the least recently used first, until `tokens` more tokens fit in `seq`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

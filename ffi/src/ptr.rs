@@ -1,4 +1,4 @@
-//! Pointers of the caller become references: the one place where lengths and NULL are looked at.
+//! Conversion of the caller's pointers into references: the one place where NULL, alignment and lengths are checked.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use gleed::mem::MemoryError;
 use crate::error::Failure;
 use crate::status;
 
-/// The `len` elements at `ptr`. No elements are at any pointer, NULL included.
+/// Returns the `len` elements at `ptr`. If `len` is 0, `ptr` may be any pointer, NULL included.
 ///
 /// # Errors
 /// [`status::E_NULL`], [`status::E_ALIGNMENT`], [`status::E_LENGTH`].
@@ -26,7 +26,7 @@ pub unsafe fn slice<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<&'a 
     Ok(unsafe { slice::from_raw_parts(ptr, len) })
 }
 
-/// Elements of the caller's that nobody has looked at: first comes what can be said of their number alone.
+/// Elements of the caller's that were not read yet: their number is checked before.
 #[derive(Debug)]
 pub struct Unread<'a, T> {
     ptr: *const T,
@@ -35,7 +35,7 @@ pub struct Unread<'a, T> {
 }
 
 impl<'a, T> Unread<'a, T> {
-    /// The elements, if so many of them are taken: `takes` gets their number.
+    /// Returns the elements, if `takes`, which gets their number, accepts so many.
     ///
     /// # Errors
     /// Those of `takes`; then nothing was read.
@@ -44,20 +44,20 @@ impl<'a, T> Unread<'a, T> {
         if self.len == 0 {
             return Ok(&[]);
         }
-        // SAFETY: `unread` has found that they are not at NULL, aligned and no longer than isize::MAX bytes. Their
-        // number is taken: for that case the caller of `unread` promised that they are there and that nobody writes
-        // to them.
+        // SAFETY: `unread` has found that they are not at NULL, aligned and no longer than isize::MAX bytes. `takes`
+        // has accepted their number: for that case the caller of `unread` promised that they are there and that nobody
+        // writes to them.
         Ok(unsafe { slice::from_raw_parts(self.ptr, self.len) })
     }
 }
 
-/// The `len` elements at `ptr`, not looked at. No elements are at any pointer, NULL included.
+/// Returns the `len` elements at `ptr`, which are not read yet. If `len` is 0, `ptr` may be any pointer, NULL included.
 ///
 /// # Errors
 /// As [`slice()`].
 ///
 /// # Safety
-/// As [`slice()`], but only where [`Unread::read_if`] finds that so many are taken.
+/// As [`slice()`], but only if [`Unread::read_if`] accepts the number of elements.
 pub unsafe fn unread<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<Unread<'a, T>, Failure> {
     if len > 0 {
         check(what, ptr, len)?;
@@ -65,8 +65,8 @@ pub unsafe fn unread<'a, T>(what: &str, ptr: *const T, len: usize) -> Result<Unr
     Ok(Unread { ptr, len, lent: PhantomData })
 }
 
-/// The `len` bytes at `ptr`, to be written to: at least `needed` of them, at a multiple of `align`. Memory that is
-/// refused may be in use.
+/// Returns the `len` bytes at `ptr`, to be written to. There must be at least `needed` bytes, at a multiple of `align`.
+/// Memory that is refused may be in use.
 ///
 /// # Errors
 /// [`status::E_NULL`], [`status::E_LENGTH`], and as [`fits`].
@@ -88,7 +88,7 @@ pub unsafe fn memory<'a>(
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
-/// Whether memory is as large and as aligned as it must be.
+/// Checks that memory is as large and as aligned as it must be.
 ///
 /// # Errors
 /// [`MemoryError::TooSmall`], [`MemoryError::Misaligned`].
@@ -102,7 +102,7 @@ pub fn fits(ptr: *const u8, given: usize, needed: usize, align: usize) -> Result
     }
 }
 
-/// Where a result goes. It holds no reference: two results may go to the same place.
+/// The place of a result. It holds no reference: two results may have the same place.
 #[derive(Debug)]
 pub struct Out<'a, T> {
     place: *mut T,
@@ -117,7 +117,7 @@ impl<T> Out<'_, T> {
     }
 }
 
-/// Where a result goes.
+/// Returns the place of a result.
 ///
 /// # Errors
 /// [`status::E_NULL`], [`status::E_ALIGNMENT`].
@@ -129,7 +129,7 @@ pub unsafe fn out<'a, T>(what: &str, ptr: *mut T) -> Result<Out<'a, T>, Failure>
     Ok(Out { place: ptr, lent: PhantomData })
 }
 
-/// [`out`], if a result is wanted there: it is not at NULL.
+/// Returns the place of a result that the caller may not want; `None` at NULL.
 ///
 /// # Errors
 /// [`status::E_ALIGNMENT`].
@@ -144,7 +144,7 @@ pub unsafe fn out_or_null<'a, T>(what: &str, ptr: *mut T) -> Result<Option<Out<'
     unsafe { out(what, ptr) }.map(Some)
 }
 
-/// Where a size and an alignment go.
+/// The places of a size and an alignment.
 #[derive(Debug)]
 pub struct OutLayout<'a> {
     size: Out<'a, usize>,
@@ -159,7 +159,7 @@ impl OutLayout<'_> {
     }
 }
 
-/// Where the size and the alignment of memory go.
+/// Returns the places of the size and the alignment of memory.
 ///
 /// # Errors
 /// As [`out`], for `size` and then for `align`.
@@ -172,7 +172,7 @@ pub unsafe fn out_layout<'a>(size: *mut usize, align: *mut usize) -> Result<OutL
     Ok(OutLayout { size, align })
 }
 
-/// Where a row goes: a pointer to it, and its length.
+/// The places of a pointer to a row and of the row's length.
 #[derive(Debug)]
 pub struct OutRow<'a> {
     place: Out<'a, *const f32>,
@@ -180,14 +180,14 @@ pub struct OutRow<'a> {
 }
 
 impl OutRow<'_> {
-    /// Writes where a row is, and its length.
+    /// Writes the pointer to a row, and its length.
     pub fn write(self, row: &[f32]) {
         self.place.write(row.as_ptr());
         self.len.write(row.len());
     }
 }
 
-/// Where a row goes. `what` are the names of both arguments.
+/// Returns the places of a pointer to a row and of the row's length. `what` are the names of the two arguments.
 ///
 /// # Errors
 /// As [`out`], for `place` and then for `len`.
@@ -196,13 +196,13 @@ impl OutRow<'_> {
 /// As [`out`], for both.
 pub unsafe fn out_row<'a>(what: [&str; 2], place: *mut *const f32, len: *mut usize) -> Result<OutRow<'a>, Failure> {
     let [what, what_len] = what;
-    // SAFETY: the caller promises that a pointer fits at the one, and a number at the other, that pass the checks of
-    // `out`.
+    // SAFETY: the caller promises, if they pass the checks of `out`, that a pointer fits at `place` and a number at
+    // `len`.
     let (place, len) = unsafe { (out(what, place)?, out(what_len, len)?) };
     Ok(OutRow { place, len })
 }
 
-/// The `len` elements at `ptr`, to be written to. No elements are at any pointer, NULL included.
+/// Returns the `len` elements at `ptr`, to be written to. If `len` is 0, `ptr` may be any pointer, NULL included.
 ///
 /// # Errors
 /// As [`slice()`].
@@ -221,7 +221,7 @@ pub unsafe fn slice_mut<'a, T>(what: &str, ptr: *mut T, len: usize) -> Result<&'
     Ok(unsafe { slice::from_raw_parts_mut(ptr, len) })
 }
 
-/// `len` copies of a value at the beginning of `memory`.
+/// Writes `len` copies of a value to the beginning of `memory`, and returns them.
 ///
 /// # Errors
 /// As [`fits`].
@@ -239,7 +239,7 @@ pub(crate) fn filled<T: Copy>(memory: &mut [u8], len: usize, value: T) -> Result
     Ok(unsafe { slice::from_raw_parts_mut(places, len) })
 }
 
-/// Whether two buffers that are written to have no byte in common.
+/// Checks that two buffers that are written to have no byte in common.
 ///
 /// # Errors
 /// [`status::E_VALUE`].
@@ -251,7 +251,7 @@ pub fn disjoint<T>(what: &str, a: *const T, b: *const T, len: usize) -> Result<(
     Err(Failure::new(status::E_VALUE, format_args!("{what} overlap")))
 }
 
-/// Returns a number of the library's as C sees it; none of those that are handed out this way is larger than 32 bits.
+/// Returns a number of the library as C sees it. No number that is handed out this way needs more than 32 bits.
 pub fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -260,7 +260,7 @@ pub(crate) fn check<T>(what: &str, ptr: *const T, len: usize) -> Result<(), Fail
     check_layout(what, ptr.addr(), Layout::new::<T>(), len)
 }
 
-/// [`check`] for any type: one function for all.
+/// Does what [`check`] does, for an element type that is given by its layout. One function serves all types.
 pub(crate) fn check_layout(what: &str, addr: usize, element: Layout, len: usize) -> Result<(), Failure> {
     let (size, align) = (element.size(), element.align());
     if addr == 0 {
@@ -329,7 +329,7 @@ mod tests {
     fn bad_pointers_are_refused() {
         let ids = [1u32, 2, 3];
         let odd = ids.as_ptr().wrapping_byte_add(1);
-        // SAFETY: all of them fail the checks, so nothing is promised.
+        // SAFETY: all of the pointers fail the checks, so nothing needs to be promised.
         let failures = unsafe {
             [
                 slice::<u32>("ids", null(), 1).unwrap_err(),

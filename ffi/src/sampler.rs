@@ -16,7 +16,7 @@ impl Opaque for Sampler {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedS01");
 }
 
-/// A sampler: what a choice depends on beside the logits.
+/// A sampler: parameters, the last accepted tokens, and a random generator.
 pub type gleed_sampler = Object<Sampler>;
 
 /// How to choose a token; see `include/gleed.h`. 0 stands for the default everywhere.
@@ -27,36 +27,36 @@ pub struct gleed_sampler_params {
     pub struct_size: u32,
     /// Keeps this many of the most probable tokens; 0: all.
     pub top_k: u32,
-    /// 0: the most probable token.
+    /// Divides the logits; 0: the most probable token is taken.
     pub temperature: f32,
-    /// The part of the mass that is kept; 0: all of it.
+    /// Keeps the most probable tokens that together have this probability; 0: all.
     pub top_p: f32,
-    /// The part of the largest probability that others must have.
+    /// Keeps tokens with at least `min_p` times the largest probability.
     pub min_p: f32,
-    /// 0: 1, which does nothing.
+    /// Divides positive and multiplies negative logits of repeated tokens; 0 stands for 1, which does nothing.
     pub repetition_penalty: f32,
-    /// Per occurrence.
+    /// Subtracted from the logit of a repeated token for each time it occurs.
     pub frequency_penalty: f32,
-    /// Once.
+    /// Subtracted from the logit of a repeated token once.
     pub presence_penalty: f32,
-    /// Tokens that the penalties look at; 0: 64.
+    /// Number of last accepted tokens that the penalties count; 0: 64.
     pub penalty_window: u32,
     /// 0.
     pub reserved: u32,
-    /// Where the generator starts.
+    /// Start of the random generator.
     pub seed: u64,
 }
 
 // SAFETY: numbers, the first the size and the 8-byte one at a multiple of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_sampler_params {}
 
-/// What is added to the logit of a token.
+/// A number that is added to the logit of a token.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_bias {
     /// The token.
     pub token: u32,
-    /// What is added; -infinity bans it.
+    /// The number that is added; -infinity bans the token.
     pub bias: f32,
 }
 
@@ -83,7 +83,7 @@ impl From<gleed_sampler_params> for SamplerParams {
     }
 }
 
-/// Bytes and alignment of the memory that a sampler wants.
+/// Returns the size and alignment of the memory of a sampler, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn gleed_sampler_size(size: *mut usize, align: *mut usize,
     })
 }
 
-/// Starts a sampler.
+/// Starts a sampler in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn gleed_sampler_init(
     })
 }
 
-/// Replaces the biases of a sampler.
+/// Replaces all biases of a sampler.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn gleed_sampler_set_biases(
     })
 }
 
-/// Adds a bias for the tokens that spell a text.
+/// Adds biases for the tokens that spell a text.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn gleed_sampler_bias_text(
     })
 }
 
-/// Tells the penalties that a token is part of the text.
+/// Adds a token to the text that the penalties count.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn gleed_sampler_accept(sampler: *mut gleed_sampler, token
     })
 }
 
-/// The state of a sampler's generator.
+/// Returns the state of a sampler's random generator.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn gleed_sampler_state(
     })
 }
 
-/// Puts a sampler's generator where [`gleed_sampler_state`] found it.
+/// Sets the state of a sampler's random generator to one that [`gleed_sampler_state`] returned.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn gleed_sample_masked(
     })
 }
 
-/// The token with the largest logit.
+/// Returns the token with the largest logit.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,4 +1,4 @@
-//! Whether this machine computes what it should.
+//! The self-test: checks that this machine computes correct results.
 
 use core::ffi::c_void;
 
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn gleed_selftest(
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
         // `memory_len` bytes at `memory` during the call.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, align_of::<u32>()) }?;
-        // SAFETY: `memory` has found at least `needed` bytes, so many words, at a multiple of a word's alignment. A
+        // SAFETY: `memory` has at least `needed` bytes, which are `words` words, at a multiple of a word's alignment. A
         // word takes every bit pattern, and `memory` is not used any more.
         let words = unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr().cast::<u32>(), words) };
         match selftest(level, words) {

@@ -1,4 +1,4 @@
-//! Sequences: open, extend, fork, cut, empty, close.
+//! Sequences: opened, extended, forked, rewound, emptied and closed.
 
 use gleed::cache::{CacheError, SequenceStats};
 use gleed::engine::Progress;
@@ -12,10 +12,10 @@ use crate::status;
 use crate::tokenizer::GLEED_NO_TOKEN;
 use crate::versioned::{Versioned, out_struct};
 
-/// A handle of an open sequence; stale ones are recognised.
+/// A handle of an open sequence. The handle of a closed one is recognised.
 pub type gleed_seq = u32;
 
-/// A sequence in numbers; see `include/gleed.h`.
+/// The state of a sequence; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_seq_info {
@@ -23,17 +23,17 @@ pub struct gleed_seq_info {
     pub struct_size: u32,
     /// Finished tokens.
     pub tokens: u32,
-    /// Queued tokens.
+    /// Queued tokens that are not finished.
     pub queued: u32,
-    /// Blocks that nobody else holds.
+    /// Blocks that only this sequence holds.
     pub own_blocks: u32,
     /// Blocks that another sequence or a pin holds, too.
     pub shared_blocks: u32,
-    /// 1 while it has unfinished work.
+    /// 1 while the sequence has unfinished work.
     pub is_busy: u32,
-    /// Units of work of the batch in progress that are done.
+    /// Finished units of work of the batch in progress; 0 if the sequence is not part of it.
     pub units_done: u64,
-    /// Units of it that are left.
+    /// Remaining units of work of that batch.
     pub units_left: u64,
     /// Bytes of the own blocks.
     pub own_bytes: u64,
@@ -44,7 +44,7 @@ pub struct gleed_seq_info {
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_seq_info {}
 
-/// A sequence in numbers, as a whole struct. One without unfinished work has no progress.
+/// Returns the state of a sequence as a whole struct. `progress` is `None` for a sequence without unfinished work.
 pub(crate) fn seq_info(stats: &SequenceStats, progress: Option<Progress>, is_busy: bool) -> gleed_seq_info {
     let blocks = stats.total();
     let (queued, units_done, units_left) =
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn gleed_seq_close(engine: *mut gleed_engine, seq: gleed_s
     })
 }
 
-/// Empties a sequence.
+/// Removes all tokens of a sequence, which stays open.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn gleed_reset(engine: *mut gleed_engine, seq: gleed_seq, 
     })
 }
 
-/// Opens a sequence that continues the first tokens of another.
+/// Opens a sequence that starts with the first tokens of another one.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn gleed_checkpoint(engine: *mut gleed_engine, seq: gleed_
     })
 }
 
-/// Says how many tokens a rewind would leave that need not be computed again.
+/// Returns how many tokens need not be computed again after a rewind to `keep` tokens.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn gleed_computed_at(
     })
 }
 
-/// Says what a sequence holds.
+/// Writes the state of a sequence to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn gleed_seq_describe(
     })
 }
 
-/// Copies the ids of a sequence's tokens.
+/// Copies the ids of a sequence's tokens, from position `first` on.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn gleed_seq_tokens(
     })
 }
 
-/// Whether more tokens fit a sequence.
+/// Checks whether more tokens fit in a sequence and in the pool.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn gleed_prefill(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands what `prefill` does.
+        // SAFETY: gleed.h demands of these arguments what `prefill` demands.
         unsafe { prefill(engine, seq, None, (tokens, count), (logits, logits_len)) }
     })
 }
@@ -313,16 +313,16 @@ pub unsafe extern "C" fn gleed_prefill_at(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands what `prefill` does.
+        // SAFETY: gleed.h demands of these arguments what `prefill` demands.
         unsafe { prefill(engine, seq, Some(position), (tokens, count), (logits, logits_len)) }
     })
 }
 
-/// Appends tokens to a sequence, from a position on if one is stated.
+/// Appends tokens to a sequence, at `position` if that is stated, and computes the logits of the last one.
 ///
 /// # Safety
-/// Nothing else uses the engine. So many ids are at `tokens` if so many can be taken, and `logits` are places for
-/// results that nothing else uses.
+/// Nothing else uses the engine. `count` ids are at `tokens` if so many can be taken. `logits` and `logits_len` are
+/// places for results that nothing else uses.
 unsafe fn prefill(
     engine: *mut gleed_engine,
     seq: gleed_seq,
@@ -348,7 +348,7 @@ unsafe fn prefill(
     Ok(status::OK)
 }
 
-/// Whether a sequence, which must have no unfinished work, has as many tokens as the caller states.
+/// Checks that a sequence has no unfinished work, and as many tokens as the caller states.
 pub(crate) fn check_position(engine: &Engine<'_, '_>, seq: SeqId, given: usize) -> Result<(), EngineError> {
     engine.can_extend(seq, 0)?;
     let expected = engine.seq_len(seq)?;

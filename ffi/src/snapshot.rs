@@ -1,4 +1,4 @@
-//! Sequences as bytes.
+//! Snapshots: sequences written to bytes, and restored from them.
 
 use core::ffi::c_void;
 
@@ -13,23 +13,24 @@ use crate::sequence::gleed_seq;
 use crate::status;
 use crate::versioned::{Versioned, out_struct, out_struct_or_null, versioned_or_null};
 
-/// Takes bytes of a snapshot: 0 if it did.
+/// Takes the next `len` bytes of a snapshot. Returns 0 on success.
 pub type gleed_sink = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *const u8, len: usize) -> i32>;
 
-/// Gives bytes of a snapshot: how many, 0 at their end, `SIZE_MAX` if it cannot.
+/// Writes the next bytes of a snapshot to `bytes`, at most `len`. Returns how many: 0 at the end, more than `len` on
+/// failure.
 pub type gleed_source = Option<unsafe extern "C" fn(ctx: *mut c_void, bytes: *mut u8, len: usize) -> usize>;
 
-/// What a snapshot is to contain; see `include/gleed.h`.
+/// The options of a snapshot; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_snapshot_options {
     /// `sizeof(gleed_snapshot_options)`, set by the caller.
     pub struct_size: u32,
-    /// Tokens that the reader will have already.
+    /// Number of first tokens that the snapshot leaves out, because its reader has them.
     pub base: u32,
-    /// Bytes of the host's.
+    /// Bytes of the host.
     pub state: *const u8,
-    /// How many.
+    /// Number of bytes of the host.
     pub state_len: usize,
     /// The most checkpoints of recurrent layers to write.
     pub checkpoints: u32,
@@ -37,36 +38,36 @@ pub struct gleed_snapshot_options {
     pub reserved: u32,
 }
 
-/// What the header of a snapshot says; see `include/gleed.h`.
+/// The header of a snapshot; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_snapshot_info {
     /// `sizeof(gleed_snapshot_info)`, set by the caller.
     pub struct_size: u32,
-    /// Tokens of the sequence.
+    /// Tokens of the sequence, with those of the base.
     pub tokens: u32,
-    /// Those of them that are not in the snapshot.
+    /// Number of first tokens that are not in the snapshot.
     pub base: u32,
-    /// Bytes of the host's.
+    /// Number of bytes of the host.
     pub state_len: u32,
     /// Bytes of the snapshot.
     pub bytes: u64,
     /// The fingerprint of the model.
     pub fingerprint: u64,
-    /// Bytes of the host's, and zeros.
+    /// Bytes of the host, then zeros.
     pub state: [u8; SnapshotOptions::STATE_MAX],
 }
 
 // SAFETY: two integers of 4 bytes, the first the size, a pointer and a length, and two integers of 4 bytes: no gaps
 // with pointers of 4 or 8 bytes, and every bit pattern is one (a pointer is checked before it is used).
 unsafe impl Versioned for gleed_snapshot_options {
-    /// Up to `state_len`.
+    /// The earlier struct ended with `state_len`.
     const EARLIER: &'static [usize] = &[8 + 2 * size_of::<usize>()];
 }
 // SAFETY: integers, the first the size and the 8-byte ones at multiples of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_snapshot_info {}
 
-/// The options at a pointer; the default ones at NULL.
+/// Returns the options at a pointer; the default ones at NULL.
 ///
 /// # Safety
 /// As [`versioned_or_null`], and `state_len` bytes at `state` that nobody writes to during `'a`.
@@ -85,7 +86,7 @@ unsafe fn options<'a>(options: *const gleed_snapshot_options) -> Result<Snapshot
     Ok(SnapshotOptions { base: number(base), state, checkpoints: number(checkpoints) })
 }
 
-/// The handle at a pointer; `None` at NULL.
+/// Returns the handle at a pointer; `None` at NULL.
 ///
 /// # Safety
 /// At a pointer that is not NULL and aligned is a handle.
@@ -127,7 +128,7 @@ fn no_callback(what: &str) -> Failure {
     Failure::new(status::E_NULL, format_args!("{what} is NULL"))
 }
 
-/// Bytes of a snapshot.
+/// Returns the size of a snapshot in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -288,7 +289,7 @@ pub unsafe extern "C" fn gleed_snapshot_read(
     })
 }
 
-/// Says what the header of a snapshot says.
+/// Writes the header of a snapshot to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

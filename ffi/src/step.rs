@@ -1,4 +1,4 @@
-//! Work in steps: queue, compute within a budget, look at results.
+//! Work in steps: tokens are queued, computed within a budget, and their results returned.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,16 +13,16 @@ use crate::sequence::{check_position, gleed_seq};
 use crate::status;
 use crate::versioned::{Versioned, versioned_or_null};
 
-/// Logits of the last token that is queued.
+/// The last of the queued tokens gets logits.
 pub const GLEED_LOGITS_LAST: u32 = 0;
-/// Logits of every token that is queued.
+/// All queued tokens get logits.
 pub const GLEED_LOGITS_ALL: u32 = 1;
-/// No logits: the hidden state of the last token.
+/// The last of the queued tokens gets a hidden state, and none gets logits.
 pub const GLEED_LOGITS_LAST_HIDDEN: u32 = 2;
-/// No logits: the hidden state of every token.
+/// All queued tokens get a hidden state, and none gets logits.
 pub const GLEED_LOGITS_HIDDEN: u32 = 3;
 
-/// The host's clock, in ticks that never run backwards.
+/// Returns the time of the host's clock, in ticks that never run backwards.
 pub type gleed_clock = Option<unsafe extern "C" fn(ctx: *mut c_void) -> u64>;
 
 /// When a step ends; see `include/gleed.h`.
@@ -33,23 +33,23 @@ pub struct gleed_budget {
     pub struct_size: u32,
     /// 0.
     pub reserved: u32,
-    /// The most units; 0: no limit.
+    /// The most units of work; 0: no limit.
     pub units: u64,
-    /// What the clock shows when the step is to end.
+    /// The time of the clock from which on no unit begins, except the first of the step.
     pub deadline: u64,
     /// The clock; NULL: no deadline.
     pub clock: gleed_clock,
-    /// Its argument.
+    /// The argument of `clock`.
     pub clock_ctx: *mut c_void,
-    /// Not 0: the step is to end. NULL: there is no flag.
+    /// A flag: a number other than 0 ends the step. NULL: there is no flag.
     pub cancel: *const u32,
 }
 
-// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. NULL is `None` of a
-// function, and what else is there the header demands to be one.
+// SAFETY: integers, the first the size, and pointers: no gaps with pointers of 4 or 8 bytes. A NULL pointer to a
+// function is `None`; the header demands that any other pointer leads to a function.
 unsafe impl Versioned for gleed_budget {}
 
-/// The host's clock and its flag.
+/// The clock and the cancel flag of the host.
 struct Watch<'c> {
     clock: gleed_clock,
     ctx: *mut c_void,
@@ -65,7 +65,7 @@ impl Watch<'_> {
         self.flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0)
     }
 
-    /// The time; the end of all times once the flag is set.
+    /// Returns the time of the clock. Once the flag is set this is `u64::MAX`, which no deadline exceeds.
     fn now(&self) -> u64 {
         if self.is_cancelled() {
             return u64::MAX;
@@ -76,7 +76,7 @@ impl Watch<'_> {
     }
 }
 
-/// A budget that was checked.
+/// A budget of the host, checked.
 pub(crate) struct Watched<'c> {
     watch: Watch<'c>,
     units: usize,
@@ -84,7 +84,7 @@ pub(crate) struct Watched<'c> {
 }
 
 impl Watched<'_> {
-    /// The budget of a host; everything without one.
+    /// Checks the budget of a host. `None` is a budget without limits.
     ///
     /// # Safety
     /// As [`flag`] for `cancel`.
@@ -104,12 +104,12 @@ impl Watched<'_> {
         Ok(Self { watch: Watch { clock: budget.clock, ctx: budget.clock_ctx, flag }, units, deadline })
     }
 
-    /// Whether the flag is set.
+    /// Returns whether the cancel flag is set.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.watch.is_cancelled()
     }
 
-    /// Runs something within it.
+    /// Calls `run` with this budget, and returns its result.
     pub(crate) fn run<T>(&self, run: impl FnOnce(Budget<'_>) -> T) -> T {
         let clock = || self.watch.now();
         let is_watched = self.watch.clock.is_some() || self.watch.flag.is_some();
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn gleed_queue(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands what `queue` does.
+        // SAFETY: gleed.h demands of these arguments what `queue` demands.
         unsafe { queue(engine, seq, None, (tokens, count), logits) }
     })
 }
@@ -152,15 +152,15 @@ pub unsafe extern "C" fn gleed_queue_at(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: gleed.h demands what `queue` does.
+        // SAFETY: gleed.h demands of these arguments what `queue` demands.
         unsafe { queue(engine, seq, Some(position), (tokens, count), logits) }
     })
 }
 
-/// Queues tokens of a sequence, from a position on if one is stated.
+/// Queues tokens of a sequence, at `position` if that is stated.
 ///
 /// # Safety
-/// Nothing else uses the engine, and so many ids are at `tokens` if so many can be taken.
+/// Nothing else uses the engine, and `count` ids are at `tokens` if so many can be taken.
 unsafe fn queue(
     engine: *mut gleed_engine,
     seq: gleed_seq,
@@ -191,7 +191,7 @@ unsafe fn queue(
     Ok(status::OK)
 }
 
-/// Works on what is queued, within a budget.
+/// Computes queued tokens within a budget.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -207,8 +207,8 @@ pub unsafe extern "C" fn gleed_step(
         // says.
         let (mut engine, budget) =
             unsafe { (Object::get_mut("engine", engine)?, versioned_or_null("budget", budget)?) };
-        // SAFETY: gleed.h demands that `cancel` is NULL, or a number is there until the call ends, which others change
-        // only as whole.
+        // SAFETY: gleed.h demands that `cancel` is NULL, or that a number is there until the call ends, which others
+        // change only as a whole.
         let budget = unsafe { Watched::new(budget) }?;
         if budget.is_cancelled() && engine.is_busy() {
             return Ok(status::STOPPED);
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn gleed_step(
     })
 }
 
-/// The flag at a pointer; `None` at NULL.
+/// Returns the cancel flag at a pointer; `None` at NULL.
 ///
 /// # Safety
 /// At a pointer that is not NULL and aligned is a number during `'a`, which others change only atomically.
@@ -241,7 +241,7 @@ fn outcome(step: Step, cancelled: bool) -> i32 {
     }
 }
 
-/// Drops what is queued for a sequence.
+/// Drops the tokens of a sequence that are queued and not finished.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn gleed_cancel(engine: *mut gleed_engine, seq: gleed_seq,
     })
 }
 
-/// A row with logits of the last batch.
+/// Returns a row of the last batch that has logits.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn gleed_result(
     })
 }
 
-/// The logits of a sequence's last row in the last batch.
+/// Returns the logits of a sequence's last row in the last batch.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

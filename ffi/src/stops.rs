@@ -1,4 +1,4 @@
-//! Strings that end a text.
+//! Finders of stop strings: strings that end a text.
 
 use core::ffi::{c_char, c_void};
 
@@ -25,25 +25,25 @@ pub type gleed_stops = Object<StopStrings<'static>>;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_string {
-    /// Where it is.
+    /// The text, in UTF-8.
     pub text: *const c_char,
-    /// Its bytes.
+    /// Bytes of `text`.
     pub text_len: usize,
 }
 
-/// What a piece of a text shows; see `include/gleed.h`.
+/// The text that can be shown after a piece; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_shown {
     /// `sizeof(gleed_shown)`, set by the caller.
     pub struct_size: u32,
-    /// The index of the string that ends the text here.
+    /// Index of the string that ends the text here, or [`GLEED_NO_STOP`].
     pub stop: u32,
-    /// What was held back before, and is text.
+    /// Text that was held back before, and begins no stop string.
     pub held: *const c_char,
-    /// Its bytes.
+    /// Bytes of `held`.
     pub held_len: usize,
-    /// How many bytes of the piece are text.
+    /// Bytes of the piece that follow `held` in the text.
     pub text_len: usize,
 }
 
@@ -62,7 +62,7 @@ impl From<StopError> for Failure {
     }
 }
 
-/// The texts of these strings.
+/// Returns the texts of at most [`MAX_STOPS`] strings, then empty ones.
 ///
 /// # Safety
 /// `text_len` bytes are at `text` of each of them, which nobody writes to during `'a`.
@@ -75,7 +75,7 @@ unsafe fn texts<'a>(strings: &[gleed_string]) -> Result<[&'a str; MAX_STOPS], Fa
     Ok(texts)
 }
 
-/// Bytes and alignment of the memory that a finder wants.
+/// Returns the size and alignment of the memory of a finder, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn gleed_stops_size(size: *mut usize, align: *mut usize, e
     })
 }
 
-/// Starts to look for strings.
+/// Starts a finder of strings in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn gleed_stops_init(
             false => Err(Failure::from(StopError::TooMany { given, limit: MAX_STOPS })),
         })?;
         // SAFETY: gleed.h demands that the bytes of each string are there, and that nobody writes to them as long as
-        // the finder is used. So they are lent for as long as anyone may look.
+        // the finder is used. So they are lent for as long as they are used.
         let texts = unsafe { texts(strings) }?;
         let finder = StopStrings::new(texts.get(..strings.len()).unwrap_or_default())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn gleed_stops_init(
     })
 }
 
-/// Takes a piece of the text.
+/// Takes the next piece of the text, and returns the text that can be shown now.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn gleed_stops_push(
     })
 }
 
-/// Ends the text.
+/// Ends the text, and returns the text that was held back.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,11 +1,11 @@
-//! What functions with texts have in common: flags, lengths, UTF-8, room for the result.
+//! Checks that functions with texts share: flags, lengths, UTF-8, room for the result.
 
 use gleed::token::{TokenError, Tokenizer};
 
 use crate::error::Failure;
 use crate::status;
 
-/// The caller's flags, if all of them are known.
+/// Returns the caller's flags, if all of them are known.
 ///
 /// # Errors
 /// [`status::E_VALUE`]
@@ -16,7 +16,7 @@ pub(crate) fn known_flags(given: u32, known: u32) -> Result<u32, Failure> {
     Err(Failure::new(status::E_VALUE, format_args!("flags {given:#x}, known are {known:#x}")).numbers(known, given))
 }
 
-/// Whether so many bytes, not looked at, can be a text that is encoded.
+/// Checks that a text of so many bytes is not too long to be encoded. The text is not read.
 ///
 /// # Errors
 /// [`status::E_TEXT_TOO_LONG`]
@@ -25,7 +25,7 @@ pub(crate) fn check_text_len(bytes: usize) -> Result<(), Failure> {
     if bytes > limit { Err(TokenError::TextTooLong { bytes, limit }.into()) } else { Ok(()) }
 }
 
-/// Bytes of the caller's as text.
+/// Returns bytes of the caller's as a text.
 ///
 /// # Errors
 /// [`status::E_TEXT`]
@@ -36,7 +36,7 @@ pub(crate) fn utf8(text: &[u8]) -> Result<&str, Failure> {
     })
 }
 
-/// Whether what a trial without a buffer would write fits one of `given` elements.
+/// Checks that the output of a call, which was tried without a buffer, fits a buffer of `given` elements.
 pub(crate) fn check_fits(trial: Result<(), TokenError>, given: usize) -> Result<(), Failure> {
     match trial {
         Err(TokenError::OutputTooSmall { needed, .. }) if needed <= given => Ok(()),

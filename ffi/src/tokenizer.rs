@@ -1,4 +1,4 @@
-//! Vocabularies: their tables, and what their tokens are.
+//! Tokenizers: the tables of a vocabulary, and the properties of its tokens.
 
 use core::ffi::{c_char, c_void};
 
@@ -12,32 +12,32 @@ use crate::ptr::{memory, out, out_layout, slice, small};
 use crate::status;
 use crate::versioned::{Versioned, out_struct};
 
-/// No token: of a vocabulary that does not have one for the purpose.
+/// No token: the vocabulary has none for a purpose, or the keys and values of a token were imported.
 pub const GLEED_NO_TOKEN: u32 = u32::MAX;
 
-/// Any other type of a token.
+/// The token is of no known kind.
 pub const GLEED_TOKEN_UNDEFINED: u32 = 0;
-/// Ordinary text.
+/// The token is ordinary text.
 pub const GLEED_TOKEN_NORMAL: u32 = 1;
-/// Stands for what the vocabulary cannot spell.
+/// The token stands for text that no token spells.
 pub const GLEED_TOKEN_UNKNOWN: u32 = 2;
-/// Steers the model.
+/// The token steers the model.
 pub const GLEED_TOKEN_CONTROL: u32 = 3;
-/// Matched in every text.
+/// The token is matched in every text, before anything else.
 pub const GLEED_TOKEN_USER_DEFINED: u32 = 4;
-/// Not in use.
+/// The token is not in use.
 pub const GLEED_TOKEN_UNUSED: u32 = 5;
-/// A single byte.
+/// The token is a single byte.
 pub const GLEED_TOKEN_BYTE: u32 = 6;
 
 impl Opaque for Tokenizer<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedT01");
 }
 
-/// A vocabulary with its tables, at the head of its memory.
+/// A tokenizer: a vocabulary with its tables, at the head of its memory.
 pub type gleed_tokenizer = Object<Tokenizer<'static, 'static>>;
 
-/// What a vocabulary is; see `include/gleed.h`.
+/// The properties of a vocabulary; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_vocab_info {
@@ -45,28 +45,28 @@ pub struct gleed_vocab_info {
     pub struct_size: u32,
     /// Token ids are below this.
     pub tokens: u32,
-    /// Begins a text.
+    /// Id of the token that begins a text; [`GLEED_NO_TOKEN`] if there is none, as in the next four fields.
     pub bos: u32,
-    /// Ends a text.
+    /// Id of the token that ends a text.
     pub eos: u32,
-    /// Ends a turn.
+    /// Id of the token that ends a turn.
     pub eot: u32,
-    /// Ends a message.
+    /// Id of the token that ends a message.
     pub eom: u32,
-    /// Stands for what the vocabulary cannot spell.
+    /// Id of the token that stands for text that no token spells.
     pub unknown: u32,
-    /// The most bytes that one token makes a detokenizer write.
+    /// The most bytes that a detokenizer writes for one token.
     pub max_text: u32,
-    /// Whether encoding puts `bos` in front if asked.
+    /// 1: `GLEED_ENCODE_ADD_SPECIAL` puts `bos` in front of a text.
     pub adds_bos: u32,
-    /// Whether encoding puts `eos` at the end if asked.
+    /// 1: `GLEED_ENCODE_ADD_SPECIAL` puts `eos` at the end of a text.
     pub adds_eos: u32,
 }
 
 // SAFETY: only integers of 4 bytes, of which the first is the size: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_vocab_info {}
 
-/// Bytes and alignment of the memory that a tokenizer wants.
+/// Returns the size and alignment of the memory of a tokenizer, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn gleed_tokenizer_size(
     })
 }
 
-/// Builds a tokenizer's tables.
+/// Starts a tokenizer in `memory`, where it builds its tables.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -105,8 +105,8 @@ pub unsafe extern "C" fn gleed_tokenizer_init(
         let (model, place) = unsafe { (Object::get("model", model)?, out("tokenizer", tokenizer)?) };
         let needed = gleed_tokenizer::with_head(Tokenizer::plan(model.gguf())?)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the tokenizer is used. So they are lent for as long as anyone
-        // may look.
+        // `memory_len` bytes at `memory`, as long as the tokenizer is used. So they are lent for as long as they
+        // are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_tokenizer::halves(memory);
         place.write(Object::place(head, Tokenizer::new(model.gguf(), rest)?)?);
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn gleed_tokenizer_init(
     })
 }
 
-/// Says what a vocabulary is.
+/// Writes the properties of a vocabulary to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn gleed_tokenizer_describe(
     })
 }
 
-/// Says what a token is.
+/// Returns the kind of a token, and whether it ends a generation.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn gleed_token_kind(
     })
 }
 
-/// The token with this text.
+/// Returns the id of the token with exactly this text in the file, or [`GLEED_NO_TOKEN`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,4 +1,4 @@
-//! The tokens of a vocabulary by their bytes.
+//! Tries: the tokens of a vocabulary by their bytes.
 
 use core::ffi::c_void;
 
@@ -12,10 +12,10 @@ use crate::ptr::{memory, out, out_layout, slice_mut};
 use crate::status;
 use crate::tokenizer::gleed_tokenizer;
 
-/// The most tokens of a vocabulary that end a text.
+/// The most tokens of a vocabulary that may end a text.
 const MAX_ENDS: usize = 32;
 
-/// The tokens by their bytes, and those that end a text.
+/// A trie of a vocabulary's tokens, and the tokens that end a text.
 #[derive(Debug)]
 pub struct Tokens {
     pub(crate) trie: TokenTrie<'static>,
@@ -24,7 +24,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// The tokens that end a text.
+    /// Returns the ids of the tokens that end a text.
     pub(crate) fn ends(&self) -> &[u32] {
         self.ends.get(..self.count).unwrap_or_default()
     }
@@ -34,7 +34,7 @@ impl Opaque for Tokens {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedK01");
 }
 
-/// A trie of tokens, at the head of its memory.
+/// A trie, at the head of its memory.
 pub type gleed_trie = Object<Tokens>;
 
 impl From<TrieError> for Failure {
@@ -50,7 +50,7 @@ impl From<TrieError> for Failure {
     }
 }
 
-/// Puts a trie at its head.
+/// Places a trie in its head, with the tokens that end a text.
 pub(crate) fn placed(
     head: &mut [u8],
     tokenizer: &Tokenizer<'_, '_>,
@@ -60,7 +60,7 @@ pub(crate) fn placed(
     Ok(Object::place(head, Tokens { trie, ends, count })?)
 }
 
-/// The tokens that end a text, and their number.
+/// Returns the ids of the tokens that end a text, and their number.
 fn ends(tokenizer: &Tokenizer<'_, '_>) -> Result<([u32; MAX_ENDS], usize), Failure> {
     let (mut ends, mut count) = ([0; MAX_ENDS], 0);
     let tokens = u32::try_from(tokenizer.vocab().len()).unwrap_or(u32::MAX);
@@ -73,7 +73,7 @@ fn ends(tokenizer: &Tokenizer<'_, '_>) -> Result<([u32; MAX_ENDS], usize), Failu
     Ok((ends, count))
 }
 
-/// Bytes and alignment of the memory that a trie wants.
+/// Returns the size and alignment of the memory of a trie, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn gleed_trie_plan(
     })
 }
 
-/// Makes a trie.
+/// Makes a trie in `memory`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn gleed_trie_init(
         build.step(usize::MAX)?;
         let needed = gleed_trie::with_head(build.bytes()?)?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_trie::halves(memory);
         build.place(rest)?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn gleed_trie_init(
     })
 }
 
-/// The elements of a mask.
+/// Returns the number of elements of a mask.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

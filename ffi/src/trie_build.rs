@@ -1,4 +1,4 @@
-//! Tries of tokens, made in pieces.
+//! Tries in the making: built in units of work.
 
 use core::ffi::c_void;
 
@@ -18,7 +18,7 @@ use crate::trie::{gleed_trie, placed};
 pub struct Building {
     build: TrieBuild<'static, 'static>,
     tokenizer: &'static Tokenizer<'static, 'static>,
-    /// Where the trie's head will be.
+    /// The memory of the trie's head, from [`gleed_trie_build_place`] until the trie is finished.
     head: Option<&'static mut [u8]>,
 }
 
@@ -29,7 +29,7 @@ impl Opaque for Building {
 /// A trie in the making, in its memory.
 pub type gleed_trie_build = Object<Building>;
 
-/// Bytes and alignment of the memory that a trie wants while it is made.
+/// Returns the size and alignment of the memory of a trie in the making, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn gleed_trie_build_size(size: *mut usize, align: *mut usi
     })
 }
 
-/// Begins a trie.
+/// Begins to make a trie.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn gleed_trie_build_init(
     })
 }
 
-/// Goes on with a trie.
+/// Goes on with a trie for some units of work.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn gleed_trie_build_step(
     })
 }
 
-/// Bytes and alignment of the memory that the trie wants.
+/// Returns the size and alignment of the memory of the trie, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn gleed_trie_build_plan(
     })
 }
 
-/// Gives the trie its memory.
+/// Gives the build the memory of the trie.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn gleed_trie_build_place(
         let mut building = unsafe { Object::get_mut("build", build) }?;
         let needed = building.build.bytes().map_or(0, |bytes| gleed_trie::with_head(bytes).unwrap_or(usize::MAX));
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the trie is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_trie::halves(memory);
         building.build.place(rest)?;
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn gleed_trie_build_place(
     })
 }
 
-/// The finished trie.
+/// Returns the finished trie.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -17,55 +17,55 @@ use crate::text::{check_fits, check_text_len, known_flags, utf8};
 use crate::tokenizer::gleed_tokenizer;
 use crate::versioned::{Versioned, out_struct};
 
-/// No turn format: the file's is none of the known ones.
+/// Number for no turn format: none is known.
 pub const GLEED_NO_TURNS: u32 = u32::MAX;
 
-/// Nothing comes before: a conversation begins.
+/// Not a role: nothing comes before, a conversation begins.
 pub const GLEED_AFTER_NOTHING: u32 = 0;
-/// What the model is told before the conversation.
+/// The role of instructions to the model before the conversation.
 pub const GLEED_ROLE_SYSTEM: u32 = 1;
-/// The other side.
+/// The role of the user.
 pub const GLEED_ROLE_USER: u32 = 2;
-/// The model.
+/// The role of the model.
 pub const GLEED_ROLE_ASSISTANT: u32 = 3;
-/// The model has written a reply, whose turn is not closed.
+/// Not a role: the model has written a reply, and its turn is open.
 pub const GLEED_AFTER_REPLY: u32 = 4;
 
-/// Begin with BOS where the vocabulary says so and the format does not.
+/// BOS is put at the beginning, if the vocabulary says so and the format writes none.
 pub const GLEED_TURNS_ADD_BOS: u32 = 1;
-/// Open the model's turn at the end.
+/// The model's turn is opened at the end.
 pub const GLEED_TURNS_REPLY: u32 = 2;
 
 /// A message of a conversation; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_message {
-    /// Who says it: `GLEED_ROLE_USER` and so on.
+    /// The role: `GLEED_ROLE_USER` and so on.
     pub role: u32,
     /// 0.
     pub reserved: u32,
-    /// What is said.
+    /// The text of the message.
     pub text: *const c_char,
-    /// Its bytes.
+    /// Bytes of `text`.
     pub text_len: usize,
 }
 
-/// What a turn format is; see `include/gleed.h`.
+/// The properties of a turn format; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_turns_info {
     /// `sizeof(gleed_turns_info)`, set by the caller.
     pub struct_size: u32,
-    /// Whether conversations begin with BOS.
+    /// 1: conversations of the format begin with BOS.
     pub writes_bos: u32,
-    /// Its name.
+    /// The name of the format.
     pub name: [c_char; 32],
 }
 
 // SAFETY: two integers of 4 bytes, of which the first is the size, and bytes: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_turns_info {}
 
-/// The format of a model's file.
+/// Returns the number of the turn format of a model's file, or [`GLEED_NO_TURNS`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn gleed_turns_find(
     })
 }
 
-/// The format with this name.
+/// Returns the number of the turn format with this name, or [`GLEED_NO_TURNS`].
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -103,13 +103,13 @@ pub unsafe extern "C" fn gleed_turns_named(
         // SAFETY: NULL, alignment and lengths are checked here. gleed.h demands the rest: `name_len` bytes are at
         // `name`, and `format` is a place for a result that nothing else uses.
         let (name, format) = unsafe { (slice("name", name.cast::<u8>(), name_len)?, out("format", format)?) };
-        // Of another length, a name is another one: it is not read.
+        // Slices of other lengths are unequal without being read: so no name that is too long is read.
         format.write(number_of(|other| other.as_bytes() == name));
         Ok(status::OK)
     })
 }
 
-/// Says what a format is.
+/// Writes the properties of a turn format to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn gleed_turns_describe(
     })
 }
 
-/// Turns messages into tokens.
+/// Encodes messages as tokens, in a turn format.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn gleed_turns_encode(
         let format = self::format(format)?;
         let turns = turns_after(format, after)?;
         let flags = known_flags(flags, GLEED_TURNS_ADD_BOS | GLEED_TURNS_REPLY)?;
-        // A conversation has more bytes than messages.
+        // A conversation has more bytes than messages, so the limit of a text's bytes bounds their number, too.
         let messages = messages.read_if(check_text_len)?;
         // SAFETY: NULL and lengths are checked here. gleed.h demands the rest: at `text` of each of the `messages`
         // are `text_len` bytes until the call ends.
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn gleed_turns_encode(
     })
 }
 
-/// Whether a token ends the model's turn.
+/// Returns whether a token ends the model's turn.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -202,13 +202,13 @@ pub unsafe extern "C" fn gleed_turns_is_stop(
     })
 }
 
-/// The number of the format whose name it is.
+/// Returns the number of the turn format whose name `is_it` accepts, or [`GLEED_NO_TURNS`].
 fn number_of(is_it: impl Fn(&str) -> bool) -> u32 {
     let found = TurnFormat::ALL.iter().position(|format| is_it(format.name()));
     found.map_or(GLEED_NO_TURNS, small)
 }
 
-/// The turn format with this number.
+/// Returns the turn format with this number.
 pub(crate) fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
     let found = usize::try_from(number).ok().and_then(|number| TurnFormat::ALL.get(number));
     found.ok_or_else(|| {
@@ -217,7 +217,7 @@ pub(crate) fn format(number: u32) -> Result<&'static TurnFormat, Failure> {
     })
 }
 
-/// Where a conversation stands whose last part has this number.
+/// Returns the state of a conversation that ends with `after`: a role, or one of the two `GLEED_AFTER_` numbers.
 fn turns_after(format: &'static TurnFormat, after: u32) -> Result<Turns, Failure> {
     match after {
         GLEED_AFTER_NOTHING => Ok(Turns::new(format)),
@@ -226,7 +226,7 @@ fn turns_after(format: &'static TurnFormat, after: u32) -> Result<Turns, Failure
     }
 }
 
-/// The role with this number; `most` is the largest that is allowed there.
+/// Returns the role with this number. `most` is the largest number that is allowed there, for the error.
 pub(crate) fn role(number: u32, most: u32) -> Result<Role, Failure> {
     match number {
         GLEED_ROLE_SYSTEM => Ok(Role::System),
@@ -239,14 +239,15 @@ pub(crate) fn role(number: u32, most: u32) -> Result<Role, Failure> {
     }
 }
 
-/// Messages of the caller's that were checked.
+/// Messages of the caller's, checked.
 struct Messages<'c>(&'c [gleed_message]);
 
 impl<'c> Messages<'c> {
-    /// Checks them. `at` of a failure is the message's index, but for a text that is not UTF-8: there it is the byte's.
+    /// Checks all messages. `at` of a failure is the index of the message. For a text that is not UTF-8 it is the
+    /// offset of the byte.
     ///
     /// # Safety
-    /// As [`message`] for each of them, during `'c`.
+    /// As [`message`] for each message, during `'c`.
     unsafe fn new(given: &'c [gleed_message]) -> Result<Self, Failure> {
         for (index, one) in given.iter().enumerate() {
             let place = |failure: Failure| if failure.status() == status::E_TEXT { failure } else { failure.at(index) };
@@ -265,7 +266,7 @@ impl<'c> Messages<'c> {
     }
 }
 
-/// The caller's message, checked.
+/// Checks the caller's message, and returns it.
 ///
 /// # Safety
 /// As [`unread`] for its text.
@@ -281,7 +282,7 @@ pub(crate) unsafe fn message<'a>(given: &gleed_message) -> Result<Message<'a>, F
     Ok(Message { role, text: utf8(text.read_if(check_text_len)?)? })
 }
 
-/// A part of a conversation.
+/// A part of a conversation that is to be encoded.
 struct Talk<'c> {
     turns: Turns,
     messages: Messages<'c>,
@@ -289,12 +290,14 @@ struct Talk<'c> {
     has_reply: bool,
 }
 
-/// Words of scratch for the places of texts: one for each, and what aligning them takes.
+/// Words of scratch that the range of one text takes.
 const RANGE_WORDS: usize = size_of::<Range<usize>>().div_ceil(size_of::<u32>());
+/// Words of scratch that the alignment of all ranges takes.
 const ALIGN_WORDS: usize = align_of::<Range<usize>>().div_ceil(size_of::<u32>());
 
 impl Talk<'_> {
-    /// Its tokens in `out`, which is not touched before it is known that all goes well; how many there are.
+    /// Writes the tokens to `out`, after a trial without output: so `out` is written to only if the call succeeds.
+    /// Returns the number of tokens.
     fn encode(&self, tokenizer: &Tokenizer<'_, '_>, scratch: &mut [u32], out: &mut [u32]) -> Result<usize, Failure> {
         let (bytes, texts) = self.size(tokenizer)?;
         let places = texts.saturating_mul(RANGE_WORDS).saturating_add(ALIGN_WORDS);
@@ -322,7 +325,7 @@ impl Talk<'_> {
         Ok(text.encode(tokenizer, scratch, out).map_err(whole)?.ids)
     }
 
-    /// How many bytes its text has, and how many texts of messages are in it.
+    /// Returns how many bytes the whole text has, and how many texts of messages are in it.
     fn size(&self, tokenizer: &Tokenizer<'_, '_>) -> Result<(usize, usize), Failure> {
         let name = |id: Option<u32>| {
             id.and_then(|id| tokenizer.text(id)).and_then(|name| core::str::from_utf8(name).ok()).unwrap_or_default()

@@ -1,10 +1,10 @@
-//! What the library says about itself.
+//! Versions of the library, and texts for statuses.
 
 use core::ffi::{CStr, c_char};
 
 use crate::status;
 
-/// The number of the ABI: it changes only when programs have to be compiled again.
+/// The version of the ABI. It changes only when programs have to be compiled again.
 pub const GLEED_ABI_VERSION: u32 = 1;
 
 const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
@@ -12,25 +12,25 @@ const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_V
     Err(_) => c"",
 };
 
-/// The library's version, "0.1.0" for example. Static, never NULL.
+/// Returns the library's version, "0.1.0" for example. The text is static and never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// [`GLEED_ABI_VERSION`] of the library that is linked.
+/// Returns [`GLEED_ABI_VERSION`] of the library that is linked.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_abi_version() -> u32 {
     GLEED_ABI_VERSION
 }
 
-/// The version of the arithmetic: equal numbers mean equal bits.
+/// Returns the version of the arithmetic. Libraries with equal numbers compute equal bits.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_arithmetic_version() -> u32 {
     gleed::num::ARITHMETIC_VERSION
 }
 
-/// A short English text for a status. Static, never NULL.
+/// Returns a short English text for a status. The text is static and never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_status_text(status: i32) -> *const c_char {
     status::text(status).as_ptr()

@@ -1,4 +1,5 @@
-//! Structs of the caller's that begin with `uint32_t struct_size`: earlier headers have fewer fields, later ones more.
+//! Structs of the caller's that begin with `uint32_t struct_size`. In earlier headers they have fewer fields, in later
+//! headers more.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -13,13 +14,13 @@ pub const MAX_STRUCT: usize = 1024;
 /// A struct of the ABI that starts with `uint32_t struct_size`.
 ///
 /// # Safety
-/// It starts with a `u32`, has no gaps, and takes every bit pattern: in its fields, and zeros.
+/// The struct starts with a `u32` and has no gaps. Every bit pattern is valid in its fields, zeros included.
 pub unsafe trait Versioned: Copy {
-    /// The sizes that the struct had in earlier versions of the header, the first of them first.
+    /// The sizes that the struct had in earlier versions of the header, the earliest first.
     const EARLIER: &'static [usize] = &[];
 }
 
-/// `struct_size` of the struct at `ptr`, if it is that of an earlier version, of this one, or larger.
+/// Returns `struct_size` of the struct at `ptr`, if it is the size in an earlier version, in this one, or larger.
 ///
 /// # Safety
 /// At a pointer that is not NULL and aligned is a `u32`.
@@ -28,7 +29,7 @@ unsafe fn size_of_given<T: Versioned>(what: &str, ptr: *const T) -> Result<usize
     unsafe { size_of_any(what, ptr.cast(), Layout::new::<T>(), T::EARLIER) }
 }
 
-/// [`size_of_given`] for any type: one function for all.
+/// Does what [`size_of_given`] does, for a struct that is given by its layout. One function serves all types.
 ///
 /// # Safety
 /// At a pointer that is not NULL and aligned for `layout` is a `u32`.
@@ -45,8 +46,8 @@ unsafe fn size_of_any(what: &str, ptr: *const u32, layout: Layout, earlier: &[us
     Err(Failure::new(status::E_STRUCT_SIZE, text).numbers(known, given))
 }
 
-/// A struct of the caller's. A caller with an earlier header has fewer fields than are known here: the others are 0.
-/// One with a later header has more; they must be 0.
+/// Returns a struct of the caller's. A caller with an earlier header gives fewer fields than are known here: the others
+/// are 0. A caller with a later header gives more fields, which must be 0.
 ///
 /// # Errors
 /// [`status::E_NULL`], [`status::E_ALIGNMENT`]; [`status::E_STRUCT_SIZE`] for a size that no version has, one above
@@ -68,14 +69,14 @@ pub unsafe fn versioned<T: Versioned>(what: &str, ptr: *const T) -> Result<T, Fa
     }
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: `given.min(known)` is at most the bytes of T, to which they go, and at most struct_size, as many as the
-    // caller promises. T takes every bit pattern (its promise as `Versioned`), and the bytes that are not copied are 0.
+    // caller promises. T takes every bit pattern, as `Versioned` promises, and the bytes that are not copied are 0.
     unsafe {
         core::ptr::copy_nonoverlapping(ptr.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), given.min(known));
         Ok(value.assume_init())
     }
 }
 
-/// [`versioned`], if a struct is there: not at NULL.
+/// Returns a struct of the caller's as [`versioned`] does; `None` at NULL.
 ///
 /// # Errors
 /// As [`versioned`], but for NULL.
@@ -90,8 +91,8 @@ pub unsafe fn versioned_or_null<T: Versioned>(what: &str, ptr: *const T) -> Resu
     unsafe { versioned(what, ptr) }.map(Some)
 }
 
-/// Where a struct goes, of which `struct_size` is the caller's. It gets as many of the fields as it has; fields that
-/// are not known here are 0.
+/// The place of a struct whose `struct_size` the caller has set. It gets the fields for which it has room. Fields that
+/// are not known here get zeros.
 #[derive(Debug)]
 pub struct OutStruct<'a, T> {
     place: *mut T,
@@ -114,7 +115,7 @@ impl<T: Versioned> OutStruct<'_, T> {
     }
 }
 
-/// Where a struct goes.
+/// Returns the place of a struct.
 ///
 /// # Errors
 /// As [`versioned`], whatever the bytes after `struct_size` are.
@@ -124,12 +125,12 @@ impl<T: Versioned> OutStruct<'_, T> {
 pub unsafe fn out_struct<'a, T: Versioned>(what: &str, ptr: *mut T) -> Result<OutStruct<'a, T>, Failure> {
     // SAFETY: the caller promises at least a `struct_size` at a pointer that passes the checks.
     let given = unsafe { size_of_given(what, ptr) }?;
-    // The whole of a larger struct is in the address space, too.
+    // A struct that is larger than `T` must be in the address space as a whole, too.
     check(what, ptr.cast::<u8>(), given)?;
     Ok(OutStruct { place: ptr, given, lent: PhantomData })
 }
 
-/// [`out_struct`], if a struct is wanted there: it is not at NULL.
+/// Returns the place of a struct that the caller may not want; `None` at NULL.
 ///
 /// # Errors
 /// As [`out_struct`], but for NULL.
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn structs_of_newer_headers_may_only_have_zeros_more() {
         let status = |words: &[u32; 5]| {
-            // SAFETY: as many bytes as the first word says, where that is believed.
+            // SAFETY: as many bytes are there as the first word says, if that size is accepted.
             unsafe { versioned::<Words>("config", words.as_ptr().cast()) }.map_err(|failure| failure.status())
         };
         assert_eq!(status(&[12, 5, 6, 9, 9]), Ok(Words([12, 5, 6])));
@@ -180,7 +181,7 @@ mod tests {
     fn structs_get_what_they_have_room_for() {
         let written = |size| {
             let mut words = [size, 7, 7, 7, 7];
-            // SAFETY: as many bytes as the first word says.
+            // SAFETY: as many bytes are there as the first word says.
             unsafe { out_struct::<Words>("info", words.as_mut_ptr().cast()) }.unwrap().write(Words([0, 5, 6]));
             words
         };

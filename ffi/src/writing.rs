@@ -1,4 +1,4 @@
-//! A sequence and its matcher, kept together.
+//! Writings: a sequence and its matcher, kept together.
 
 use core::ffi::c_void;
 
@@ -21,7 +21,7 @@ impl Opaque for Writing<'static, 'static> {
     const MAGIC: u64 = u64::from_le_bytes(*b"gleedY01");
 }
 
-/// A sequence's text under a grammar, at the head of its memory.
+/// A writing: a sequence's text under a grammar, at the head of its memory.
 pub type gleed_writing = Object<Writing<'static, 'static>>;
 
 impl From<WritingError> for Failure {
@@ -43,7 +43,7 @@ fn planned(limits: Limits) -> Result<usize, Failure> {
     Ok(gleed_writing::with_head(Matcher::plan(limits)?)?)
 }
 
-/// Bytes and alignment of the memory that a writing wants.
+/// Returns the size and alignment of the memory of a writing, in bytes.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn gleed_writing_plan(
     })
 }
 
-/// Starts a text behind the tokens of a sequence.
+/// Starts a writing in `memory`: an empty text behind the tokens of a sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -91,15 +91,15 @@ pub unsafe extern "C" fn gleed_writing_init(
             )
         };
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as they are
+        // used.
         let (head, matcher) = unsafe { start(grammar, limits, memory, memory_len) }?;
         place.write(Object::place(head, Writing::new(engine, SeqId::from_bits(seq), matcher)?)?);
         Ok(status::OK)
     })
 }
 
-/// The place of the head in the caller's memory, and a matcher behind it.
+/// Returns the memory of the head, and a new matcher behind it, in the caller's memory.
 ///
 /// # Safety
 /// As [`memory`](crate::ptr::memory), for as long as anybody uses the matcher.
@@ -116,7 +116,7 @@ unsafe fn start(
     Ok((head, Matcher::new(grammar, limits, rest)?))
 }
 
-/// Goes on with the text of a sequence that was restored.
+/// Goes on with the text of a sequence that was restored, in a new writing.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -146,8 +146,8 @@ pub unsafe extern "C" fn gleed_writing_resume(
         let (state, place, limits) =
             unsafe { (slice("state", state, state_len)?, out("writing", writing)?, matcher::limits(limits)?) };
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as anyone may
-        // look.
+        // `memory_len` bytes at `memory`, as long as the writing is used. So they are lent for as long as they are
+        // used.
         let (head, matcher) = unsafe { start(grammar, limits, memory, memory_len) }?;
         let writing = Writing::resume(engine, tokenizer, SeqId::from_bits(seq), matcher, state)?;
         place.write(Object::place(head, writing)?);
@@ -155,7 +155,8 @@ pub unsafe extern "C" fn gleed_writing_resume(
     })
 }
 
-/// Opens a sequence that continues the first tokens of this one, with its text.
+/// Opens a sequence that starts with the first `keep` tokens of a writing's sequence, and makes a writing of it that
+/// has the text of these tokens.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn gleed_writing_fork(
         };
         let needed = planned(writing.matcher().limits())?;
         // SAFETY: the size and alignment of the memory are checked here. gleed.h demands the rest: nothing else uses
-        // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as anyone may look.
+        // `memory_len` bytes at `memory`, as long as the copy is used. So they are lent for as long as they are used.
         let memory = unsafe { self::memory("memory", memory.cast(), memory_len, needed, ALIGN) }?;
         let (head, rest) = gleed_writing::halves(memory);
         let fork = writing.fork(&mut engine, tokenizer, keep, rest)?;
@@ -193,7 +194,7 @@ pub unsafe extern "C" fn gleed_writing_fork(
     })
 }
 
-/// Keeps only the first tokens of the sequence.
+/// Keeps only the first `keep` tokens of the sequence, and the text of these tokens.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -220,7 +221,7 @@ pub unsafe extern "C" fn gleed_writing_rewind(
     })
 }
 
-/// Brings the text to where the sequence is.
+/// Brings the text to the length of the sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

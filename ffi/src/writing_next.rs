@@ -1,4 +1,4 @@
-//! Where a sequence's text is, and what may follow.
+//! Writings: their state, and the tokens that may follow or have to follow their text.
 
 use gleed::grammar::MatchError;
 use gleed::writing::STATE_LEN;
@@ -13,33 +13,33 @@ use crate::trie::gleed_trie;
 use crate::versioned::{Versioned, out_struct};
 use crate::writing::gleed_writing;
 
-/// No bound of the tokens within which a text is to end, and no known number of bytes to its end.
+/// As `within`: the text need not end within a number of tokens. As `bytes_to_end`: the number of bytes is not known.
 pub const GLEED_NO_END: u64 = u64::MAX;
 
-/// A text in numbers; see `include/gleed.h`.
+/// The state of a writing; see `include/gleed.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct gleed_writing_info {
     /// `sizeof(gleed_writing_info)`, set by the caller.
     pub struct_size: u32,
-    /// The sequence.
+    /// Handle of the sequence.
     pub seq: u32,
-    /// Where the text begins in it.
+    /// Position of the text's first token.
     pub begin: u32,
-    /// Where it ends, as far as the matcher has come.
+    /// Position behind the last token that the matcher has taken.
     pub end: u32,
-    /// 1 if the text may end.
+    /// 1: the text may end here.
     pub is_end: u32,
     /// 0.
     pub reserved: u32,
-    /// Bytes that bring it to an end; `GLEED_NO_END` where the grammar does not know.
+    /// A number of bytes that suffices to bring the text to an end; `GLEED_NO_END` if the grammar does not know it.
     pub bytes_to_end: u64,
 }
 
 // SAFETY: integers, the first the size and the 8-byte one at a multiple of 8: no gaps, and every bit pattern is one.
 unsafe impl Versioned for gleed_writing_info {}
 
-/// Says where a text is.
+/// Writes the state of a writing to `info`.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn gleed_writing_describe(
     })
 }
 
-/// What has to be saved with the sequence.
+/// Writes the bytes that have to be saved with the sequence.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn gleed_writing_accept(
     })
 }
 
-/// Which tokens may follow.
+/// Goes on with the mask of the tokens that may follow.
 ///
 /// # Safety
 /// As `include/gleed.h` says.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn gleed_writing_mask(
     })
 }
 
-/// The tokens that have to follow.
+/// Writes the tokens that have to follow.
 ///
 /// # Safety
 /// As `include/gleed.h` says.

@@ -1,5 +1,5 @@
-//! `include/gleed.h` and the Rust side say the same: functions and their types, structs, numbers. And the
-//! header compiles as what it claims to be.
+//! `include/gleed.h` and the Rust side declare the same functions with their types, structs and numbers. The header
+//! compiles in every language that it supports.
 
 mod header;
 
@@ -46,7 +46,7 @@ fn functions_are_declared_as_they_are_defined() {
     assert_eq!(declared, exported);
 }
 
-/// Lines of code of every `unsafe` block in Rust source text, in order; the tests in it are left out.
+/// Returns the number of lines of every `unsafe` block in Rust source text, in order. Unit tests in it are left out.
 fn unsafe_blocks(source: &str) -> Vec<usize> {
     let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let lines = || code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -62,7 +62,7 @@ fn unsafe_blocks(source: &str) -> Vec<usize> {
     code.split("unsafe {").skip(1).map(block).collect()
 }
 
-/// The functions with an `error` whose body is anything but one `boundary!`, in Rust source text.
+/// Returns the functions in Rust source text that have an `error` and whose body is anything but one `boundary!`.
 fn without_boundary(source: &str) -> Vec<&str> {
     let functions = source.split("\npub unsafe extern \"C\" fn ").skip(1);
     let bodies = functions.filter_map(|text| text.split_once("\n}\n")?.0.split_once(") -> i32 {\n"));
@@ -75,7 +75,7 @@ fn without_boundary(source: &str) -> Vec<&str> {
 #[test]
 fn functions_are_one_boundary_each_in_which_unsafe_is_what_converts_pointers() {
     let source = ffi_source();
-    // It is gleed_prefill with one token.
+    // gleed_decode_step calls gleed_prefill with one token.
     assert_eq!(without_boundary(&source), ["gleed_decode_step"]);
     for file in std::fs::read_dir(manifest("src")).unwrap().map(|entry| entry.unwrap().path()) {
         let blocks = unsafe_blocks(&std::fs::read_to_string(&file).unwrap());
@@ -107,7 +107,7 @@ fn the_comparison_notices_differences() {
     assert_ne!(exported(rust), declared(&c.replace("gleed_x", "gleed_y")));
 }
 
-/// C lines that compile only where struct layouts and numbers are those of the Rust side.
+/// Returns lines of C that compile only if struct layouts and numbers are those of the Rust side.
 fn assertions() -> String {
     let mut lines = vec!["#include \"gleed.h\"".to_owned()];
     let mut equal = |c: String, rust: i128| {
@@ -219,9 +219,8 @@ fn assertions() -> String {
     lines.join("\n") + "\n"
 }
 
-/// Compiles `source` with the system's C or C++ compiler and these flags.
-///
-/// `None` where there is no such compiler, otherwise its messages where it refuses.
+/// Compiles `source` with the system's C or C++ compiler and these flags. Returns the compiler's messages if it refuses
+/// the source, and `None` if there is no such compiler.
 fn compile(source: &str, file: &str, flags: &[&str]) -> Option<Result<(), String>> {
     let (variable, default) = if file.ends_with(".cpp") { ("CXX", "c++") } else { ("CC", "cc") };
     let compiler = std::env::var(variable).unwrap_or_else(|_| default.to_owned());
@@ -242,13 +241,13 @@ fn the_header_compiles_as_c_and_cpp() {
     for (file, standard) in [("c99.c", "-std=c99"), ("c11.c", "-std=c11"), ("cpp17.cpp", "-std=c++17")] {
         compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
     }
-    // No code runs here, so the compiler has to say what the alignment is: 64, and not more by chance.
+    // No code runs here, so the compiler has to check the alignment: it must be 64, and not more by chance.
     let source = "#include \"gleed.h\"\nGLEED_ALIGNED(64) static uint8_t memory[100];\n\
                   char is_aligned[__alignof__(memory) == 64 ? 1 : -1];\nint main(void) { return (int)memory[0]; }\n";
     for (file, standard) in [("a99.c", "-std=c99"), ("a11.c", "-std=c11"), ("a17.cpp", "-std=c++17")] {
         compile(source, file, &[standard]).unwrap_or(Ok(())).unwrap();
     }
-    // For a library without grammars.
+    // The header for a library without grammars compiles, and hides their declarations.
     let without = "#define GLEED_NO_GRAMMAR\n#include \"gleed.h\"\nint x = (int)sizeof(gleed_sampler_params);\n";
     compile(without, "without.c", &["-std=c99"]).unwrap_or(Ok(())).unwrap();
     let hidden = format!("{without}int y = (int)sizeof(gleed_shown);\n");

@@ -18,7 +18,7 @@ fn model_file() -> PathBuf {
     manifest("../examples/assets/gleed-tales-q8_0.gguf")
 }
 
-/// Compiles `bare/smoke.c` with the library of `tests/hosted`; `None` where there is no C compiler.
+/// Compiles `bare/smoke.c` with the library of `tests/hosted`. Returns the program, or `None` if there is no compiler.
 fn program() -> Option<PathBuf> {
     let built = std::env::current_exe().unwrap();
     let library = built.ancestors().nth(2).unwrap().join("examples/libgleed_hosted.a");
@@ -61,7 +61,7 @@ fn ids_of_rust() -> Vec<u32> {
     ids
 }
 
-/// The lowest of the ids with the largest logit.
+/// Returns the lowest of the ids with the largest logit.
 fn greedy(logits: &[f32]) -> u32 {
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     logits.iter().position(|&logit| logit == max).unwrap() as u32

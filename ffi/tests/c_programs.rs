@@ -1,5 +1,5 @@
-//! C programs that are linked with the library: the mistakes suite, wrong arguments for every function, and a program
-//! that was compiled with an older header.
+//! C and C++ programs that are linked with the library: the mistakes suite, wrong arguments for every function, and a
+//! program that was compiled with the first header.
 
 mod common;
 mod talk;
@@ -103,12 +103,12 @@ struct Function {
     parameters: Vec<(String, String)>,
 }
 
-/// What the header declares.
+/// The declarations of the header.
 struct Header {
     functions: Vec<Function>,
-    /// Types that C knows by name only.
+    /// Opaque types, of which C knows only the name.
     objects: Vec<String>,
-    /// Structs that begin with `struct_size`, but for `gleed_error`, which is looked at first.
+    /// Structs that begin with `struct_size`, without `gleed_error`, which functions check before all others.
     structs: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ fn header() -> Header {
     Header { functions: functions(&code), objects, structs }
 }
 
-/// The functions that return a status, in C text without comments.
+/// Returns the functions that return a status, from C text without comments.
 fn functions(code: &str) -> Vec<Function> {
     let mut functions = Vec::new();
     for part in code.split("\ngleed_status gleed_").skip(1) {
@@ -142,7 +142,7 @@ fn functions(code: &str) -> Vec<Function> {
     functions
 }
 
-/// What the generated program passes for a parameter where it is right: a variable of `arguments.h`.
+/// Returns the right argument for a parameter in the generated program: a constant, or a variable of `arguments.c`.
 fn right(function: &str, kind: &str, name: &str) -> String {
     match (function, kind, name) {
         ("gleed_adapter_open", _, "bytes") => "adapter_file".to_owned(),
@@ -174,7 +174,7 @@ fn right(function: &str, kind: &str, name: &str) -> String {
         (_, "char *", "text") => "out_text".to_owned(),
         (_, _, "error") => "&error".to_owned(),
         (_, "size_t", "index" | "keep") => "0".to_owned(),
-        // No call comes as far as using it.
+        // No call comes as far as using the memory.
         (_, "size_t", "memory_len") => "(size_t)1 << 40".to_owned(),
         (_, "float *", "values") => "outputs.keys + 4".to_owned(),
         (_, "size_t", _) => "1".to_owned(),
@@ -204,7 +204,7 @@ const OPTIONAL: &[(&str, &str)] = &[
     ("gleed_conversation_update", "keep"),
 ];
 
-/// The calls of a function with one wrong argument each, and the status that each must have.
+/// Returns calls of a function with one wrong argument each, and the status that each call must return.
 fn wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, String)> {
     let mut calls = Vec::new();
     let arguments: Vec<String> =
@@ -248,7 +248,7 @@ fn wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, Strin
             call("GLEED_E_STRUCT_SIZE", "(gleed_error *)sized(127)".to_owned());
         }
         let follows_pointer = index > 0 && function.parameters[index - 1].0.ends_with('*');
-        // Numbers that are no lengths.
+        // These numbers are no lengths.
         let is_number = ["index", "keep"].contains(&name.as_str()) || function.name == "gleed_matcher_rewind";
         if kind == "size_t" && follows_pointer && !is_number {
             call("GLEED_E_LENGTH", "SIZE_MAX".to_owned());
@@ -257,15 +257,19 @@ fn wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, Strin
     calls
 }
 
-/// A wrong argument among others: in which order the functions look at it, at which index it is, what is wrong with it.
+/// A wrong argument of a call.
 struct Wrong {
+    /// Number of the group in which functions check it, less 1: see "Order" in the header.
     order: usize,
+    /// Index of the parameter.
     index: usize,
+    /// The status that a call with only this wrong argument returns.
     status: &'static str,
     argument: String,
 }
 
-/// Wrong arguments of a function, at most two for each parameter: what is looked at first, NULL for example, and last.
+/// Returns wrong arguments of a function, at most two for each parameter: one that is found by the first check of the
+/// parameter, NULL for example, and one that is found by the last check.
 fn wrong_arguments(header: &Header, function: &Function) -> Vec<Wrong> {
     let mut wrongs = Vec::new();
     for (index, (kind, name)) in function.parameters.iter().enumerate() {
@@ -300,8 +304,8 @@ fn wrong_arguments(header: &Header, function: &Function) -> Vec<Wrong> {
     wrongs
 }
 
-/// The calls of a function with two wrong arguments each, and the status that each must have: the header says in which
-/// order arguments are looked at.
+/// Returns calls of a function with two wrong arguments each, and the status that each call must return. The header
+/// says in which order arguments are checked.
 fn doubly_wrong_calls(header: &Header, function: &Function) -> Vec<(&'static str, String)> {
     let (mut calls, wrongs) = (Vec::new(), wrong_arguments(header, function));
     for (place, first) in wrongs.iter().enumerate() {
@@ -338,13 +342,13 @@ fn wrong_arguments_are_refused_by_every_function() {
     let (before, after) = text.split_once("/* CALLS */").unwrap();
     std::fs::write(&source, format!("{before}{calls}{after}")).unwrap();
     let mut flags = flags("-std=c11");
-    // Misaligned pointers are what is tested.
+    // The calls pass misaligned pointers on purpose.
     flags.extend(["-Wno-cast-align", "-Wno-stringop-overflow", "-Wno-stringop-overread", "-fno-sanitize=alignment"]);
     let Some(program) = program(&source, "arguments", &flags) else { return };
     assert_eq!(run(&program, &[model_file().as_os_str()]), "refused, and nothing has changed\n");
 }
 
-/// The functions that `include/gleed.h` declares, sorted.
+/// Returns the names of the functions that `include/gleed.h` declares, sorted.
 fn declared() -> Vec<String> {
     let mut names: Vec<String> = header().functions.into_iter().map(|function| function.name).collect();
     names.extend(

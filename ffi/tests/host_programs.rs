@@ -22,14 +22,14 @@ struct Run {
 }
 
 impl Run {
-    /// Standard output of a run that succeeded.
+    /// Returns standard output of a run, which must have succeeded.
     #[track_caller]
     fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
         self.out
     }
 
-    /// A run that was refused with this code, and with this text in its message.
+    /// Checks that a run was refused with this code, and with this text in its message.
     #[track_caller]
     fn refused(self, code: i32, text: &str) {
         assert_eq!((self.code, self.err.contains(text)), (Some(code), true), "{}", self.err);
@@ -48,7 +48,7 @@ fn example(path: &str) -> PathBuf {
     manifest("../examples").join(path)
 }
 
-/// The program's path, as an argument.
+/// Returns a path as an argument of a program.
 fn name(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -57,12 +57,12 @@ fn model() -> String {
     name(&model_file()).to_owned()
 }
 
-/// A file that is no model.
+/// Returns the path of a file that is no model.
 fn text_file() -> String {
     name(&example("README.md")).to_owned()
 }
 
-/// What the Rust API continues the prompt with, greedily.
+/// Returns the greedy continuation of the prompt by the Rust API, `count` tokens long.
 fn continuation(count: usize) -> String {
     let bytes = std::fs::read(model_file()).unwrap();
     let model = Model::open(&bytes).unwrap();
@@ -122,7 +122,7 @@ fn chat_goes_on_where_it_was_saved() {
     let greedy = start(&program, &[&model, "--temperature", "0", "--tokens", "20"], PROMPT).ok();
     assert_eq!(greedy, format!("{}\n", continuation(20)));
 
-    // With penalties the sampler's memory counts, too.
+    // With penalties the sampler's last tokens must be restored, too.
     let flags = [&model, "--tokens", "20", "--penalty", "1.3", "--seed", "7"];
     let input = format!("{PROMPT}\n/save {file}\nShe said\n/load {file}\nShe said\n/reset\n{PROMPT}\n");
     let out = start(&program, &flags, &input).ok();
@@ -153,7 +153,8 @@ fn chat_says_what_is_wrong_and_goes_on() {
     assert_eq!(run.ok(), "");
 }
 
-/// The demo model in another format than ChatML, whose stop is what was a full stop.
+/// Returns the path of the demo model with Gemma's turn format. The token of the full stop becomes the stop of the
+/// format.
 fn gemma(name: &str) -> PathBuf {
     let mut writer = demo();
     rename(&mut writer, &[(945, "<end_of_turn>"), (1020, "<start_of_turn>")]);
@@ -164,7 +165,8 @@ fn gemma(name: &str) -> PathBuf {
     path
 }
 
-/// The most probable replies of a model, by the Rust API, which computes each conversation from its start.
+/// Returns the most probable replies of a model, by the Rust API. Each reply is computed from the start of the
+/// conversation.
 fn replies(file: &Path, format: &str, system: Option<&str>, users: &[&str], most: usize) -> Vec<String> {
     let bytes = std::fs::read(file).unwrap();
     let model = Model::open(&bytes).unwrap();
@@ -221,20 +223,20 @@ fn chat_writes_turns_as_the_models_file_says() {
     assert!(run.err.contains("turn format: gemma;"), "{}", run.err);
     let said = run.ok();
     assert_eq!(said, expected(None, "gemma"));
-    // It is the format's stop that ends the replies.
+    // The format's stop ends the replies.
     assert!(said.lines().all(|line| line.len() > 3 && !line.contains('.')), "{said}");
     let system = "You tell stories. ".repeat(9);
     let told = start(&program, &[&greedy[..], &["--system", &system]].concat(), &input).ok();
     assert_eq!(told, expected(Some(&system), "gemma"));
 
-    // What was saved goes on with an open turn of the model.
+    // A saved conversation goes on with an open turn of the model.
     let saved = temporary("turns.snapshot");
     let [one, two, three] = users;
     start(&program, &greedy, &format!("{one}\n{two}\n/save {}\n", name(&saved))).ok();
     let again = start(&program, &greedy, &format!("/load {}\n{three}\n", name(&saved))).ok();
     assert_eq!(again.lines().last(), said.lines().last());
 
-    // Another format by its name; BOS is the vocabulary's wish then.
+    // With another format, chosen by its name, the vocabulary decides whether BOS is added.
     let run = start(&program, &[&greedy[..], &["--format", "llama2"]].concat(), &input);
     assert!(run.err.contains("turn format: llama2;"), "{}", run.err);
     assert_eq!(run.ok(), expected(None, "llama2"));
@@ -303,7 +305,8 @@ fn the_crowd_says_the_same_however_it_is_run() {
     for line in ["after loading everybody says the same\n", "with one worker everybody says the same\n"] {
         assert!(out.contains(line), "{out}");
     }
-    // 114 tokens are 7 blocks that all share; the rest of the last one, a persona and 12 tokens are 2 of each.
+    // 114 tokens fill 7 blocks, which all characters share. The rest of the 114, a persona and 12 tokens take 2 blocks
+    // for each character.
     assert!(out.contains("blocks of 16 tokens: 7 shared by all, 128 private, 136 used of 136;"), "{out}");
     assert!(out.contains("Lily said, \""), "{out}");
     // A frame that has no time still does something.
@@ -326,7 +329,7 @@ fn a_story_takes_its_share_of_frames() {
     start(&program, &[concat!(env!("CARGO_MANIFEST_DIR"), "/src")], "").refused(1, "cannot be read");
 }
 
-/// Audio callbacks in which the host forbids memory. No sanitizers: they replace malloc, too.
+/// The host forbids allocations in its audio callbacks. There are no sanitizers here, because they replace malloc, too.
 #[test]
 fn the_plugin_does_not_allocate_while_audio_runs() {
     if cfg!(not(target_os = "linux")) {

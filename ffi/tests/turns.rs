@@ -1,4 +1,4 @@
-//! Turn formats and split files through the functions of the C ABI: what they give is what the Rust API gives.
+//! Turn formats and split files through the functions of the C ABI, which give the same results as the Rust API.
 
 mod common;
 
@@ -103,7 +103,7 @@ impl Opened {
     }
 }
 
-/// The vocabulary of the demo model with the names that formats write.
+/// Returns the demo model with a vocabulary that has the special tokens of the formats.
 fn with_names() -> GgufWriter {
     let mut names: Vec<&str> = TurnFormat::ALL.iter().flat_map(|format| format.stops()).copied().collect();
     names.extend(["<|im_start|>", "<start_of_turn>", "<|start_header_id|>", "<|end_header_id|>", "[INST]", "[/INST]"]);
@@ -141,7 +141,7 @@ fn tokens_are_those_of_the_rust_api() {
             }
             pieces
         };
-        // A whole beginning, and what comes after a reply that the model wrote.
+        // The beginning of a conversation, and the next turn after a reply that the model wrote.
         let mut turns = Turns::new(format);
         let beginning = talk(&mut turns, &[said(Role::System, system), said(Role::User, hi)], true);
         let both = [(GLEED_ROLE_SYSTEM, system), (GLEED_ROLE_USER, hi)];
@@ -149,7 +149,7 @@ fn tokens_are_those_of_the_rust_api() {
         assert_eq!(ids, encode(&beginning), "{format}");
         let next = encode(&talk(&mut turns, &[said(Role::User, hi)], true));
         assert_eq!(opened.encode(number, GLEED_AFTER_REPLY, &both[1..], GLEED_TURNS_REPLY), next, "{format}");
-        // No stop is in it that the format has not written itself.
+        // The tokens have no stops but those that the format itself has written.
         let stops = |ids: &[u32]| ids.iter().filter(|&&id| format.is_stop(&tokenizer, id)).count();
         let other = opened.encode(number, GLEED_AFTER_NOTHING, &[(GLEED_ROLE_SYSTEM, system), (2, "Hi")], 2);
         assert_eq!(stops(&ids), stops(&other), "{format}");
@@ -160,7 +160,7 @@ fn tokens_are_those_of_the_rust_api() {
             assert_eq!((status, is_stop), (0, format.is_stop(&tokenizer, id).into()), "{format} {id}");
         }
 
-        // Message by message, and the model's own ones that the host knows.
+        // Messages are encoded one by one, among them replies of the model that the host knows.
         let mut turns = Turns::new(format);
         let mut after = GLEED_AFTER_NOTHING;
         let roles = [(1, Role::System), (2, Role::User), (3, Role::Assistant), (2, Role::User), (3, Role::Assistant)];
@@ -175,7 +175,7 @@ fn tokens_are_those_of_the_rust_api() {
         let given = encode(&talk(&mut turns, &[said(Role::Assistant, hello)], false));
         assert_eq!(opened.encode(number, GLEED_AFTER_REPLY, &[(GLEED_ROLE_ASSISTANT, hello)], 0), given, "{format}");
 
-        // BOS where the vocabulary wants it, once.
+        // BOS is written once, if the vocabulary asks for it.
         let plain = opened.encode(number, GLEED_AFTER_NOTHING, &[(GLEED_ROLE_USER, &long)], 0);
         let begun = opened.encode(number, GLEED_AFTER_NOTHING, &[(GLEED_ROLE_USER, &long)], GLEED_TURNS_ADD_BOS);
         let bos: &[u32] = if format.writes_bos() { &[] } else { &[1] };
@@ -199,7 +199,7 @@ fn formats_are_found_by_template_and_by_vocabulary() {
             assert_eq!(open(&[writer.finish()]).format(), expected, "{}", path.display());
         }
     }
-    // A template that is not known: the vocabulary does not count.
+    // If the file has a template that is not known, the vocabulary does not decide.
     rename(&mut writer, &[(1000, "<start_of_turn>"), (1001, "<end_of_turn>")]);
     writer.set("tokenizer.chat_template", "{{ messages }}");
     assert_eq!(open(&[writer.finish()]).format(), None);

@@ -18,14 +18,14 @@ fn panic(_: &PanicInfo<'_>) -> ! {
     unsafe { gleed_panic() }
 }
 
-/// An index that nobody checked.
+/// A control that must not link: its index is not checked.
 #[cfg(feature = "control-panic")]
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_control(index: usize) -> u8 {
     [1, 2, 3, 5, 7][index]
 }
 
-/// A heap that nobody provides.
+/// A control that must not link: it needs a heap, which nobody provides.
 #[cfg(feature = "control-alloc")]
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_control(len: usize) -> usize {

@@ -1,7 +1,7 @@
 /*
- * Wrong arguments. `ffi/tests/c_programs.rs` puts calls of every function in, with one wrong argument each, made
- * from the header; all of them must be refused and change nothing. Then the functions that may run on several
- * threads do so.
+ * Calls every function with wrong arguments. `ffi/tests/c_programs.rs` makes these calls from the header, with one or two
+ * wrong arguments each, and inserts them. All of them must be refused and change nothing. Then the functions that may run
+ * on several threads at the same time do so.
  *
  * usage: arguments MODEL
  */
@@ -59,7 +59,7 @@ static const void *moved_gleed_conversation;
 /* Scratch that is large enough, whose contents mean nothing. */
 static uint32_t large[1 << 19];
 
-/* What the calls write to: it must stay as it is. */
+/* The results that the calls could write to: all of them must stay as they are. */
 static struct outputs {
     size_t size;
     uint32_t id;
@@ -99,7 +99,7 @@ static const void *moved(const void *object, size_t size, size_t align)
     return memcpy(aligned(size, align), object, size);
 }
 
-/* A struct of which only the size is set. */
+/* Returns a struct of which only struct_size is set. */
 static void *sized(uint32_t size)
 {
     static uint64_t bytes[160];
@@ -108,7 +108,7 @@ static void *sized(uint32_t size)
     return bytes;
 }
 
-/* The same beside another one. */
+/* Returns such a struct in other memory, for calls with two of them. */
 static void *sized_again(uint32_t size)
 {
     static uint64_t bytes[160];
@@ -117,7 +117,7 @@ static void *sized_again(uint32_t size)
     return bytes;
 }
 
-/* A struct of a later version, with a field set that this one does not know. */
+/* Returns a struct of a later version, with a field set that this version does not know. */
 static void *longer(uint32_t known)
 {
     char *bytes = sized(known + 8);
@@ -316,7 +316,7 @@ static void wrong_arguments(void)
     CHECK(failures == 0);
 }
 
-/* What a thread finds out by itself from what all share. */
+/* The work of a thread: computes a hash from objects that all threads share. */
 static void *look(void *arg)
 {
     uint64_t *result = arg;
@@ -336,7 +336,7 @@ static void *look(void *arg)
                         &count, &error));
         hash = fnv(fnv(fnv(hash, &part, sizeof part), &info, sizeof info), ids, count * sizeof *ids);
     }
-    /* An engine of its own over the same model. */
+    /* Each thread has an engine of its own over the same model. */
     engine = start_engine(some_gleed_model, &config);
     DO(gleed_seq_open(engine, &seq, &error));
     DO(gleed_prefill(engine, seq, ids, count, &logits, &len, &error));
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
     some_gleed_stops = start_stops(&stop, 1);
     some_gleed_calls = start_calls("hermes", 0, "[]");
     some_gleed_desk = start_desk(some_gleed_tokenizer, NULL);
-    /* The heads of the objects are all that is looked at. */
+    /* Copies of the heads suffice: only the head of a moved object is read. */
     moved_gleed_grammar = moved(some_gleed_grammar, 64, 64);
     moved_gleed_trie = moved(some_gleed_trie, 64, 64);
     moved_gleed_matcher = moved(some_gleed_matcher, 64, 64);

@@ -1,5 +1,5 @@
 /*
- * Everything that no other C program of the tests does, done rightly.
+ * Right calls of everything that no other C program of the tests does.
  *
  * usage: features MODEL
  */
@@ -9,7 +9,7 @@
 
 #include "support.h"
 
-/* "Once upon a time", and tokens that make it longer. */
+/* "Once upon a time", and tokens that make the prompt longer. */
 static const uint32_t PROMPT[40] = {1,   414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945,
                                     320, 511, 270, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509,
                                     387, 945, 320, 511, 270, 414, 435, 261, 385, 952, 384, 281};
@@ -44,7 +44,7 @@ static void plans_and_models(void)
     CHECK(plan.kv_bytes_per_token == (uint64_t)info.layers * info.kv_heads * info.head_dim * 2 * 2);
     CHECK(plan.adapters == 0 && plan.adapter_rank == 64);
     CHECK(plan.checkpoints == 0 && plan.checkpoint_every == 0 && plan.state_bytes == 0);
-    /* A program from before there were adapters. */
+    /* A program with a header that had no adapters yet. */
     plan.struct_size = offsetof(gleed_plan_info, adapters);
     plan.adapters = 77;
     DO(gleed_plan_describe(model, &earlier, &plan, &error));
@@ -111,12 +111,12 @@ static void keys_and_values(void)
     EXPECT(GLEED_E_SHAPE, gleed_materialize(engine, from, 0, keys, values, len - 1, &error));
     EXPECT(GLEED_E_LAYER, gleed_materialize(engine, from, info.layers, keys, values, len, &error));
     EXPECT(GLEED_E_VALUE, gleed_materialize(engine, from, 0, keys, keys + 1, len, &error));
-    /* 19 rows at once, the last one alone. */
+    /* 19 rows are imported at once, the last one alone. */
     for (layer = 0; layer < info.layers; layer++) {
         DO(gleed_materialize(engine, from, layer, keys, values, len, &error));
         DO(gleed_set_prefill(engine, to, layer, keys, values, len - width, &error));
     }
-    /* The same tokens for two sequences: one has some already, which are replaced. */
+    /* Two sequences get the same tokens. One has tokens already, which are replaced. */
     CHECK((twice = malloc(2 * len * sizeof *twice)) != NULL);
     DO(gleed_seq_open(engine, &both[1], &error));
     both[0] = to;
@@ -132,7 +132,7 @@ static void keys_and_values(void)
         DO(gleed_set_prefill(engine, to, layer, keys, values, len - width, &error));
         DO(gleed_set_prefill(engine, both[1], layer, keys, values, width, &error));
     }
-    /* 18 more rows in one call, from the position where the first one ends. */
+    /* 18 more rows in one call, from the position where the first row ends. */
     position[0] = 2;
     EXPECT(GLEED_E_POSITION, gleed_append_rows(engine, &both[1], position, 1, 0, keys, values, width, &error));
     CHECK(error.needed == 1 && error.given == 2);
@@ -157,7 +157,7 @@ static void keys_and_values(void)
     CHECK(error.needed == 19 && error.given == 20 && logits == NULL);
     EXPECT(GLEED_E_POSITION, gleed_queue_at(engine, to, 18, PROMPT + 20, 1, GLEED_LOGITS_LAST, &error));
     CHECK(error.needed == 19 && error.given == 18);
-    /* Both have the same 19 tokens. */
+    /* Both sequences have the same 19 tokens. */
     DO(gleed_prefill_at(engine, to, 19, PROMPT + 20, 1, &logits, &count, &error));
     expected = fnv(START, logits, count * sizeof *logits);
     DO(gleed_queue_at(engine, both[1], 19, PROMPT + 20, 1, GLEED_LOGITS_LAST, &error));
@@ -173,7 +173,7 @@ static int32_t only_this(void *ctx, gleed_seq seq, const gleed_seq_info *info)
     return seq == *(const gleed_seq *)ctx;
 }
 
-/* Ranks that are the reverse of what the library would choose. */
+/* Ranks blocks in the reverse of the order in which the library would choose. */
 static uint64_t last_block_first(void *ctx, const gleed_block_info *block)
 {
     CHECK(block->struct_size == sizeof *block && !block->is_cached && block->tokens == NULL && block->group == 0);
@@ -224,7 +224,7 @@ static void policies(void)
     DO(gleed_seq_open(engine, &a, &error));
     DO(gleed_seq_open(engine, &b, &error));
     DO(gleed_seq_open(engine, &c, &error));
-    /* The blocks are others, the bits are the same. */
+    /* Other blocks are used, and the bits are the same. */
     CHECK(logits_hash(engine, a, PROMPT, 40) == expected && asked >= 3);
     logits_hash(engine, b, PROMPT + 1, 20);
     EXPECT(GLEED_FULL, gleed_make_room(engine, c, 17, NULL, NULL, &count, &error));
@@ -275,7 +275,7 @@ static void prefixes(void)
     CHECK(fnv(START, logits, len * sizeof *logits) == expected);
     DO(gleed_engine_describe(engine, &info, &error));
     CHECK(info.prefix_lookups == 2 && info.prefix_hits == 2 && info.prefix_hit_tokens == 64);
-    /* One block is left; two more tokens blocks can come from a sequence that is given up. */
+    /* One block is free. 32 tokens need another one, which can come from a sequence that is closed. */
     EXPECT(GLEED_FULL, gleed_make_room(engine, c, 32, only_this, &c, &count, &error));
     DO(gleed_make_room(engine, c, 32, only_this, &a, &count, &error));
     CHECK(count == 1);
@@ -323,7 +323,7 @@ static void snapshots(void)
     size_t size, computed = 0;
     DO(gleed_seq_open(engine, &whole, &error));
     logits_hash(engine, whole, PROMPT, 40);
-    /* This model has no recurrent layers: every length is as good as another. */
+    /* This model has no recurrent layers, so a rewind to any length computes nothing again. */
     DO(gleed_checkpoint(engine, whole, &error));
     DO(gleed_computed_at(engine, whole, 20, &computed, &error));
     CHECK(computed == 20);
@@ -358,7 +358,7 @@ static void *call_body(void *arg)
     return NULL;
 }
 
-/* A thread for each index: not fast. */
+/* Runs the body on a thread for each index, which is not fast. */
 static void on_threads(void *ctx, uint32_t n, gleed_body body, void *arg)
 {
     pthread_t handles[8];
@@ -399,7 +399,7 @@ static void executors(void)
     DO(gleed_reset(engine, seq, &error));
     DO(gleed_set_executor(engine, &executor, &error));
     CHECK(logits_hash(engine, seq, PROMPT, 5) == alone && calls > 0);
-    /* One that does nothing is found out, and nothing is lost. */
+    /* An executor that does nothing is noticed, and no token is lost. */
     kept = contents(engine, seq);
     executor.parallel_for = nobody;
     DO(gleed_set_executor(engine, &executor, &error));
@@ -411,13 +411,13 @@ static void executors(void)
     logits_hash(engine, seq, PROMPT, 1);
 }
 
-/* Each look takes a tick. */
+/* A clock that advances by a tick each time it is read. */
 static uint64_t ticking(void *ctx)
 {
     return ++*(uint64_t *)ctx;
 }
 
-/* The most probable tokens after PROMPT: with guesses, and token by token. */
+/* Computes the most probable tokens after PROMPT with guesses, and token by token: they must be the same. */
 static void guesses(void)
 {
     const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = 256, .rows = 8, .logit_rows = 8};
@@ -450,7 +450,7 @@ static void guesses(void)
     DO(gleed_argmax(logits, len, &token, &error));
     CHECK(token == text[0]);
     for (count = 1; count < 150; batches++) {
-        /* What the program knows: right, wrong, no tokens; the table's own. */
+        /* The program's own guesses: right ones, wrong ones, ids that are no tokens, or none. Then the table guesses. */
         const uint32_t *ids = batches % 4 == 0 ? text + count : batches % 4 == 1 ? wrong : NULL;
         for (i = 0; i < COUNT(wrong); i++)
             wrong[i] = i < 3 ? text[count + i] : batches % 8 == 1 ? 5 : UINT32_MAX;
@@ -501,7 +501,7 @@ static void figures(void)
     DO(gleed_decode_step(engine, seq, 6, &logits, &len, &error));
     DO(gleed_engine_metrics(engine, &metrics, &error));
     CHECK(metrics.prefill.count == 3 && metrics.prefill.rows == 20 && metrics.decode.count == 2 && metrics.decode_tokens == 2);
-    /* A step is looked at when it begins, and each pass when it ends. */
+    /* The clock is read when a step begins, and when a pass ends. */
     CHECK(metrics.prefill.times.count == 3 && metrics.prefill.times.sum == 3 && metrics.decode.times.max == 1);
     CHECK(metrics.decode.p50 == 1 && metrics.decode.p99 == 1 && metrics.decode.times.min == 1);
     CHECK(metrics.first_token.count == 1 && metrics.first_token.sum == 4 && time == 1 + 4 + 4 && metrics.steps == 3);
@@ -549,7 +549,7 @@ static void windows_and_results(void)
     gleed_seq seq, owner;
     gleed_status status;
     DO(gleed_seq_open(engine, &seq, &error));
-    /* Longer than the context: the window goes on without end. */
+    /* The sequence becomes longer than the context: with a window there is no end. */
     for (i = 0; i < 5; i++)
         logits_hash(engine, seq, PROMPT, 40);
     DO(gleed_seq_describe(engine, seq, &info, &error));
@@ -588,7 +588,7 @@ static void turns(void)
     DO(gleed_turns_named("zephyr", 6, &number, &error));
     DO(gleed_vocab_find(tokenizer, "</s>", 4, &eos, &error));
 
-    /* How much is needed is asked first. */
+    /* Calls without room say how much is needed. */
     EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
                                                          GLEED_TURNS_REPLY, NULL, 0, NULL, 0, &count, &error));
     EXPECT(GLEED_E_OUTPUT_TOO_SMALL, gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2,
@@ -601,17 +601,17 @@ static void turns(void)
     DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 2, GLEED_TURNS_REPLY, scratch, 4000, ids,
                           first, &count, &error));
     CHECK(count == first);
-    /* The format ends two turns; the name of the token in the message is text. */
+    /* The format ends two turns with the token. The token's name in a message stays text. */
     for (i = 0, second = 0; i < count; i++)
         second += ids[i] == eos;
     CHECK(second == 2);
-    /* Message by message. Behind a token that the format ends a turn with, they are the same. */
+    /* Messages are encoded one by one. If a turn ends with a token of the format, the tokens are the same. */
     DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_NOTHING, messages, 1, 0, scratch, 4000, again, 64, &first,
                           &error));
     DO(gleed_turns_encode(tokenizer, number, GLEED_ROLE_SYSTEM, messages + 1, 1, 0, scratch, 4000, again + first,
                           64 - first, &second, &error));
     CHECK(first < count && first + second < count && memcmp(ids, again, (first - 1) * sizeof *ids) == 0);
-    /* What closes the model's turn comes first. */
+    /* The token that closes the model's turn comes first. */
     DO(gleed_turns_encode(tokenizer, number, GLEED_AFTER_REPLY, messages + 1, 1, 0, scratch, 4000, again, 64, &first,
                           &error));
     CHECK(again[0] == eos && first > second);
@@ -679,7 +679,7 @@ static void parts(const uint8_t *file, size_t file_len)
     fingerprint = info.fingerprint;
     DO(gleed_model_describe(split, &info, &error));
     CHECK(info.fingerprint == fingerprint && info.file_bytes == file_len);
-    /* The model in the memory stays as it is, until its memory is written to. */
+    /* After a refused call the model in the memory is as before, until the memory is written to. */
     part[1].bytes = NULL;
     EXPECT(GLEED_E_NULL, gleed_model_open_split(part, 2, memory, size, &other, &error));
     part[1].len = 0;
@@ -722,7 +722,7 @@ static void adapters(void)
     CHECK(first == 0 && second == 1);
     DO(gleed_reset(engine, seq, &error));
     CHECK(logits_hash(engine, seq, PROMPT, 20) == alone);
-    /* Half as much of one that adds twice as much. */
+    /* An adapter that adds twice as much, with half the scale, gives the same. */
     DO(gleed_reset(engine, seq, &error));
     DO(gleed_seq_set_adapter(engine, seq, first, 1, &error));
     adapted = logits_hash(engine, seq, PROMPT, 20);
@@ -738,7 +738,7 @@ static void adapters(void)
     CHECK(logits_hash(engine, fork, PROMPT, 20) == alone);
 }
 
-/* The prompt and its first half, at a time. */
+/* Embeds two texts in one call: the prompt and its first half. */
 static void many_texts(gleed_engine *engine, const float *mean, const float *last)
 {
     uint32_t ids[30], used = 9;
@@ -754,7 +754,7 @@ static void many_texts(gleed_engine *engine, const float *mean, const float *las
     CHECK(memcmp(values, mean, 256 * sizeof values[0]) == 0);
     DO(gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
     {
-        /* A wrong id in the second text is counted from the first one of all. */
+        /* The index of a wrong id in the second text counts from the first id of all texts. */
         const uint32_t right = ids[29];
         ids[29] = UINT32_MAX;
         EXPECT(GLEED_E_TOKEN, gleed_embed_texts(engine, ids, 30, lengths, 2, GLEED_POOLING_LAST, values, 512, &error));
@@ -822,7 +822,7 @@ static void texts_in_numbers(void)
     DO(gleed_hidden(engine, 0, &owner, &position, &hidden, &len, &error));
     CHECK(position == 22);
 
-    /* The prompt ends with what the model itself would say. */
+    /* The prompt ends with tokens that the model itself would choose. */
     DO(gleed_reset(engine, seq, &error));
     DO(gleed_log_probs(engine, seq, PROMPT, 14, log_probs, 13, &error));
     for (i = 0; i < 13; i++)
@@ -853,7 +853,7 @@ static void tokens_again(void)
     CHECK(error.needed == 40 && error.given == 41);
     EXPECT(GLEED_E_VALUE, gleed_seq_tokens(engine, seq, SIZE_MAX, ids, 2, &error));
 
-    /* What has left a window is gone; where it begins, the error says. */
+    /* Tokens that have left a window are gone. The error says where the window begins. */
     DO(gleed_seq_open(window, &seq, &error));
     for (i = 0; i < 3; i++)
         logits_hash(window, seq, PROMPT, 40);
@@ -865,7 +865,7 @@ static void tokens_again(void)
     CHECK(memcmp(ids, PROMPT + i - 80, (120 - i) * sizeof *ids) == 0);
 }
 
-/* A text is biased by its tokens: " Lily" is one, "Lilyy" several, of which the last is banned behind the others. */
+/* Biases a text by its tokens: " Lily" is one token, "Lilyy" several, of which the last is banned behind the others. */
 static void biases_of_texts(void)
 {
     const gleed_tokenizer *tokenizer = start_tokenizer(model);
@@ -921,7 +921,7 @@ static void samplers(void)
     CHECK(len <= COUNT(scratch));
     EXPECT(GLEED_E_SCRATCH_TOO_SMALL, gleed_sample(a, logits, len, scratch, len - 1, &token, NULL, &error));
     for (i = 0; i < 20; i++) {
-        /* The second one has the state of the first each time. */
+        /* The second sampler gets the state of the first one each time. */
         DO(gleed_sampler_state(a, &state, &error));
         DO(gleed_sampler_set_state(b, state, &error));
         DO(gleed_sample(a, logits, len, scratch, len, &token, &probability, &error));

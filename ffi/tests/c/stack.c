@@ -1,8 +1,8 @@
 /*
- * How much stack the calls take: each runs on a thread with a stack that was painted before.
+ * Measures how much stack the calls take: each call runs on a thread whose stack was painted before.
  *
  * usage: stack MODEL
- * Prints a line for each group of calls; fails where one takes more than gleed.h promises.
+ * Prints a line for each group of calls. Fails if a call takes more than gleed.h promises.
  */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
@@ -157,7 +157,7 @@ static void do_calls(void)
     status = gleed_calls_next(calls, reply, strlen(reply), 1, text, sizeof text, &part, NULL);
 }
 
-/* `count` times `open`, then `inner`, then as often `close`. */
+/* Writes `open` to grammar_text, `times` times, then `inner`, then `close` as often. */
 static void nest(int times, const char *open, const char *inner, const char *close)
 {
     int i;
@@ -203,7 +203,7 @@ static void measure(const char *name, void (*call)(void))
     CHECK(used <= PROMISED);
 }
 
-/* `count` groups of a rule within each other. */
+/* Writes a GBNF rule with `times` groups nested in each other to grammar_text. */
 static void nest_rule(int times, const char *open, const char *close)
 {
     nest(times, open, "\"a\"", close);
@@ -211,7 +211,7 @@ static void nest_rule(int times, const char *open, const char *close)
     memcpy(grammar_text, "root ::= ", 9);
 }
 
-/* Grammars: an ordinary one, and those that are nested as deeply as any. */
+/* Measures grammars that are nested as deeply as is allowed, and an ordinary one. */
 static void grammars(void)
 {
     static const gleed_grammar_options regex = {.struct_size = sizeof regex, .kind = GLEED_GRAMMAR_REGEX};

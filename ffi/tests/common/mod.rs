@@ -24,7 +24,7 @@ pub(crate) fn model_file() -> PathBuf {
     manifest("../examples/assets/gleed-tales-q8_0.gguf")
 }
 
-/// A file that building the example `gleed_hosted` makes, as `cargo test` does.
+/// Returns the path of a library of the example `gleed_hosted`, which `cargo test` builds.
 pub(crate) fn library(name: &str) -> PathBuf {
     let built = std::env::current_exe().unwrap();
     let library = built.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -32,7 +32,7 @@ pub(crate) fn library(name: &str) -> PathBuf {
     library
 }
 
-/// The compiler for the language of `source`, with all warnings as errors.
+/// Returns the compiler for the language of `source`, with all warnings as errors.
 fn compiler(source: &Path) -> Command {
     let is_cpp = source.extension() == Some(OsStr::new("cpp"));
     let (variable, default) = if is_cpp { ("CXX", "c++") } else { ("CC", "cc") };
@@ -41,8 +41,8 @@ fn compiler(source: &Path) -> Command {
     command
 }
 
-/// Whether the C compiler can make programs with sanitizers. Says so where it cannot. It is tried once: tests that run
-/// at the same time would write over each other's program.
+/// Returns whether the C compiler can make programs with sanitizers, and prints a line if it cannot. It is tried only
+/// once, because tests that run at the same time would write over each other's program.
 pub(crate) fn has_sanitizers() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -57,7 +57,7 @@ pub(crate) fn has_sanitizers() -> bool {
     })
 }
 
-/// The flags for a language standard, and those of the sanitizers where the compiler has them.
+/// Returns the flags for a language standard, with the flags of the sanitizers if the compiler has them.
 pub(crate) fn flags(standard: &'static str) -> Vec<&'static str> {
     let mut flags = vec![standard];
     if has_sanitizers() {
@@ -66,7 +66,7 @@ pub(crate) fn flags(standard: &'static str) -> Vec<&'static str> {
     flags
 }
 
-/// Compiles `source` and links it with the hosted library. `None` where there is no compiler.
+/// Compiles `source` and links it with the hosted library. Returns the program, or `None` if there is no compiler.
 pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let program = temporary(name);
     let mut command = compiler(source);
@@ -80,19 +80,19 @@ pub(crate) fn program(source: &Path, name: &str, flags: &[&str]) -> Option<PathB
     Some(program)
 }
 
-/// Runs a program with these arguments and this on its standard input, however it ends.
+/// Runs a program with these arguments and `input` on its standard input. The program may end with any code.
 pub(crate) fn run_with_input(program: &Path, arguments: &[&OsStr], input: &str) -> Output {
     let mut command = Command::new(program);
     // The programs leave their memory to the system; the library has none.
     command.args(arguments).env("ASAN_OPTIONS", "detect_leaks=0");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A program that refuses its arguments does not read.
+    // A program that refuses its arguments does not read the input: writing to it may fail.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
 
-/// Runs a program with these arguments: what it prints. It must end well.
+/// Runs a program with these arguments, which must succeed. Returns its standard output.
 pub(crate) fn run(program: &Path, arguments: &[&OsStr]) -> String {
     let output = run_with_input(program, arguments, "");
     let errors = String::from_utf8_lossy(&output.stderr);

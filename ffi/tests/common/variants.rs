@@ -1,4 +1,4 @@
-//! The demo model with another vocabulary or chat template, and in parts; a small one with a layer that predicts
+//! Variants of models: the demo model with other token names or in parts, and a small model with a layer that predicts
 //! further ahead.
 
 use std::path::Path;
@@ -8,13 +8,14 @@ use gguf_rs_lite::{Gguf, Value};
 use super::{manifest, model_file};
 use gleed_testing::gguf_writer::{GgufWriter, Meta};
 
-/// The demo model's file, to be changed.
+/// Returns a writer with the contents of the demo model's file, to be changed.
 pub(crate) fn demo() -> GgufWriter {
     read(&model_file())
 }
 
-/// A model of three layers, two of them recurrent, and a fourth layer that predicts further ahead: a copy of the one
-/// with attention, which reads the sum of a token's embedding and the hidden state that is given with it.
+/// Returns a model of three layers, two of them recurrent, and a fourth layer that predicts further ahead. The fourth
+/// layer is a copy of the layer with attention. It reads the sum of a token's embedding and the hidden state that is
+/// given with the token.
 pub(crate) fn with_predictor() -> GgufWriter {
     let mut writer = read(&manifest("../tests/data/recurrent/qwen35.gguf"));
     writer.set("qwen35.block_count", 4_u32).set("qwen35.nextn_predict_layers", 1_u32);
@@ -24,7 +25,7 @@ pub(crate) fn with_predictor() -> GgufWriter {
     }
     const WIDTH: usize = 32;
     let bytes = |numbers: Vec<f32>| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
-    // Row i has ones where both halves of its input have element i.
+    // Row i of the matrix has ones at the elements i of both halves of the input, so it adds the halves.
     let sum = (0..2 * WIDTH * WIDTH).map(|at| if at / (2 * WIDTH) == at % WIDTH { 1.0 } else { 0.0 });
     writer.add_tensor("blk.3.nextn.eh_proj.weight", &[2 * WIDTH as u64, WIDTH as u64], 0, bytes(sum.collect()));
     for norm in ["enorm", "hnorm"] {
@@ -33,7 +34,7 @@ pub(crate) fn with_predictor() -> GgufWriter {
     writer
 }
 
-/// A file, to be changed.
+/// Returns a writer with the contents of a file, to be changed.
 fn read(path: &Path) -> GgufWriter {
     let bytes = std::fs::read(path).unwrap();
     let gguf = Gguf::parse(&bytes).unwrap();
@@ -61,7 +62,7 @@ pub(crate) fn rename(writer: &mut GgufWriter, names: &[(usize, &str)]) {
     }
 }
 
-/// The file in `count` parts.
+/// Returns a file split into `count` parts.
 pub(crate) fn split(whole: &GgufWriter, count: usize) -> Vec<Vec<u8>> {
     let each = whole.tensors.len().div_ceil(count);
     let part = |number: usize| {

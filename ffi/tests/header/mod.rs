@@ -1,9 +1,9 @@
-//! Functions of a header, and those of Rust source text as C declares them.
+//! The functions that a C header declares, and the functions of Rust source text as C would declare them.
 #![allow(unreachable_pub)] // it is a part of other tests, too
 
 use std::collections::BTreeMap;
 
-/// C text with every comment replaced by a space.
+/// Returns C text with every comment replaced by a space.
 pub fn without_comments(text: &str) -> String {
     let mut parts = text.split("/*");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -14,7 +14,8 @@ pub fn without_comments(text: &str) -> String {
     out
 }
 
-/// Function name -> declaration with single spaces, `const char *gleed_version(void)` for example.
+/// Returns the declarations of a header by function name, with single spaces: `const char *gleed_version(void)` for
+/// example.
 pub fn declared(header: &str) -> BTreeMap<String, String> {
     let lines = header.lines().filter(|line| !line.trim_start().starts_with('#'));
     let text = lines.collect::<Vec<_>>().join(" ");
@@ -30,7 +31,7 @@ pub fn declared(header: &str) -> BTreeMap<String, String> {
     functions
 }
 
-/// The same from the `extern "C"` functions of Rust source text.
+/// Returns the declarations that C needs for the `extern "C"` functions of Rust source text, by function name.
 pub fn exported(source: &str) -> BTreeMap<String, String> {
     let mut functions = BTreeMap::new();
     for part in source.split("#[unsafe(no_mangle)]").skip(1) {
@@ -50,7 +51,7 @@ pub fn exported(source: &str) -> BTreeMap<String, String> {
     functions
 }
 
-/// `*const c_char` and `text` -> `const char *text`.
+/// Returns the C declaration of a name with a Rust type: `const char *text` for `text` of type `*const c_char`.
 fn c_declaration(rust: &str, name: &str) -> String {
     if let Some(target) = rust.strip_prefix("*mut ") {
         return c_declaration(target, &format!("*{name}"));

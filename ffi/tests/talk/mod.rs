@@ -1,4 +1,4 @@
-//! What `tests/mistakes/conversation.c` does, by the Rust API: it prints the same lines.
+//! The conversations of `tests/mistakes/conversation.c`, held with the Rust API: they print the same lines.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ fn user(messages: &mut Vec<Said>, text: &str) {
     messages.push((Role::User, text.to_owned()));
 }
 
-/// An engine and what conversations are written with.
+/// An engine, the desk and script of its conversations, and the lines that were printed.
 struct Host<'m, 'a> {
     engine: Engine<'m, 'a>,
     desk: Desk<'a>,
@@ -123,7 +123,7 @@ impl Host<'_, '_> {
     }
 }
 
-/// The lines, with the model of a file.
+/// Returns the lines that the conversations print with the model of a file.
 pub(crate) fn lines(file: &[u8]) -> String {
     let model = Model::open(file).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
