@@ -1,11 +1,11 @@
 //! Checks texts against grammars: JSON lines in, JSON lines out.
 //!
 //! `{"kind":"schema","grammar":{"type":"integer"},"texts":["12","1x"]}` gives
-//! `{"ok":true,"results":[{"accepted":true,"prefix":2},{"accepted":false,"prefix":1}]}`, where `prefix` is the bytes of
-//! the longest begin that can still be continued. A grammar that is refused gives
+//! `{"ok":true,"results":[{"accepted":true,"prefix":2},{"accepted":false,"prefix":1}]}`. `prefix` is the length in
+//! bytes of the longest beginning of the text that the grammar can continue. A grammar that is refused gives
 //! `{"ok":false,"error":"…","at":9,"keyword":"not","pointer":"/items/not"}`. With `--model FILE` a line may have
-//! `"walks":[[ids]]` instead of texts: of each state on the way it tells whether the text may end, how many tokens may
-//! follow, and the hash of their ids. `docs/structured.md` has the other members.
+//! `"walks":[[ids]]` instead of texts. For each state of a walk the answer says whether the text may end there, how
+//! many tokens may follow, and the hash of their ids. `docs/structured.md` has the other members.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -141,7 +141,7 @@ fn answer(line: &str, time: bool, tokens: Tokens<'_>) -> Result<Value, String> {
     Ok(answer)
 }
 
-/// The elements of a member that is a list or absent.
+/// Returns the elements of a member that is a list, or no elements if the member is absent.
 fn list<'r>(request: &'r Value, name: &str) -> Result<&'r [Value], String> {
     match &request[name] {
         Value::Null => Ok(&[]),
@@ -150,7 +150,7 @@ fn list<'r>(request: &'r Value, name: &str) -> Result<&'r [Value], String> {
     }
 }
 
-/// The string that a member is, if it is there.
+/// Returns a member that is a string, or `None` if it is absent.
 fn text<'r>(members: &'r Value, name: &str) -> Result<Option<&'r str>, String> {
     match &members[name] {
         Value::Null => Ok(None),
@@ -159,9 +159,9 @@ fn text<'r>(members: &'r Value, name: &str) -> Result<Option<&'r str>, String> {
     }
 }
 
-/// The number that an option is, or another one if it is absent.
+/// Returns the value of an option that is a number, or `absent` if the option is absent.
 fn number(request: &Value, name: &str, absent: usize) -> Result<usize, String> {
-    /// More than any grammar takes, and not more than a machine has memory for.
+    /// Largest number that is accepted: more than any grammar takes, and few enough that the memory fits a machine.
     const MOST: u64 = 1 << 20;
     match &request["options"][name] {
         Value::Null => Ok(absent),
@@ -172,7 +172,7 @@ fn number(request: &Value, name: &str, absent: usize) -> Result<usize, String> {
     }
 }
 
-/// The truth value that an option is, or another one if it is absent.
+/// Returns the value of an option that is true or false, or `absent` if the option is absent.
 fn flag(request: &Value, name: &str, absent: bool) -> Result<bool, String> {
     match &request["options"][name] {
         Value::Null => Ok(absent),
@@ -180,12 +180,12 @@ fn flag(request: &Value, name: &str, absent: bool) -> Result<bool, String> {
     }
 }
 
-/// The id of a token. One that no vocabulary has stands for those that are too large.
+/// Returns the id of a token. An id that exceeds `u32` becomes `u32::MAX`, which no vocabulary has.
 fn token_id(value: &Value) -> Option<u32> {
     value.as_u64().map(|id| u32::try_from(id).unwrap_or(u32::MAX))
 }
 
-/// The format of calls that a request names.
+/// Returns the format of tool calls that a request names.
 fn format(request: &Value) -> Result<CallFormat, String> {
     let name = text(&request["options"], "format")?.ok_or("tools need options.format")?;
     CallFormat::named(name).ok_or_else(|| format!("no format of calls is named {name}"))
@@ -202,7 +202,7 @@ fn thoughts(request: &Value) -> Result<Option<ThoughtMarks>, String> {
     }
 }
 
-/// The marks that are tokens of the model.
+/// Returns the marks of calls and thoughts that are single tokens of the model.
 fn marks(request: &Value, tokens: Tokens<'_>) -> Result<Marks, String> {
     match tokens.filter(|_| request["kind"] == "tools") {
         Some((tokenizer, _)) => Ok(Marks::of(format(request)?, thoughts(request)?, tokenizer)),
@@ -227,7 +227,7 @@ fn calls<'t>(request: &'t Value, tools: &'t [u8], marks: &'t Marks) -> Result<Ca
     })
 }
 
-/// Returns what is allowed in each state of a walk: before each of the tokens, and after the last one.
+/// Returns which tokens are allowed in each state of a walk: before each token of the walk, and after the last one.
 fn walk(
     grammar: &Grammar<'_>,
     limits: Limits,
@@ -265,7 +265,7 @@ fn walk(
     Ok(json!(states))
 }
 
-/// The finalizer of SplitMix64 on an id.
+/// Returns the finalizer of SplitMix64, applied to an id.
 fn finalized(id: u32) -> u64 {
     let mut z = (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -291,7 +291,7 @@ fn grammar_text(line: &str, request: &Value) -> Result<Vec<u8>, String> {
     }
 }
 
-/// All options; those in the second line are of tools.
+/// Names of all options. The names in the second line belong to the kind `tools`.
 const OPTIONS: &str = "whitespace escapes closed one_of_as_any_of close ignore states items nodes depth \
     format tool_choice parallel thoughts thinking";
 

@@ -7,8 +7,8 @@
 //! printf 'what is a panda?\ta bear\n' | cargo run --release --example embed -- --model reranker.gguf
 //! ```
 //!
-//! The table holds cosines. Models that were made for this say in their file which pooling they want. A reranker gives
-//! each line a number: how well the text after the tabulator answers the one before it.
+//! The table holds cosines. The file of an embedding model says which pooling the model needs. A reranker gives each
+//! line a number: how well the text after the tab answers the text before it.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ fn embed(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The numbers of each text's classes.
+/// Prints the numbers that a reranker gives each text, one for each class.
 fn print_numbers(names: &[&str], vectors: &[Vec<f32>]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for (index, (name, vector)) in names.iter().zip(vectors).enumerate() {

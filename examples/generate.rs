@@ -5,10 +5,10 @@
 //! cargo run --release --example generate -- --model model.gguf --temp 0 -n 100 "The capital of France is"
 //! ```
 //!
-//! Standard output gets the text, as it is generated (on a terminal with the prompt before it), standard error the
-//! statistics. It stops at a token that ends a text, at a `--stop` string, after `-n` tokens, where the context is
-//! full, or on Ctrl-C; then the exit code is 130, and the statistics are those up to there. With `--window` the context
-//! never fills up:
+//! Standard output gets the text while it is generated. On a terminal the prompt comes before it. Standard error gets
+//! the statistics. Generation stops at a token that ends a text, at a `--stop` string, after `-n` tokens, when the
+//! context is full, or on Ctrl-C. After Ctrl-C the exit code is 130, and the statistics cover the tokens so far. With
+//! `--window` the context never fills up:
 //!
 //! ```text
 //! cargo run --release --example generate -- --window 128 --ignore-end -n 5000 "Once upon a time"
@@ -16,26 +16,27 @@
 //!
 //! The text can come from a file (`-f FILE`) or from standard input, as `-` or without a text.
 //!
-//! `--json-schema`, `--grammar` and `--regex` hold the text to what a program can read (`docs/structured.md`):
+//! `--json-schema`, `--grammar` and `--regex` restrict the text to a form that a program can read
+//! (`docs/structured.md`):
 //!
 //! ```text
 //! cargo run --release --example generate -- --regex "The (dog|cat) (ran|sat|slept)[.!]" "Once upon a time"
 //! ```
 //!
-//! `--guess` guesses tokens and checks several at a time, which changes the time and not the text:
+//! `--guess` guesses tokens and checks several of them at a time. This changes the time, not the text:
 //!
 //! ```text
 //! cargo run --release --example generate -- --temp 0 --guess auto "The dog ran. The cat ran. The dog ran. The cat"
 //! ```
 //!
-//! `--tools` asks a model that was trained to call tools: the text is a message of the user, and the calls of the reply
-//! are read (`docs/tools.md`):
+//! `--tools` offers tools to a model that was trained to call them. The text becomes a message of the user, and the
+//! program reads the calls in the reply (`docs/tools.md`):
 //!
 //! ```text
 //! cargo run --release --example generate -- --model model.gguf --tools builtin --tool-choice required "Roll three dice."
 //! ```
 //!
-//! The same without flags, in 40 lines, is `hello.rs`.
+//! `hello.rs` does the same without flags, in 40 lines.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::process::ExitCode;
@@ -69,7 +70,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         let words = "nothing to continue: TEXT, -f FILE, --ids 1,2,3, or a text on standard input";
         GenerateArgs::command().error(ErrorKind::MissingRequiredArgument, words).exit();
     };
-    // Open the model, and make tokens of the prompt. Ids can be continued without a vocabulary.
+    // Open the model, and encode the prompt. A prompt of ids needs no vocabulary.
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.generative()?;
     let read = args.read();
@@ -90,7 +91,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
         (Begin::Text(_), None, None) => return Err("this file has no tokenizer".into()),
     };
     let (room, window) = (model.config().context, args.window.window()?);
-    // Without a cache, all tokens are kept to be computed again.
+    // Without a cache each step computes all tokens again, so all of them are kept, and the context limits the text.
     let endless = !window.is_all() && args.engine.kv != KvKind::Off;
     if prompt.is_empty() {
         return Err("the prompt is empty".into());
@@ -115,7 +116,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     let sampler = Sampler::new(args.sample.params(file.is_demo()))?;
     interrupt::catch(|| {})?;
 
-    // Tell the story in a sequence, and say how it went.
+    // Generate the text in a sequence, then print the statistics.
     let echo = if stdout().is_terminal() { &*echo } else { "" };
     let stream = tokenizer.as_ref().map(|tokenizer| text::Stream::rendering(tokenizer, offered.is_some()));
     let mut output = Output { echo, text: String::new(), stream, stops: args.stops(tokenizer.is_some())? };
@@ -161,7 +162,7 @@ fn generate(args: &GenerateArgs) -> Result<ExitCode> {
     Ok(if story.stop == Stop::Interrupted { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }
 
-/// How the text is written as a message, and what the reply has to follow, where tools are asked for.
+/// Returns how the text is written as a message, and the rules for the calls in the reply; `None` without `--tools`.
 fn offer<'t>(
     args: &GenerateArgs,
     model: &Model<'_>,
@@ -179,23 +180,23 @@ fn offer<'t>(
     Ok(Some((style, rules)))
 }
 
-/// Where a story ends.
+/// The conditions that end a story.
 struct Ends<'t, 'm, 'a> {
-    /// Knows the tokens with which the model ends a text.
+    /// Tokenizer, which knows the tokens that end a text; `None` if these tokens do not end the story.
     tokenizer: Option<&'t Tokenizer<'m, 'a>>,
-    /// Those that end a message.
+    /// Ids of tokens that end a message in the turn format.
     stops: Vec<u32>,
-    /// Those that end the text.
+    /// Strings that end the text (`--stop`).
     strings: &'t [String],
-    /// Generated tokens.
+    /// Most tokens to generate.
     n: usize,
-    /// Tokens with the prompt.
+    /// Most tokens of the sequence, prompt included.
     context: usize,
-    /// Tokens that a GPU chooses at a time; 0 where they are chosen from the logits.
+    /// Number of tokens that a GPU chooses in one call; 0 if the program chooses each token from its logits.
     together: usize,
 }
 
-/// Chooses the tokens.
+/// Chooses each next token.
 struct Chooser<'c, 't, 'r> {
     sampler: Sampler,
     constraint: Option<&'c mut Constraint<'t>>,
@@ -204,7 +205,7 @@ struct Chooser<'c, 't, 'r> {
 }
 
 impl Chooser<'_, '_, '_> {
-    /// The tokens that have to follow, at most so many. They are taken.
+    /// Returns the tokens that have to follow, at most `most`, and accepts them into the constraint.
     fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
         self.constraint.as_mut().map_or(Ok(Vec::new()), |constraint| constraint.forced(most))
     }
@@ -213,7 +214,7 @@ impl Chooser<'_, '_, '_> {
         self.constraint.as_ref().is_some_and(|constraint| constraint.is_complete())
     }
 
-    /// Chooses a token and takes it. `left`: the most tokens to come.
+    /// Chooses a token and accepts it. `left` is the most tokens that can still follow, this one included.
     fn choose(&mut self, left: usize, logits: &[f32]) -> Result<Choice> {
         let Self { sampler, constraint, calling, scratch } = self;
         let choice = match (constraint, calling) {
@@ -240,7 +241,7 @@ fn tell(
     let is_free = chooser.constraint.is_none() && chooser.calling.is_none();
     let together = if is_free { ends.together } else { 0 };
     let ms = || start.elapsed().as_secs_f64() * 1000.0;
-    // First all of the prompt goes in, then each token that was chosen, with those that have to follow it.
+    // `next` is the whole prompt first, then the token that was chosen last, with the tokens that have to follow it.
     let (mut next, mut known) = (prompt.to_vec(), None);
     while story.ids.len() < ends.n {
         let room = ends.context.saturating_sub(engine.seq_len(sequence)?);
@@ -289,7 +290,7 @@ fn tell(
         for &token in &forced {
             chooser.sampler.accept(token);
             story.add_forced(token, ms());
-            // A forced token ends no text by itself, but a stop string may end with it.
+            // A forced token is never the end token, but it may complete a stop string.
             if ends.are_here(token, &mut story, output)? {
                 return Ok(story);
             }
@@ -314,14 +315,14 @@ fn tell(
     Ok(story)
 }
 
-/// The token that was chosen last, and in which steps it is computed.
+/// The token that was chosen last, and the steps that compute it.
 struct Batch<'b> {
     token: u32,
     steps: &'b Steps<'b>,
 }
 
-/// Chooses from a batch of a token and guesses. Returns the last token that was chosen and those that have to follow
-/// it; `None`: the story has ended.
+/// Computes a token and guesses in one batch, and chooses tokens from its rows. Returns the last chosen token and the
+/// tokens that have to follow it, or `None` if the story has ended.
 fn tell_guessed(
     engine: &mut Engine<'_, '_>,
     Batch { token, steps }: Batch<'_>,
@@ -358,7 +359,8 @@ fn tell_guessed(
     Ok(Some((last, forced)))
 }
 
-/// Adds at most `most` tokens that a device chooses after `token`. Returns the last one; `None`: the story has ended.
+/// Adds at most `most` tokens that a device chooses after `token`. Returns the last of them, or `None` if the story has
+/// ended.
 fn tell_together(
     (engine, sequence): (&mut Engine<'_, '_>, SeqId),
     Chooser { sampler, scratch, .. }: &mut Chooser<'_, '_, '_>,
@@ -373,7 +375,7 @@ fn tell_together(
     let each = (start.elapsed().as_secs_f64() * 1000.0 - before) / most as f64;
     for (&token, count) in ids.iter().zip(1..) {
         story.forward(each);
-        // Without the logits nothing is known of probabilities: --verbose does not come here.
+        // The probability is unknown without the logits. Only --verbose prints it, and --verbose does not come here.
         story.add(Choice { token, probability: f32::NAN }, before + each * f64::from(count));
         if ends.are_here(token, story, output)? {
             return Ok(None);
@@ -387,7 +389,7 @@ fn tell_together(
 }
 
 impl Ends<'_, '_, '_> {
-    /// Tells a token. Returns whether the text ends there.
+    /// Writes a token to the output. Returns whether the text ends with it.
     fn are_here(&self, token: u32, story: &mut Story, output: &mut Output<'_, '_, '_>) -> Result<bool> {
         if self.tokenizer.is_some_and(|tokenizer| tokenizer.is_end(token) || self.stops.contains(&token)) {
             story.stop = Stop::End;

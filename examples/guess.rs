@@ -1,15 +1,15 @@
-//! Measures what guesses gain on texts that are known beforehand.
+//! Measures how much faster guesses make decoding, on answers that are known beforehand.
 //!
 //! ```text
 //! cargo run --release --example guess -- --model qwen3-0.6b-q4_k_m.gguf
 //! ```
 //!
-//! A file with random weights draws no text worth guessing. So the answers are given: each batch computes its rows, and
-//! a token is chosen from each row as always, but then the answer's token is taken in its place. The time is that of a
-//! model that draws this answer. Words are tokens here, numbered in the order in which they occur; the text under a
-//! schema has the tokens of the model's vocabulary.
+//! A file with random weights draws no text worth guessing. So the answers are given. Each batch computes its rows, and
+//! a token is chosen from each row as always, but then the token of the answer replaces it. The time is that of a model
+//! that draws this answer. In most texts each word is a token, numbered in the order in which the words occur. The text
+//! under a schema consists of tokens of the model's vocabulary.
 //!
-//! Times are processor time of this thread where the system tells it (Linux), since other programs disturb that less.
+//! Times are processor time of this thread where the system reports it (Linux), because other programs disturb it less.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -27,10 +27,10 @@ use gleed::sample::{Sampler, SamplerParams, scratch_len};
 use gleed::token::Tokenizer;
 use gleed::{Engine, Limits, Plan, Step};
 
-/// The text whose words are the tokens.
+/// Text whose words are the tokens of the tasks without a schema.
 const TEXT: &str = include_str!("../docs/kv.md");
 
-/// What the answer under a schema has to follow, the text that it is taken from, and the answer.
+/// JSON Schema, the prompt with the facts, and the answer that follows the schema.
 const SCHEMA: &str = include_str!("assets/guess-schema.json");
 const FACTS: &str = include_str!("assets/guess-facts.txt");
 const ANSWER: &str = include_str!("assets/guess-answer.json");
@@ -127,9 +127,10 @@ fn measure(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A prompt of words and two rewritings of which 80 % are words of the prompt: runs of 8 to 24 stay and 2 to 6 between
-/// are new, or 30 to 50 and 8 to 12; and words of the text that follow each other, as they are. A small vocabulary has
-/// fewer tokens than there are words: numbers begin again at 0 there, and some words are the same token.
+/// Returns three tasks with the same prompt of words. The first two answers rewrite the prompt, and 80 % of their words
+/// are words of the prompt: runs of 8 to 24 words stay and 2 to 6 words between them are new, or 30 to 50 and 8 to 12.
+/// The third answer is the text that follows the prompt. If the vocabulary has fewer tokens than the text has words,
+/// numbers begin again at 0, and some words share a token.
 fn texts(count: usize, vocab: u32) -> [Task; 3] {
     let words: Vec<&str> = TEXT.split_whitespace().collect();
     let number = |word: &&str| words.iter().position(|other| other == word).unwrap_or(0) as u32 % vocab;
@@ -155,7 +156,7 @@ fn texts(count: usize, vocab: u32) -> [Task; 3] {
     ]
 }
 
-/// The answer under the schema.
+/// Returns the tokens of the answer under the schema.
 fn spelled(tokenizer: &Tokenizer<'_, '_>) -> Result<Vec<u32>> {
     let options = gleed::token::EncodeOptions { continues: true, ..Default::default() };
     let text = ANSWER.trim_end();
@@ -165,7 +166,7 @@ fn spelled(tokenizer: &Tokenizer<'_, '_>) -> Result<Vec<u32>> {
     Ok(ids)
 }
 
-/// What a text has to follow.
+/// The grammar that an answer has to follow, with its matcher and buffers.
 struct Rules<'r> {
     matcher: Matcher<'r, 'r>,
     tokenizer: &'r Tokenizer<'r, 'r>,
@@ -174,7 +175,7 @@ struct Rules<'r> {
     scratch: Vec<u32>,
 }
 
-/// Chooses tokens, and takes others.
+/// Chooses a token from logits, as a host does, and accepts a given one in its place.
 struct Chooser<'r> {
     sampler: Sampler,
     scratch: Vec<u64>,
@@ -182,7 +183,7 @@ struct Chooser<'r> {
 }
 
 impl Chooser<'_> {
-    /// Chooses as always, and takes `token`.
+    /// Chooses a token from the logits, as always, and accepts `token` instead.
     fn choose(&mut self, logits: &[f32], token: u32) -> Result<()> {
         match &mut self.rules {
             Some(Rules { matcher, tokenizer, trie, mask, .. }) => {
@@ -223,7 +224,7 @@ fn report(engine: &mut Engine<'_, '_>, task: &Task, rules: Option<Rules<'_>>, re
     Ok(())
 }
 
-/// Seconds of the answer token by token. The prompt does not count.
+/// Returns the seconds that the answer takes token by token. The prompt does not count.
 fn decode(engine: &mut Engine<'_, '_>, task: &Task, chooser: &mut Chooser<'_>) -> Result<f64> {
     let seq = engine.open()?;
     chooser.rules.as_mut().map_or(Ok(()), |rules| rules.matcher.reset())?;
@@ -239,7 +240,7 @@ fn decode(engine: &mut Engine<'_, '_>, task: &Task, chooser: &mut Chooser<'_>) -
     Ok(took)
 }
 
-/// The same with guesses.
+/// Returns the seconds that the answer takes with guesses, and the counts of guesses. The prompt does not count.
 fn guess(engine: &mut Engine<'_, '_>, task: &Task, chooser: &mut Chooser<'_>) -> Result<(f64, Counts)> {
     let seq = engine.open()?;
     chooser.rules.as_mut().map_or(Ok(()), |rules| rules.matcher.reset())?;
@@ -253,7 +254,7 @@ fn guess(engine: &mut Engine<'_, '_>, task: &Task, chooser: &mut Chooser<'_>) ->
     chooser.choose(engine.prefill(seq, &task.prompt)?, last)?;
     let start = now();
     while answer.len() > 0 {
-        // By the clock that hosts have: that of the thread moves in steps as long as a batch.
+        // The wall clock, as hosts use it. The thread's clock moves in steps that are as long as a batch.
         let before = Instant::now();
         match &mut chooser.rules {
             Some(Rules { matcher, tokenizer, trie, scratch, .. }) => {
@@ -279,7 +280,7 @@ fn guess(engine: &mut Engine<'_, '_>, task: &Task, chooser: &mut Chooser<'_>) ->
     Ok((took, guessing.counts()))
 }
 
-/// Prints what batches of several rows take in times of one row.
+/// Prints the time of batches of several rows, and its ratio to the time of one row.
 fn rows(engine: &mut Engine<'_, '_>) -> Result<ExitCode> {
     let seq = engine.open()?;
     engine.prefill(seq, &[1; 128])?;
@@ -300,8 +301,8 @@ fn rows(engine: &mut Engine<'_, '_>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Seconds of one piece of work, which is done until the clock can tell: that of the thread may move in steps of some
-/// milliseconds.
+/// Returns the seconds that `work` takes. Repeats it until the clock has moved far enough, because the clock of the
+/// thread may move in steps of some milliseconds.
 fn seconds(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     const LEAST: f64 = 0.02;
     let (start, begun, mut count) = (now(), Instant::now(), 0.0);
@@ -312,13 +313,13 @@ fn seconds(mut work: impl FnMut() -> Result<()>) -> Result<f64> {
         if computed >= LEAST {
             return Ok(computed / count);
         } else if passed > 50.0 * LEAST {
-            // The system has the clock, and it stands still.
+            // The system has a clock of the thread, but it does not move.
             return Ok(passed / count);
         }
     }
 }
 
-/// Seconds that this thread has computed, or that have passed.
+/// Returns the processor time of this thread in seconds, or the time that has passed if the system does not report it.
 fn now() -> f64 {
     static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     let start = *START;

@@ -11,23 +11,23 @@ fn main() -> std::process::ExitCode {
 }
 
 fn hello() -> common::Result<()> {
-    // Weights are read where they lie, in the mapped file. Nothing is copied.
+    // The engine reads the weights in place, from the mapped file. Nothing is copied.
     let path = common::arguments(include_str!("assets/hello-help.txt"), 1).pop().unwrap_or(common::DEMO_FILE.into());
     let file = MappedFile::open(&path).map_err(|error| format!("{path}: {error}"))?;
     let model = Model::open(file.bytes()).map_err(|error| format!("{path}: {error}"))?;
-    // A plan says how much memory an engine with these limits takes. The memory is ours.
+    // A plan states how much memory an engine with these limits takes. The program provides the memory.
     let plan = Plan::new(&model, &Limits { context: 256, ..Limits::default() })?;
     let (mut memory, mut tables) = (AlignedBytes::new(plan.bytes()), AlignedBytes::new(Tokenizer::plan(model.gguf())?));
     let mut engine = Engine::new(&model, &plan, memory.bytes())?;
     let tokenizer = Tokenizer::new(model.gguf(), tables.bytes())?;
-    // The text becomes tokens: at most one per byte, and a few around them.
+    // The text becomes tokens: at most one per byte, and a few special ones around them.
     let (text, options) = ("Once upon a time", EncodeOptions { add_special: true, ..EncodeOptions::default() });
     let (mut scratch, mut prompt) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; text.len() + 3]);
     let count = tokenizer.encode(text, options, &mut scratch, &mut prompt)?.ids;
     // The prompt goes into a sequence: the logits say how likely each token is to come next.
     let sequence = engine.open()?;
     let mut token = sample::argmax(engine.prefill(sequence, &prompt[..count])?)?;
-    // The likeliest token is written, as the characters that it completes, and goes in after the others.
+    // Each round writes the characters that the token completes, appends the token, and takes the likeliest next one.
     write!(stdout(), "{text}")?;
     let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
     let mut bytes = vec![0; tokenizer.max_push()];

@@ -4,8 +4,8 @@
 //! cargo run --release --example logits -- --model model.gguf --ids 1,2,3 --out logits.bin
 //! ```
 //!
-//! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends on the model, the
-//! ids and `--kv-type`, and on nothing else: not on `--kv`, `--chunk`, `--threads`, `--level` or `--device`.
+//! The file is raw little-endian f32, `[rows, vocab]`; the hash is XXH64 of these bytes. It depends only on the model,
+//! the ids and `--kv-type`. It does not depend on `--kv`, `--chunk`, `--threads`, `--level` or `--device`.
 
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::PathBuf;

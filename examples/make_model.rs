@@ -1,13 +1,13 @@
-//! Makes a model file with random weights: the shape, the types and the size of a real one, so that speed and memory
-//! can be measured without a download. What it generates has no meaning.
+//! Makes a model file with random weights. It has the shape, the types and the size of a real model, so that speed and
+//! memory can be measured without a download. The text that it generates has no meaning.
 //!
 //! ```text
 //! cargo run --release --example make_model -- --shape qwen3-0.6b --type q4_k_m --out qwen3-0.6b-q4_k_m.gguf
 //! cargo run --release --example make_model -- --list
 //! ```
 //!
-//! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary has as many tokens and merges
-//! as a real one, of nonsense words. The same flags give the same file.
+//! A file type gives each tensor the type that `llama-quantize` gives it. The vocabulary consists of nonsense words. It
+//! has as many tokens and merges as a real one. The same flags give the same file.
 
 use std::io::{BufWriter, IntoInnerError, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -83,10 +83,10 @@ fn list() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the file: the number of its bytes.
+/// Writes the file. Returns the number of its bytes.
 fn write(path: &Path, shape: Shape, file_type: FileType, seed: u64) -> Result<u64> {
     let made = Made::new(shape, file_type, seed);
-    // What is half written never has the name of a model.
+    // A file that is only partly written never has the final name.
     let file = Output::file(path, &[""; 0])?.begin()?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
     let bar = bar(made.bytes());

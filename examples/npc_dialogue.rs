@@ -5,10 +5,11 @@
 //! cargo run --release --example npc_dialogue -- --ms 1 --threads 2 --characters 8
 //! ```
 //!
-//! All characters share one grammar and one trie of tokens; each has a matcher, a sampler and a sequence. In a frame
-//! the engine computes and masks are made until the deadline; what is not finished goes on in the next frame. Tokens
-//! that have to follow are not chosen: they run with the one before. Standard output gets the number of frames, how far
-//! they were past their deadlines, how many tokens were forced, and the answers, each a value of the schema.
+//! All characters share one grammar and one trie of tokens; each has a matcher, a sampler and a sequence. In each frame
+//! the engine computes rows and the matchers compute masks until the deadline. Unfinished work continues in the next
+//! frame. Forced tokens are not chosen: they run in the same batch as the token before them. Standard output gets the
+//! number of frames, how far they exceeded their deadlines, how many tokens were forced, and the answers. Each answer
+//! is a value of the schema.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -41,10 +42,10 @@ const NAMES: [&str; 32] = [
     "Molly", "Gus",
 ];
 
-/// The most tokens of an answer: each character of the longest one.
+/// Most tokens of an answer: the number of characters of the longest one.
 const ANSWER: usize = 128;
 
-/// Nodes of the trie between two looks at the clock, in units of 4,096.
+/// Number of trie nodes that a mask visits between two looks at the clock, in units of 4,096.
 const MASK_UNITS: usize = 1;
 
 const EXAMPLES: &str = "\
@@ -130,7 +131,8 @@ fn play(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The frames, each with the time past its deadline. What a game computes and draws itself is left out.
+/// Runs frames until all characters have answered. Returns by how much each frame exceeded its deadline. The work of
+/// the game itself is left out.
 fn run_frames(engine: &mut Engine<'_, '_>, scene: &mut Scene<'_>, share: Duration) -> Result<Vec<Duration>> {
     let start = Instant::now();
     let clock = || start.elapsed().as_nanos() as u64;
@@ -160,7 +162,7 @@ fn report(scene: &Scene<'_>, mut past: Vec<Duration>, bytes: usize) -> Result<()
     Ok(())
 }
 
-/// Who answers.
+/// A character, with its sequence and its answer so far.
 struct Character<'c> {
     seq: SeqId,
     sampler: Sampler,
@@ -169,22 +171,22 @@ struct Character<'c> {
     answer: String,
 }
 
-/// All characters, and what they share.
+/// All characters, and the state that they share.
 struct Scene<'c> {
     tokenizer: &'c Tokenizer<'c, 'c>,
     trie: &'c TokenTrie<'c>,
     cast: Vec<Character<'c>>,
-    /// Characters whose logits are there, but no choice yet.
+    /// Indices of characters whose logits are ready but whose next token is not chosen yet.
     ready: Vec<usize>,
-    /// The mask in the making, of the last of them.
+    /// Mask in progress, for the last character of `ready`.
     mask: Vec<u32>,
     room: Vec<u64>,
-    /// For forced tokens.
+    /// Scratch for finding forced tokens.
     scratch: Vec<u32>,
     tokens: Tokens,
 }
 
-/// Tokens of answers.
+/// Counts of the tokens in all answers.
 #[derive(Clone, Copy, Default)]
 struct Tokens {
     all: usize,
@@ -192,7 +194,7 @@ struct Tokens {
 }
 
 impl Scene<'_> {
-    /// Works until the deadline, or until all have answered: whether they have.
+    /// Works until the deadline, or until all characters have answered. Returns whether they have.
     fn work(&mut self, engine: &mut Engine<'_, '_>, deadline: Deadline<'_>) -> Result<bool> {
         loop {
             while let Some(&index) = self.ready.last() {
@@ -214,7 +216,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Goes on with the mask of a character, and chooses when it is finished: whether it was.
+    /// Continues the mask of a character, and chooses its next token once the mask is finished. Returns whether a token
+    /// was chosen.
     fn choose(&mut self, index: usize, engine: &mut Engine<'_, '_>) -> Result<bool> {
         let character = &mut self.cast[index];
         if !character.matcher.mask(self.trie, MASK_UNITS, &mut self.mask)? {
@@ -227,7 +230,7 @@ impl Scene<'_> {
         Ok(true)
     }
 
-    /// Queues tokens of a character, with those that have to follow them. Nothing follows the end of an object.
+    /// Queues tokens of a character and the forced tokens after them. After the end of the object it queues nothing.
     fn go_on(&mut self, index: usize, mut tokens: Vec<u32>, engine: &mut Engine<'_, '_>) -> Result<()> {
         let mut ids = [0; 64];
         let count = self.cast[index].matcher.forced_tokens(self.tokenizer, self.trie, &mut self.scratch, &mut ids)?;

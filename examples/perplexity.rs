@@ -1,20 +1,21 @@
-//! How well a model predicts a text.
+//! Measures how well a model predicts a text.
 //!
 //! ```text
 //! cargo run --release --example perplexity
 //! cargo run --release --example perplexity -- --model model.gguf --text book.txt --ctx 512 --window 64
 //! ```
 //!
-//! The text becomes tokens once, names of special tokens in it taken as text. They are cut into chunks of `--ctx` that
-//! do not overlap, the last one as short as it comes; every chunk is a sequence of its own with BOS in front, and each
-//! of its tokens is scored by the logits before it. (A model without BOS does not score the first token of a chunk.) So
-//! a chunk uses as many positions as it has tokens. The first tokens of a chunk have little before them, which makes
-//! the perplexity higher than that of a long text without cuts, and the more so the shorter the chunks. A text that
-//! consists of several, for a model that was trained on one at a time, is cut between them with `--separator`.
+//! The text is encoded once. Names of special tokens in it are ordinary text. The tokens are cut into chunks of `--ctx`
+//! tokens that do not overlap. The last chunk may be shorter. Every chunk is a sequence of its own with BOS in front,
+//! and each of its tokens is scored by the logits before it. (A model without BOS does not score the first token of a
+//! chunk.) So a chunk uses as many positions as it has tokens. The first tokens of a chunk have little context, which
+//! makes the perplexity higher than that of a long text without cuts, and more so with shorter chunks. If the text
+//! consists of several texts and the model was trained on one at a time, `--separator` cuts between them.
 //!
-//! With `--window` chunks may be longer than the model's context: that shows what a text without end does to the model.
+//! With `--window` chunks may be longer than the model's context. This shows how the model behaves on a text without
+//! end.
 //!
-//! Bits per byte count the bytes of the text that is scored, so models with different vocabularies can be compared.
+//! Bits per byte count the bytes of the scored text, so that models with different vocabularies can be compared.
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;

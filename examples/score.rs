@@ -1,15 +1,15 @@
-//! Multiple choice: how probable a model finds each of several continuations.
+//! Scores multiple-choice questions: how probable each of several continuations is to a model.
 //!
 //! ```text
 //! cargo run --release --example score -- --prompt "Once upon a" --choice " time" --choice " banana"
 //! cargo run --release --example score -- --model model.gguf --file questions.jsonl
 //! ```
 //!
-//! A line of the file is one question: `{"prompt": "...", "choices": ["...", "..."], "answer": 0}`; `answer` may be
-//! left out, and with it the share of right answers is printed at the end. Prompt and choice are encoded as one text.
-//! What all choices begin with is computed once; each choice is a fork of that. The answer that is more probable by its
-//! sum is marked `sum`, by its bytes `byte`: longer texts are less probable, so the second is what most test sets are
-//! scored by.
+//! A line of the file is one question: `{"prompt": "...", "choices": ["...", "..."], "answer": 0}`. `answer` may be
+//! left out. If it is there, the program prints the share of right answers at the end. Prompt and choice are encoded as
+//! one text. The tokens that all choices begin with are computed once, and each choice is a fork of that sequence.
+//! `sum` marks the choice with the highest sum of log-probabilities, `byte` the one with the highest sum per byte.
+//! Longer texts are less probable, so most test sets are scored by byte.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ struct Question {
     answer: Option<usize>,
 }
 
-/// A choice that was scored.
+/// Score of one choice.
 struct Scored {
     sum: f64,
     tokens: usize,
@@ -132,7 +132,7 @@ fn score_question(
     let encode = |choice: &String| text::encode_prompt(tokenizer, &format!("{}{choice}", question.prompt));
     let texts = question.choices.iter().map(encode).collect::<std::result::Result<Vec<_>, _>>()?;
     let common = texts.iter().map(|text| common_prefix(&prompt, text)).min().unwrap_or(0);
-    // Something to score, and something before it.
+    // At least one token is left to score, and at least one token is before it.
     let common = common.min(texts.iter().map(|text| text.len().saturating_sub(1)).min().unwrap_or(0));
     if common == 0 {
         return Err("without BOS the prompt must have a token".into());
@@ -159,7 +159,7 @@ fn common_prefix(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The first of the largest.
+/// Returns the index of the largest value, the first one of equal values.
 fn best(scored: &[Scored], by: impl Fn(&Scored) -> f64) -> usize {
     let mut best = 0;
     for (index, candidate) in scored.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Semantic search: the lines of a text that are most similar to a query, by their embeddings.
+//! Semantic search: finds the lines of a text whose embeddings are most similar to that of a query.
 //!
 //! ```text
 //! cargo run --release --example search -- "how is memory planned"
 //! cargo run --release --example search -- --model embedder.gguf --text lines.txt --index lines.index -k 5
 //! ```
 //!
-//! Each line becomes a vector once; `--index` keeps the vectors for the next time. Queries are arguments, or lines of
-//! standard input. Any model will do, but those that were made for it are far better: the demo model is not one of
-//! them.
+//! Each line becomes a vector once. `--index` keeps the vectors in a file for the next run. Queries are arguments, or
+//! lines of standard input. Any model works, but embedding models are far better. The demo model is not an embedding
+//! model.
 
 use std::io::{BufRead, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use common::{ModelFile, Result};
 use gleed::num::Xxh64;
 use gleed::{Model, Pooling};
 
-/// What is searched where no text is given: Gleed's own pages.
+/// Text that is searched if none is given: Gleed's own pages.
 const PAGES: [&str; 8] = [
     include_str!("../README.md"),
     include_str!("../docs/design.md"),
@@ -33,10 +33,10 @@ const PAGES: [&str; 8] = [
     include_str!("../docs/snapshot.md"),
 ];
 
-/// The most lines of these.
+/// Most lines that are taken from these pages.
 const LINES: usize = 1000;
 
-/// How an index begins.
+/// First bytes of an index file.
 const MAGIC: &[u8; 8] = b"gleedix1";
 
 const EXAMPLES: &str = r#"Examples:
@@ -145,7 +145,8 @@ fn search(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The `k` most similar vectors: their cosines and places, the most similar first, of equal ones the first.
+/// Returns cosine and index of the `k` vectors that are most similar to the query, in descending order of the cosine.
+/// Equal cosines keep the order of the index.
 fn best(index: &[Vec<f32>], query: &[f32], k: usize) -> Vec<(f64, usize)> {
     let mut found: Vec<_> = index.iter().enumerate().map(|(place, line)| (cosine(line, query), place)).collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -163,7 +164,7 @@ fn print(query: &str, found: &[(f64, usize)], lines: &[(usize, &str)]) -> Result
     Ok(())
 }
 
-/// What an index belongs to: the model, how it is used, and the lines.
+/// Returns a hash of everything that an index depends on: the model, how it is used, and the lines.
 fn key(model: &Model<'_>, pooling: Pooling, args: &Args, texts: &[String]) -> u64 {
     let mut hash = Xxh64::new();
     hash.update(&model.fingerprint().to_le_bytes());
@@ -175,7 +176,8 @@ fn key(model: &Model<'_>, pooling: Pooling, args: &Args, texts: &[String]) -> u6
     hash.finish()
 }
 
-/// The vectors in a file, if they belong to this key. A file that is no index is refused: it would be written over.
+/// Returns the vectors in an index file, or `None` if there is no file or it belongs to another key. Refuses a file
+/// that is not an index, because it would be overwritten.
 fn read_index(path: &Path, key: u64, [lines, width]: [usize; 2]) -> Result<Option<Vec<Vec<f32>>>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,

@@ -1,12 +1,12 @@
-//! The first thing to read for whoever builds Gleed into a program: a model, its engine and its tokenizer in memory
-//! that is laid out when the program is linked. Nothing here allocates, and nothing of Gleed does.
+//! The first example to read before building Gleed into a program. Model, engine and tokenizer live in memory that is
+//! laid out when the program is linked. Nothing here allocates, and neither does Gleed.
 //!
 //! ```text
 //! cargo run --release --example static_arena
 //! ```
 //!
-//! On a microcontroller the model lies in flash and the arena in RAM, and `write!` writes to a serial port; the rest
-//! stays as it is. It needs no feature of Gleed: `--no-default-features` will do.
+//! On a microcontroller the model lies in flash and the arena in RAM, and `write!` writes to a serial port. The rest
+//! stays as it is. Of Gleed's features it needs `arch-llama` and `quant-q8_0` only.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -29,15 +29,15 @@ Examples:
   cargo run --release --example static_arena
   cargo run --release --example inspect -- --context 256 --rows 16 --emit-header";
 
-/// The model: any bytes of a GGUF file. They are used where they are and never copied.
+/// Bytes of the model's GGUF file. The engine reads them in place and never copies them.
 static MODEL: &[u8] = include_bytes!("assets/gleed-tales-q8_0.gguf");
 
-/// Memory that is aligned as Gleed wants it.
+/// Memory with the alignment that Gleed requires.
 #[repr(C, align(64))]
 struct Aligned<const N: usize>([u8; N]);
 
-// `inspect --context 256 --rows 16 --emit-header` prints the engine's size, and `inspect` that of the tokenizer's
-// tables. The others follow from the model's vocabulary and from the longest prompt.
+// `inspect --context 256 --rows 16 --emit-header` prints the size of the engine's memory, and `inspect` prints the size
+// of the tokenizer's tables. The other sizes follow from the model's vocabulary and from the longest prompt.
 static ENGINE: Mutex<Aligned<704_000>> = Mutex::new(Aligned([0; 704_000]));
 static TABLES: Mutex<Aligned<16_384>> = Mutex::new(Aligned([0; 16_384]));
 static SAMPLING: Mutex<[u64; scratch_len(1024)]> = Mutex::new([0; scratch_len(1024)]);
@@ -54,7 +54,7 @@ fn tell() -> common::Result<()> {
     let mut sampling = SAMPLING.lock()?;
     let mut encoding = ENCODING.lock()?;
 
-    // Check the file, and say what the engine must be able to hold.
+    // Check the file, and state the limits of the engine.
     let model = Model::open(MODEL)?;
     let limits = Limits { context: 256, rows: 16, ..Limits::default() };
     let plan = Plan::new(&model, &limits)?;
@@ -66,7 +66,7 @@ fn tell() -> common::Result<()> {
     let tokenizer = Tokenizer::new(model.gguf(), &mut tables.0)?;
     let mut sampler = Sampler::new(SamplerParams { temperature: 0.6, seed: 1, ..SamplerParams::default() })?;
 
-    // Text becomes tokens, BOS in front, in a buffer of ours.
+    // Text becomes tokens, with BOS in front, in a buffer of this program.
     let text = "Once upon a time";
     let mut tokens = [0; 32];
     let options = EncodeOptions { add_special: true, ..EncodeOptions::default() };
@@ -77,7 +77,7 @@ fn tell() -> common::Result<()> {
     let sequence = engine.open()?;
     let mut logits = engine.prefill(sequence, prompt)?;
 
-    // Each token is chosen from the logits, written, and fed back.
+    // Each token is chosen from the logits, written, and appended to the sequence.
     write!(stdout(), "{text}")?;
     let mut detokenizer = Detokenizer::new(&tokenizer, DecodeOptions { starts_text: false, ..Default::default() });
     let mut bytes = [0; 64];
@@ -88,7 +88,7 @@ fn tell() -> common::Result<()> {
         }
         write!(stdout(), "{}", detokenizer.push(&tokenizer, token, &mut bytes)?)?;
         stdout().flush()?;
-        // A full context is an ordinary answer, and the engine can go on with other sequences.
+        // A full context is an ordinary result. The engine can continue with other sequences.
         if engine.can_extend(sequence, 1).is_err() {
             break;
         }

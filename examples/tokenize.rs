@@ -1,12 +1,12 @@
-//! Text to token ids and back.
+//! Converts text to token ids and back.
 //!
 //! ```text
 //! printf 'Hello world' | cargo run --release --example tokenize -- --model model.gguf
 //! echo '9906 1917' | cargo run --release --example tokenize -- --model model.gguf --decode
 //! ```
 //!
-//! All of standard input is the text, line ends included. With `--batch` each line is a JSON string (with `--decode`
-//! a JSON array of ids) of its own. A file that holds nothing but a vocabulary will do.
+//! All of standard input is one text, line ends included. With `--batch` each line is a JSON string, or with `--decode`
+//! a JSON array of ids. A GGUF file that contains only a vocabulary suffices.
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Every kernel of every level of a machine against the scalar one: tests/attack.
+# Compares every kernel of every level of a machine with the scalar one: tests/attack.
 #
-#   scripts/attack.sh CASES [SEED [MACHINE]]   so many outputs of each kernel, level and format, other ones for each seed (0); prints a line
-#                                              for each. MACHINE is aarch64 (in qemu-user) or wasm32 (with SIMD, in Node); without it, this one
+#   scripts/attack.sh CASES [SEED [MACHINE]]   compares CASES outputs of each kernel, level and format, chosen by SEED (0), and prints a line
+#                                              for each. MACHINE is aarch64 (in qemu-user) or wasm32 (with SIMD, in Node); default: this one
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A long run of everything that tries to break the library. It appends what it did to the table at the end of docs/reliability.md, and
-# sums the table at its beginning anew.
+# A long run of everything that tries to break the library. It appends lines to the record at the end of docs/reliability.md, and updates
+# the table of sums at the beginning of that page.
 #
-#   scripts/campaign.sh HOURS   fractions are allowed: 0.5. Builds are not counted
+#   scripts/campaign.sh HOURS   fractions such as 0.5 are allowed; builds do not count
 #
-# Half of the time is for the fuzz targets, with libFuzzer and without, and a quarter for the soak. Kernels, loom and Miri take as long
-# as they take: about the rest. Lines of the record have the commit and the processor. No run repeats an earlier one: the time decides
-# about inputs, rounds, kernel cases and Miri's seeds.
+# The fuzz targets, with libFuzzer and without, get half of the time, and the soak gets a quarter. Kernels, loom and Miri have no limit and
+# take about the rest. Lines of the record have the commit and the processor. No run repeats an earlier one: the time of day chooses inputs,
+# rounds, kernel cases and Miri's seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,12 +18,12 @@ processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
 failed=0
 now=$(date +%s)
 
-# note WHAT HOW_OFTEN COMMAND FOUND: a line of the record.
+# note WHAT HOW_OFTEN COMMAND FOUND: adds a line to the record.
 note() {
     printf '| %s | %s | %s | `%s`, commit %s, %s | %s |\n' "$date" "$1" "$2" "$3" "$commit" "$processor" "$4" | tee -a "$record"
 }
 
-# try WHAT COUNT COMMAND...: runs a command, and notes what the function COUNT makes of its output.
+# try WHAT COUNT COMMAND...: runs a command, and notes the count that the function COUNT extracts from its output.
 try() {
     local what=$1 count=$2 said
     shift 2

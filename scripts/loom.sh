@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tries the pool, the tiles and the loop over tiles in every order of their threads: tests/loom.
+# Runs the pool, the tiles and the loop over tiles in every order of their threads: tests/loom.
 #
-#   scripts/loom.sh [PREEMPTIONS] [MODEL...]   orders with at most so many preemptions (2), of some models or of all
+#   scripts/loom.sh [PREEMPTIONS] [MODEL...]   orders with at most PREEMPTIONS preemptions (2), of these models or of all
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs tests/miri in Miri: the reader, the arena and its tiles, and a tiny engine, on two threads in orders that a seed decides.
+# Runs tests/miri in Miri: the reader, the arena and its tiles, and a tiny engine. A seed chooses the order of two threads.
 #
-#   scripts/miri.sh [SEEDS] [FIRST]   with so many seeds (4), from this one on (0); what has one thread runs with the first one alone
+#   scripts/miri.sh [SEEDS] [FIRST]   runs SEEDS seeds (4) from FIRST (0) on; tests with one thread run with the first seed only
 #
-# Needs rustup; installs the toolchain of scripts/nightly.sh and Miri where they are missing.
+# Needs rustup. Installs the toolchain of scripts/nightly.sh and Miri if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

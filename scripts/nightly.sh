@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Prints the name of the nightly toolchain that the fuzz targets, Miri and ThreadSanitizer take. Installs it, and components, where they are
+# Prints the name of the nightly toolchain for the fuzz targets, Miri and ThreadSanitizer. Installs it and the components if they are
 # missing. Needs rustup.
 #
 #   scripts/nightly.sh [COMPONENT...]
 set -euo pipefail
 
-# The compiler of a day, so that what a check says depends on the change alone. Those near 2026-05-19 compile some comparisons wrongly:
-# docs/reliability.md.
+# A fixed day's compiler, so that the result of a check depends on the change alone. The compilers near 2026-05-19 compile some comparisons
+# wrongly: docs/reliability.md.
 name=nightly-2026-10-29
 
 installed() { grep -q "^$1" <<<"$2"; }

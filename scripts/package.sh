@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the packages of the C library: one archive for each system, the NuGet and the Unity package, and their checksums. docs/packages.md
-# says what is in them. With --check everything is built once more, from a copy in another folder: the bytes must be the same.
+# describes them. With --check everything is built again from a copy in another folder, and the bytes must be the same.
 #
 # usage: scripts/package.sh [--check] [OUT [SYSTEM...]]         into target/packages, for all systems
 #
@@ -17,7 +17,7 @@ systems=("${@:2}")
 [ ${#systems[@]} -gt 0 ] || systems=($all)
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target}/packages
-# What could change the bytes from outside.
+# Variables from outside that could change the bytes.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_DEBUG=false RUSTFLAGS="" LC_ALL=C TZ=UTC
 export RUSTC_WRAPPER=$root/scripts/package/rustc.sh GLEED_ROOT=$root
 unset CARGO_BUILD_TARGET CARGO_ENCODED_RUSTFLAGS
@@ -29,7 +29,7 @@ abi=$(sed -n 's/^#define GLEED_ABI_VERSION //p' "$root/include/gleed.h" | grep -
 features=()
 [ -z "${FAMILIES:-}" ] || features=(--no-default-features --features "grammar,$FAMILIES")
 
-# target_of SYSTEM: no C library is linked, so that one build for Linux is for all of them.
+# target_of SYSTEM: prints the target. No C library is linked, so one build for Linux fits all C libraries.
 target_of() {
     case $1 in
         x86_64-linux) echo x86_64-unknown-linux-gnu ;;
@@ -47,14 +47,14 @@ target_of() {
 # static_library TARGET PREFIX
 static_library() {
     local flags=
-    # Functions for atomics that look for a newer processor ask the C library for it.
+    # Without this, functions for atomics would ask the C library whether the processor is newer.
     case $1 in aarch64-unknown-linux-*) flags="-C target-feature=-outline-atomics" ;; esac
     RUSTFLAGS=$flags cargo build --locked --quiet --release --manifest-path "$manifest" --target "$1" "${features[@]}"
     without_debug "$CARGO_TARGET_DIR/$1/release/libgleed.a" "$2/lib/libgleed.a"
 }
 
-# without_debug LIBRARY OUT: no linker needs what is for debuggers, which names places of Rust's own libraries. The name of the one object
-# that is ours has a number which cargo makes from the folder.
+# without_debug LIBRARY OUT: drops debug information, which no linker needs and which names paths of Rust's own libraries. The name of the
+# one object of this repository contains a number that cargo makes from the folder.
 without_debug() {
     LD_LIBRARY_PATH=$sysroot/lib "$binaries/rust-objcopy" --strip-debug "$1" "$2"
     sed -i -E 's/gleed-[0-9a-f]{16}\.gleed\./gleed-0000000000000000.gleed./' "$2"
@@ -69,20 +69,20 @@ shared_elf() {
     [ -z "$foreign" ] || { echo "$file needs functions that not every C library has:" $foreign; return 1; }
 }
 
-# Android looks for functions only in the libraries that a library names, so this one names the system's C library. A file of that name
-# with these functions suffices to link.
+# Android looks for functions only in the libraries that a library names, so this one names the system's C library. A library of that
+# name with only these functions suffices to link.
 shared_android() {
     local libc=$CARGO_TARGET_DIR/android-libc.so nothing=$CARGO_TARGET_DIR/nothing.a name given=()
-    # The linker wants a file.
+    # The linker needs a file as input.
     printf '!<arch>\n' >"$nothing"
     for name in memcpy memmove memset memcmp bcmp strlen; do given+=("--defsym=$name=0"); done
     "$binaries/rust-lld" -flavor gnu -m aarch64linux -shared -soname libc.so "${given[@]}" "$nothing" -o "$libc"
-    # Pages may have 16 KB there. An application packs no file whose name does not end in .so.
+    # Pages of Android may have 16 KB. An application packs only files whose names end in .so.
     shared_elf "$1" -z max-page-size=16384 -soname libgleed.so "$libc"
     mv "$1/lib/libgleed.so.$abi" "$1/lib/libgleed.so"
 }
 
-# A DLL, and what a linker wants to know of it: an import library, and a file for those that make their own.
+# Makes a DLL, its import library, and a definition file for linkers that make an import library themselves.
 shared_windows() {
     local prefix=$1
     mkdir -p "$prefix/bin"
@@ -91,7 +91,7 @@ shared_windows() {
         -Wl,--out-implib=lib/libgleed.dll.a lib/gleed.def lib/libgleed.a -lgcc -lmsvcrt -o bin/gleed.dll)
 }
 
-# Modules for JavaScript and for other hosts, with all functions; and the library for programs in C.
+# Makes modules for JavaScript and for other hosts, with all functions, and the library for programs in C.
 web_modules() {
     local prefix=$1 flags
     mkdir -p "$prefix/share/gleed"
@@ -102,7 +102,7 @@ web_modules() {
     without_debug "$CARGO_TARGET_DIR/wasm/wasm32-unknown-unknown/release/libgleed.a" "$prefix/lib/libgleed.a"
 }
 
-# found_by SYSTEM PREFIX SHARED IMPORT: the files for CMake and pkg-config.
+# found_by SYSTEM PREFIX SHARED IMPORT: writes the files for CMake and pkg-config.
 found_by() {
     local folder pointer=8
     case $1 in wasm32 | thumb* | riscv32) pointer=4 ;; esac
@@ -116,7 +116,7 @@ found_by() {
     rmdir "$folder"
 }
 
-# package SYSTEM FOLDER: builds all of it, and packs it.
+# package SYSTEM FOLDER: builds the package of a system and packs it.
 package() {
     local system=$1 target name prefix shared= import=
     target=$(target_of "$system")
@@ -144,7 +144,7 @@ package() {
     echo "$name.tar.gz: $(stat -c %s "$out/$name.tar.gz") bytes"
 }
 
-# The libraries as .NET and Unity want them.
+# Makes the packages with the libraries for .NET and Unity.
 for_csharp() {
     local libraries=() pair
     for pair in x86_64-linux:linux-x64:lib/libgleed.so.$abi aarch64-linux:linux-arm64:lib/libgleed.so.$abi \

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs every block of the README, each in an empty folder beside one that is called gleed, as a reader would.
+"""Runs every block of the README as a reader would: each in an empty folder, next to a folder called gleed.
 
   scripts/readme.py    needs Rust, a C compiler and Python with venv; CARGO_TARGET_DIR is where it builds
 
-A block is known by its heading. One that nothing here runs is an error, and so is a block that is gone.
+A block is identified by its heading. A block that this script does not run is an error, and so is a missing one.
 """
 
 import os
@@ -17,14 +17,14 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 STORY = "Once upon a time, there was a"
-# What greedy decoding adds to the same text.
+# Ids that greedy decoding adds to the same text.
 IDS = "952 384 281 261 378 428 "
-# What is drawn depends on who draws.
+# Sampled text differs between the programs, so only the prompt is compared.
 BEGIN = "Once upon a time"
 
 
 def blocks():
-    """Heading, language and text of each block."""
+    """Returns heading, language and text of each block."""
     heading, found, fence = "", [], None
     for line in (ROOT / "README.md").read_text().splitlines():
         if fence is not None and line == "```":
@@ -53,7 +53,7 @@ def expect(begin, output):
 
 
 def rust(folder, shell, program, add=None):
-    """The lines of a block of commands, with the program in its place before it is run."""
+    """Runs the lines of a block of commands, with the program in src/main.rs before cargo run. Returns its output."""
     for line in shell.splitlines():
         if line.startswith("cargo new"):
             run(line.split("&&")[0], folder)
@@ -67,7 +67,7 @@ def rust(folder, shell, program, add=None):
 
 
 def c(folder, shell):
-    # The reader's own folder of results.
+    # The README names the default folder of build results.
     target = os.environ.get("CARGO_TARGET_DIR")
     lines = shell.splitlines()
     if target:
@@ -85,7 +85,7 @@ def main():
     found = blocks()
 
     def take(heading, language):
-        """The next block of a kind under a heading."""
+        """Returns the next block of a language under a heading."""
         for index, block in enumerate(found):
             if block[:2] == (heading, language):
                 return found.pop(index)[2]
@@ -108,7 +108,7 @@ def main():
         shell, shown = take("Two commands", "sh"), take("Two commands", "text")
         story, tests = shell.splitlines()
         expect(shown.split("\n")[0][len("Once upon a time"):], run(story, ROOT))
-        # The second one is what runs beside this.
+        # .ci/run runs the second command itself.
         assert tests == "cargo test --workspace", tests
 
         print("In Rust")

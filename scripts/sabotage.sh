@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Puts faults into a copy of the tree, one at a time, and runs the check that must see each: a check that finds nothing may see nothing.
+# Puts faults into a copy of the tree, one at a time, and runs the check that must find each. This shows that the checks can fail.
 #
-#   scripts/sabotage.sh [NAME...]    these faults, or all
-#   scripts/sabotage.sh -t NAME...   these together, which builds less: a check may then fail because of another one's fault
-#   scripts/sabotage.sh -n NAME...   none of them: the checks alone, which must pass
-#   scripts/sabotage.sh list         their names, with the files that they are in and their checks
+#   scripts/sabotage.sh [NAME...]    puts in these faults, or all
+#   scripts/sabotage.sh -t NAME...   puts in these together, which builds less, but a check may then fail because of another fault
+#   scripts/sabotage.sh -n NAME...   puts in none and runs their checks, which must pass
+#   scripts/sabotage.sh list         lists their names, the files that they change, and their checks
 #
-# The copy is in target/sabotage. It has what is committed, and build results of its own: the first builds take minutes. It prints a line for
-# each fault. The status is 1 where a check passes, where a fault changes nothing, and where it does not build.
+# The copy is in target/sabotage. It contains what is committed and has its own build results, so the first builds take minutes. The script
+# prints a line for each fault. The status is 1 if a check passes, if a fault changes nothing, or if it does not build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=$PWD/target/sabotage tree=$PWD/target/sabotage/tree log=$PWD/target/sabotage/log
-# What is quick to build: how fast it is does not matter here.
+# Settings for quick builds. The speed of the programs does not matter here.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$out/build} CARGO_PROFILE_DEV_DEBUG=0
 
-# fault NAME FILE[,FILE] CHANGE CHECK [WHAT]: a change in Perl, and the check that must fail then (a function below).
+# fault NAME FILE[,FILE] CHANGE CHECK [WHAT]: CHANGE is in Perl, CHECK is the check that must fail then (a function below).
 all() {
-    # What an earlier campaign found: each mend undone.
+    # Faults that an earlier campaign found: each undoes a mend.
     fault count ffi/src/ptr.rs,src/engine/prefill.rs \
         's/takes\(self\.len\)\?;/let _ = takes;/; s/self\.can_prefill\(seq, tokens\.len\(\)\)\?;\n *self\.check_tokens/self.check_tokens/' \
         in_c a_count_is_refused_before_anything_is_read
@@ -49,14 +49,14 @@ all() {
     fault detection src/kernels/level.rs 's/let interpreted = cfg!\(miri\)/let interpreted = cfg!(miri) \&\& cfg!(test)/' interpreted level
     fault aligned include/gleed.h 's/(#define GLEED_ALIGNED\(bytes\)) _Alignas\(bytes\)/$1/' c_header
 
-    # A relaxed ordering, and counters that do not count.
+    # Relaxed orderings, and counters that do not count.
     fault published src/host/pool.rs 's/(store\(\(slots as u32\) << 10 \| 1, Ordering::)SeqCst/$1Relaxed/' threads
     fault counted-out src/host/pool.rs 's/(fetch_sub\(JOINED, Ordering::)SeqCst/$1Relaxed/' threads
     fault counter src/mem/tile.rs "s/$add/$read/" threads
     fault tile-twice src/mem/tile.rs "s/$add/self.next.fetch_add(1, Ordering::Relaxed) \\& !1;/" interpreted arena
     fault claims src/mem/tile.rs 's/word\.fetch_or\(bit, Ordering::Relaxed\) & bit == 0/{ let was = word.load(Ordering::Relaxed); word.store(was | bit, Ordering::Relaxed); was \& bit == 0 }/' threads
 
-    # A checksum off, a bound removed, a shifted slot.
+    # A checksum that is not compared, a bound that is removed, a slot that is shifted.
     fault checksum src/cache/snapshot/header.rs,src/cache/snapshot/read.rs 's/if stored != computed/if stored != computed \&\& stored == 0/g; s/match stored == computed/match stored == computed || stored != 0/' \
         inputs snapshot
     fault token-bound src/engine/step.rs 's/token as usize >= vocab\)/token as usize > vocab)/' inputs engine
@@ -70,12 +70,12 @@ all() {
     fault product src/kernels/x86_64/avx2/blocks_256.rs 's/_mm_set1_epi8\(32\)/_mm_set1_epi8(31)/' attack products
 }
 
-# Changes that several faults make, or that do not fit a line.
+# Changes that several faults make, or that do not fit on a line.
 add='self\.next\.fetch_add\(1, Ordering::Relaxed\);'
 read='self.next.load(Ordering::Relaxed); self.next.store(index + 1, Ordering::Relaxed);'
 shifted='s/position % BLOCK_TOKENS\)\)/(position + usize::from(position > 20)) % BLOCK_TOKENS))/'
 
-# The checks. Each is called with `build` first, where nothing may fail, and then with `run`.
+# The checks. Each is first called with `build`, which must not fail, and then with `run`.
 in_tree() { (cd "$tree" && timeout 900 "$@"); }
 
 # cargo_test STAGE CARGO_ARGUMENTS... -- TEST_ARGUMENTS...
@@ -89,7 +89,7 @@ cargo_test() {
 
 examples() { in_tree cargo build --locked --quiet --config profile.dev.package.gleed.opt-level=0 "$@"; }
 
-# Without instruction sets, whose kernels take most of a build.
+# Builds without instruction sets, because their kernels take most of a build.
 plain=(--no-default-features --features "std,grammar,gleed/device,gleed/arch-all,gleed/quant-all,gleed/kv-all")
 few=(-p gleed --no-default-features --features "std,grammar,device,arch-llama,quant-q8_0,jinja")
 plain_core=(-p gleed --no-default-features --features "std,grammar,device,arch-all,quant-all,kv-all")
@@ -128,7 +128,7 @@ interpreted() {
     in_tree "${how[@]}"
 }
 
-# New inputs without libFuzzer and the sanitizer, on the corpus of a target.
+# Tries new inputs without libFuzzer and the sanitizer, from the corpus of a target.
 inputs() {
     case $1 in
     build) in_tree cargo build --locked --quiet --manifest-path fuzz/Cargo.toml --no-default-features --bin breadth --target-dir "$CARGO_TARGET_DIR/fuzz" ;;
@@ -194,7 +194,7 @@ if [ $pass != list ]; then
     mkdir -p "$out"
     rm -rf "$tree"
     mkdir "$tree"
-    # New times: what was built last had a fault.
+    # Renew the times of the files, because the last build had a fault.
     git archive HEAD | tar -x -m -C "$tree"
 fi
 all

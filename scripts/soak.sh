@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Random traffic on an engine for a while: tests/soak.
+# Runs random traffic on an engine for some time: tests/soak.
 #
-#   scripts/soak.sh SECONDS [FIRST]   from this round on (0): another number gives other traffic
+#   scripts/soak.sh SECONDS [FIRST]   begins with round FIRST (0); another number gives other traffic
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sums the record at the end of docs/reliability.md, and writes the sums into the table at its beginning, between the two marks.
+# Sums the record at the end of docs/reliability.md, and writes the sums into the table at the beginning of the page, between the two marks.
 #
-#   scripts/totals.sh           writes them
-#   scripts/totals.sh --check   fails where the table is not what the record says
+#   scripts/totals.sh           writes the sums
+#   scripts/totals.sh --check   fails if the table differs from the record
 #
-# A line of the record counts unless it says "not counted". For a target the number before "inputs" or "calls" counts, and that of runs
-# where there is none.
+# A line of the record counts unless it says "not counted". For a target the number before "inputs" or "calls" counts, or the number before
+# "runs" if there is none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +14,7 @@ new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 
 awk '
-    # The number before a word: "26,902,005 inputs".
+    # Returns the number before a word: "26,902,005 inputs".
     function before(text, word,    found) {
         if (!match(text, "[0-9][0-9,]* " word)) return 0
         found = substr(text, RSTART, RLENGTH)

@@ -1,11 +1,11 @@
-//! Speed as a plot.
+//! Plots the speed.
 
 use common::plot::{Axis, Curve, Plot};
 
 use crate::measure::{Bench, Phase, Run};
 use crate::report::spread;
 
-/// The medians: by depth where there are several, else by the number of threads.
+/// Returns a plot of the medians: by depth if there are several depths, otherwise by the number of threads.
 pub(crate) fn plot(measured: &[(Bench<'_>, Vec<Run>)]) -> Plot {
     let file = "bench.svg";
     let title = |what: &str| match measured.first().map_or(0, |(bench, _)| bench.repeat) {
@@ -36,7 +36,7 @@ pub(crate) fn plot(measured: &[(Bench<'_>, Vec<Run>)]) -> Plot {
     }
 }
 
-/// A curve for each number of threads.
+/// Returns a curve for each number of threads.
 fn by_depth(measured: &[(Bench<'_>, Vec<Run>)]) -> Vec<Curve> {
     let count = measured.iter().map(|(_, runs)| runs.len()).max().unwrap_or(0);
     let curve = |index: usize| {

@@ -1,4 +1,4 @@
-//! What the machine can do at best, and what the system says about this process.
+//! Measures the machine's peak rates, and reads what the system says about the machine and this process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::machine::{asked, cpuinfo, processor_name};
 use gleed::kernels::Level;
 
-/// The processor: the name that the system knows, its numbers, and its data caches. Machines with the same name differ.
+/// Returns the name of the processor, its numbers, and its data caches, because machines with the same name differ.
 pub(crate) fn processor() -> String {
     let numbers: Vec<_> = [("family", "cpu family"), ("model", "model"), ("stepping", "stepping")]
         .into_iter()
@@ -21,7 +21,8 @@ pub(crate) fn processor() -> String {
     [vec![processor_name()], numbers, caches, vec![format!("{cores} processors")]].concat().join(", ")
 }
 
-/// How many processors there are of each kind: machines mix fast and slow ones. Empty where the system does not tell.
+/// Returns the number of processors of each kind, because machines mix fast and slow ones. Empty if the system does not
+/// tell.
 pub(crate) fn cores() -> BTreeMap<String, usize> {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut cores = BTreeMap::new();
@@ -37,21 +38,21 @@ pub(crate) fn cores() -> BTreeMap<String, usize> {
     cores
 }
 
-/// Bytes of memory. `None` where the system does not tell.
+/// Returns the bytes of memory, or `None` if the system does not tell.
 pub(crate) fn memory() -> Option<u64> {
     let info = fs::read_to_string("/proc/meminfo").ok()?;
     let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// The operating system and its version, without the name of the host.
+/// Returns the operating system and its version, without the name of the host.
 pub(crate) fn system() -> String {
     let version = fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|version| version.trim().to_owned());
     let version = version.or_else(|| asked("sysctl", &["-n", "kern.osproductversion"]));
     [std::env::consts::OS, version.as_deref().unwrap_or_default()].join(" ").trim().to_owned()
 }
 
-/// The instructions that matter here, of those that the processor has.
+/// Returns the instruction sets that the processor has, of those that matter here.
 pub(crate) fn features() -> Vec<&'static str> {
     macro_rules! detected {
         ($detect:ident, $($name:tt)+) => {
@@ -67,7 +68,7 @@ pub(crate) fn features() -> Vec<&'static str> {
     return Vec::new();
 }
 
-/// Level and size of a cache of the first processor, if it holds data.
+/// Returns level and size of a cache of the first processor, if it holds data.
 fn data_cache(index: usize) -> Option<String> {
     let read = |name: &str| {
         let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{name}");
@@ -77,9 +78,9 @@ fn data_cache(index: usize) -> Option<String> {
     Some(format!("L{} {}", read("level")?, read("size")?))
 }
 
-/// Bytes per second when `threads` threads read `bytes` together: the best of several times.
+/// Returns the bytes per second at which `threads` threads read `bytes` together, the best of several times.
 pub(crate) fn streaming_read(bytes: &[u8], threads: usize) -> f64 {
-    // What is small is read often in one go, so that the clock can tell.
+    // Little data is read several times in one measurement, so that the clock is precise enough.
     const LEAST: usize = 64 << 20;
     let passes = LEAST.div_ceil(bytes.len().max(1));
     let part = bytes.len().div_ceil(threads).max(1);
@@ -92,8 +93,8 @@ pub(crate) fn streaming_read(bytes: &[u8], threads: usize) -> f64 {
     (bytes.len() * passes) as f64 / took.as_secs_f64()
 }
 
-/// Multiply-adds of int8 per second that `threads` threads can do with the dot instruction of a level: the best of
-/// several times. `None` for levels that have no loop here.
+/// Returns the multiply-adds of int8 per second that `threads` threads reach with the dot instruction of a level, the
+/// best of several times. Returns `None` for levels that have no loop here.
 pub(crate) fn integer_peak(level: Level, threads: usize) -> Option<f64> {
     const ITERATIONS: usize = 300_000;
     let (kernel, per_iteration) = dot_loop(level)?;
@@ -105,7 +106,7 @@ fn best_together(times: usize, threads: usize, work: impl Fn(usize) + Sync) -> D
     (0..times).map(|_| together(threads, &work)).min().unwrap_or_default()
 }
 
-/// Runs `work` on so many threads: the time from the common start to the end of the last one.
+/// Runs `work` on `threads` threads. Returns the time from the common start to the end of the last thread.
 fn together(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
     let barrier = Barrier::new(threads);
     let timed = |thread| {
@@ -149,7 +150,8 @@ fn sum(bytes: &[u8]) -> u64 {
     sum_words(bytes)
 }
 
-/// The sum of all words of 64 bits, so that each byte is read, in enough lanes to wait for memory only.
+/// Returns the sum of all words of 64 bits, so that each byte is read. The loop has enough lanes to wait for memory
+/// only.
 #[inline(always)]
 fn sum_words(bytes: &[u8]) -> u64 {
     let mut lanes = [0_u64; 64];
@@ -161,7 +163,8 @@ fn sum_words(bytes: &[u8]) -> u64 {
     lanes.iter().fold(0, |sum, lane| sum.wrapping_add(*lane))
 }
 
-/// A loop of a level's dot instruction, given the number of iterations, and the multiply-adds of an iteration.
+/// Returns a function that runs a number of iterations of a level's dot instruction, and the multiply-adds of an
+/// iteration.
 #[cfg(target_arch = "x86_64")]
 fn dot_loop(level: Level) -> Option<(fn(usize), usize)> {
     match level.name() {
@@ -220,7 +223,7 @@ mod x86 {
         black_box(chains);
     }
 
-    /// The product alone: what is added up afterwards depends on the format.
+    /// Only the product: the additions after it depend on the format.
     #[target_feature(enable = "avx2")]
     pub(super) fn vpmaddubsw_ymm(iterations: usize) {
         let b = black_box(_mm256_set1_epi8(5));
@@ -265,7 +268,7 @@ mod arm {
     instruction!(smmla, "i8mm", "smmla {:v}.4s, {:v}.16b, {:v}.16b");
     instruction!(sdot, "dotprod", "sdot {:v}.4s, {:v}.16b, {:v}.16b");
 
-    /// The product alone: how often sums are widened depends on the kernel.
+    /// Only the product: how often sums are widened depends on the kernel.
     pub(super) fn smlal(iterations: usize) {
         let b = black_box([5_i8; 8]);
         // SAFETY: NEON is part of the target; the array has eight elements.
@@ -280,7 +283,7 @@ mod arm {
     }
 }
 
-/// How long all threads of this process have waited for a core so far. `None` where the system does not tell.
+/// Returns how long all threads of this process have waited for a core so far, or `None` if the system does not tell.
 pub(crate) fn waited() -> Option<Duration> {
     let tasks = fs::read_dir("/proc/self/task").ok()?;
     let nanoseconds = tasks.flatten().filter_map(|task| {
@@ -290,15 +293,15 @@ pub(crate) fn waited() -> Option<Duration> {
     Some(Duration::from_nanos(nanoseconds.sum()))
 }
 
-/// The most memory that was resident, in bytes, since the start or [`reset_peak_resident`]. `None` where the system
-/// does not tell.
+/// Returns the most memory in bytes that was resident since the start or [`reset_peak_resident`], or `None` if the
+/// system does not tell.
 pub(crate) fn peak_resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
-/// From now on the peak is counted anew, where the system can.
+/// Resets the peak of resident memory, if the system can.
 pub(crate) fn reset_peak_resident() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,4 +1,4 @@
-//! Measures speed and memory, beside what the machine can do at best: so that every figure is a ratio.
+//! Measures speed and memory, and compares them with the machine's peak rates, so that every figure is a ratio.
 //!
 //! ```text
 //! cargo run --release --example bench -- --model model.gguf --threads 1,2
@@ -9,12 +9,12 @@
 //! cargo run --release --example bench -- --report report.json
 //! ```
 //!
-//! Prefill is set beside the rate of the level's integer dot instruction, decode beside a plain read of the same file
-//! by the same number of threads; both are measured in the same run, in turn with the model. The tokens are random, the
-//! same for the same seed, and no token is chosen from the logits. Times are those of the clock on the wall: the column
-//! "waited" tells how much of them the threads stood in line for a core. With a GPU there is no such ratio: what it can
-//! do at best is not measured. With a GPU and one sequence there is a line more, "chosen": decode where the GPU chooses
-//! the tokens, as `generate` and `chat` do. Its hash is that of the tokens.
+//! Prefill is compared with the rate of the level's integer dot instruction, decode with a plain read of the same file
+//! by the same number of threads. Both are measured in the same run, in turn with the model. The tokens are random. The
+//! same seed gives the same tokens, and no token is chosen from the logits. Times are wall-clock times. The column
+//! "waited" is the part of them that the threads waited for a core. With a GPU there is no ratio, because its peak
+//! rates are not measured. With a GPU and one sequence there is another line, "chosen": decode while the GPU chooses
+//! the tokens, as in `generate` and `chat`. Its hash is that of the tokens.
 
 mod curve;
 mod machine;
@@ -207,7 +207,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // What cannot be written is said before anything is measured.
+    // Files that cannot be written are refused before anything is measured.
     let (json, plot) = (file.output(args.json.as_deref(), &[])?, file.output(args.plot.as_deref(), &[])?);
     let trace = args.trace.output(&file, &[])?;
     let (setting, bar, start) = (Setting::begin(), bar(args), Start::measure(&file, &model)?);
@@ -218,7 +218,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
             file: file.bytes(),
             work: Work::of(&model),
             device: &args.device,
-            // It does not depend on the depth.
+            // Prefill does not depend on the depth, so it is measured once.
             prompt: if index == 0 { args.prompt } else { 0 },
             r#gen: args.r#gen,
             depth,
@@ -251,7 +251,7 @@ fn bench(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One mark per measurement.
+/// Returns a progress bar with one mark for each measurement.
 fn bar(args: &Args) -> ProgressBar {
     let phases = u64::from(args.prompt > 0) + u64::from(args.r#gen > 0);
     let depths = args.depth.len() as u64;

@@ -1,4 +1,4 @@
-//! Runs the model against the clock.
+//! Measures the time of prefill and decode.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ use common::random::Random;
 use common::run::{self, Steps};
 use common::trace::{Trace, Watcher};
 
-/// What a model has to do, in numbers.
+/// The amount of work that a model takes.
 pub(crate) struct Work {
-    /// Elements of all matrices that every token is multiplied with.
+    /// Number of elements of all matrices that every token is multiplied with.
     pub(crate) layer_weights: u64,
-    /// Elements of the output matrix.
+    /// Number of elements of the output matrix.
     pub(crate) output_weights: u64,
-    /// Bytes of weights that a decode step reads.
+    /// Number of bytes of weights that a decode step reads.
     pub(crate) bytes: u64,
 }
 
@@ -33,7 +33,8 @@ impl Work {
         let matrix = |tensor: &TensorInfo<'_>| tensor.dims().len() > 1;
         let elements = |tensor: &TensorInfo<'_>| tensor.dims().iter().product::<u64>();
         let (gguf, embedding) = (model.gguf(), "token_embd.weight");
-        // The embedding itself is a row of it per token.
+        // A token reads one row of the embedding, which does not count. Without `output.weight` the embedding is the
+        // output matrix and counts.
         let output = gguf.tensor("output.weight").or_else(|| gguf.tensor(embedding));
         let output_name = output.map(|tensor| tensor.name()).unwrap_or_default();
         let read = |tensor: &TensorInfo<'_>| tensor.name() == output_name || tensor.name() != embedding;
@@ -46,10 +47,10 @@ impl Work {
     }
 }
 
-/// Tokens that a trace decodes, at most.
+/// Most tokens that a trace decodes.
 const TRACED: usize = 4;
 
-/// What is measured.
+/// The parameters of a measurement.
 pub(crate) struct Bench<'m> {
     pub(crate) model: &'m Model<'m>,
     pub(crate) file: &'m [u8],
@@ -63,10 +64,10 @@ pub(crate) struct Bench<'m> {
     pub(crate) bar: ProgressBar,
 }
 
-/// What was measured with some limits.
+/// The results of a measurement with some limits.
 pub(crate) struct Run {
     pub(crate) limits: Limits,
-    /// Who computed.
+    /// Name of the machine that computed.
     pub(crate) device: String,
     pub(crate) device_bytes: u64,
     pub(crate) plan_bytes: usize,
@@ -74,25 +75,26 @@ pub(crate) struct Run {
     pub(crate) peak_resident: Option<u64>,
     pub(crate) prefill: Option<Phase>,
     pub(crate) decode: Option<Phase>,
-    /// Decode where a GPU chooses the tokens.
+    /// Decode while a GPU chooses the tokens.
     pub(crate) chosen: Option<Phase>,
 }
 
-/// A row of the table: one element per repeat.
+/// Results of a phase, with one element for each repeat.
 #[derive(Default)]
 pub(crate) struct Phase {
     pub(crate) tokens_s: Vec<f64>,
-    /// Prefill: multiply-adds per second. Decode: bytes per second, of weights, keys and values.
+    /// Prefill: multiply-adds per second. Decode: bytes of weights, keys and values per second.
     pub(crate) rate: Vec<f64>,
-    /// Of weights alone.
+    /// Bytes of weights alone per second.
     pub(crate) weights_rate: Vec<f64>,
-    /// What the processor can do at best, measured just before; nothing is known of other devices.
+    /// Peak rate of the processor, measured just before each repeat. Empty for other devices.
     pub(crate) best: Vec<f64>,
-    /// The part of the time that the threads waited for a core.
+    /// Part of the time that the threads waited for a core.
     pub(crate) waited: Vec<f64>,
-    /// Of the last logits, or of the tokens that a GPU chose: the same for every level, number of threads and repeat.
+    /// Hash of the last logits, or of the tokens that a GPU chose. It is the same for every level, number of threads
+    /// and repeat.
     pub(crate) logits_hash: u64,
-    /// What the engine did, in all repeats.
+    /// Metrics of the engine for all repeats.
     pub(crate) metrics: Metrics,
 }
 
@@ -162,7 +164,7 @@ impl Bench<'_> {
         for repeat in 0..=self.repeat {
             sequences.iter().try_for_each(|&sequence| engine.rewind(sequence, self.depth))?;
             let best = (!plan.is_for_device()).then(|| machine::streaming_read(self.file, threads));
-            // The first one warms up.
+            // The first repeat warms up and is not counted.
             let steps = if repeat == 0 { &steps[..1] } else { &steps[..] };
             let (took, waited) = timed(|| {
                 for (position, tokens) in (self.depth..).zip(steps) {
@@ -186,7 +188,8 @@ impl Bench<'_> {
         Ok(phase)
     }
 
-    /// Decode behind the same tokens, where a GPU chooses some at a time, as in programs that write text.
+    /// Measures decode after the same tokens, while a GPU chooses several tokens in each call, as in `generate` and
+    /// `chat`.
     fn chosen(&self, engine: &mut Engine<'_, '_>, plan: &Plan, sequence: SeqId, ids: &mut Random) -> Result<Phase> {
         let first = ids.ids(1, self.model.config().vocab);
         let mut chosen = vec![0; self.r#gen];
@@ -213,7 +216,7 @@ impl Bench<'_> {
         Ok(phase)
     }
 
-    /// Writes a trace of a prompt and a few tokens, if one is wanted. What it costs is not measured.
+    /// Writes a trace of a prompt and a few tokens, if one is wanted. Nothing is measured meanwhile.
     pub(crate) fn trace(&self, output: Option<Output>, limits: &Limits) -> Result<()> {
         let Some(output) = output else { return Ok(()) };
         output::end_on_interrupt()?;
@@ -237,7 +240,7 @@ impl Bench<'_> {
         steps.finish()
     }
 
-    /// Bytes of keys and values that a sequence reads while it decodes.
+    /// Returns the bytes of keys and values that a sequence reads while it decodes.
     fn kv_bytes(&self, limits: &Limits) -> u64 {
         let config = self.model.config();
         let KvType { k, v } = limits.kv_type;
@@ -261,7 +264,7 @@ impl Phase {
     }
 }
 
-/// The time that `work` takes, and the seconds that the threads waited for a core.
+/// Returns the time that `work` takes, and the seconds that the threads waited for a core.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, f64)> {
     let waited = machine::waited().unwrap_or_default();
     let start = Instant::now();
@@ -270,7 +273,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, f64)> {
     Ok((took, machine::waited().unwrap_or_default().saturating_sub(waited).as_secs_f64()))
 }
 
-/// Computes all that is queued.
+/// Computes all queued tokens.
 fn finish(engine: &mut Engine<'_, '_>) -> Result<()> {
     while engine.is_busy() {
         let _: Step = engine.step(usize::MAX)?;

@@ -1,4 +1,4 @@
-//! Products of weights and activations alone, in a cache: what the kernels of a level reach.
+//! Measures the kernels of a level: products of weights and activations that fit a cache.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use common::random::Random;
 
 const COLS: usize = 2048;
 
-/// How long one round of calls takes at least.
+/// Least time of a round of calls.
 const ROUND: Duration = Duration::from_millis(5);
 const ROUNDS: usize = 5;
 
-/// How fast 32 rows of weights of 2048 columns are multiplied with some rows of activations: the best of several
-/// rounds.
+/// Speed at which 32 rows of weights of 2048 columns are multiplied with some rows of activations, in the best of
+/// several rounds.
 pub(crate) struct Rate {
     /// Bytes of weights per second.
     pub(crate) bytes_s: f64,
@@ -47,7 +47,7 @@ pub(crate) fn products(level: Level, dtype: Dtype, rows: usize) -> Result<Rate> 
     Ok(Rate { bytes_s: bytes.len() as f64 / seconds, macs_s: (rows * OUTPUTS * COLS) as f64 / seconds })
 }
 
-/// Seconds per call.
+/// Returns the seconds per call in the fastest round.
 fn fastest(call: &mut impl FnMut() -> std::result::Result<(), &'static str>) -> Result<f64> {
     let mut time = |calls: u32| -> Result<Duration> {
         let start = Instant::now();

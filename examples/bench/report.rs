@@ -1,4 +1,4 @@
-//! A table for people, JSON for programs.
+//! Writes the results as a table for people, and as JSON for programs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
@@ -12,10 +12,10 @@ use crate::measure::{Bench, Phase, Run};
 use crate::start::Start;
 use common::figures;
 
-/// What all phases of one kind have in common.
+/// A kind of phase.
 struct Kind {
     name: String,
-    /// What is counted per second, in 10^9.
+    /// Unit of `rate`, in 10^9 per second.
     unit: &'static str,
     phase: fn(&Run) -> Option<&Phase>,
 }
@@ -156,7 +156,7 @@ pub(crate) fn fetch_name(order: FetchOrder) -> &'static str {
     }
 }
 
-/// Median, least and greatest.
+/// Returns the median, the least and the greatest sample.
 pub(crate) fn spread(samples: &[f64]) -> (f64, f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -165,7 +165,7 @@ pub(crate) fn spread(samples: &[f64]) -> (f64, f64, f64) {
     (middle, at(0), at(sorted.len().saturating_sub(1)))
 }
 
-/// The medians of what the machine can do and of the part of it that was reached.
+/// Returns the median of the machine's peak rate, and the median of the part of it that was reached.
 fn best(phase: &Phase) -> Option<(f64, f64)> {
     let ratios: Vec<_> = phase.rate.iter().zip(&phase.best).map(|(rate, best)| rate / best).collect();
     (!phase.best.is_empty()).then(|| (spread(&phase.best).0, spread(&ratios).0))
@@ -175,7 +175,7 @@ fn memory_ratio(bench: &Bench<'_>, run: &Run) -> Option<f64> {
     Some(run.peak_resident? as f64 / (bench.file.len() + run.plan_bytes) as f64)
 }
 
-/// Bytes of all tensors by type.
+/// Returns the bytes of all tensors by type.
 fn types(bench: &Bench<'_>) -> BTreeMap<&'static str, u64> {
     let mut types = BTreeMap::new();
     for tensor in bench.model.gguf().tensors() {

@@ -1,4 +1,4 @@
-//! What comes before the first token: the file is opened, the tokenizer makes its tables, a host saves a sequence
+//! Measures the start of a program: opening the file, making the tokenizer's tables, and a snapshot of a sequence
 //! without tokens.
 
 use std::fmt;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use common::{ModelFile, Result};
 
-/// Passes of each; the least counts, as the first one reads the file.
+/// Number of passes of each measurement. The fastest counts, because the first one reads the file.
 const PASSES: usize = 5;
 
 pub(crate) struct Start {
     open: Duration,
-    /// `None` where the file has no tokenizer that is known here.
+    /// `None` if the file has no tokenizer that Gleed knows.
     tokenizer: Option<Duration>,
-    /// The fingerprint of the model is known by then.
+    /// Time of the fastest pass, when the engine already knows the fingerprint of the model.
     empty_snapshot: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! `--report`: a fixed set of measurements, and one file with all of them. What it holds is about the machine and the
-//! figures; neither names of users and hosts nor paths.
+//! `--report`: a fixed set of measurements in one file. It describes the machine and holds no names of users and hosts,
+//! and no paths.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -21,24 +21,24 @@ use common::made::{FileType, Made, Shape};
 use common::output::Output;
 use common::{ModelFile, Result};
 
-/// Raised where a field changes its meaning.
+/// Version of the report, which is raised when a field changes its meaning.
 const VERSION: u32 = 1;
 
-/// The types of the model with random weights that is measured where no file is given.
+/// File types of the models with random weights that are measured if no file is given.
 const MADE: [&str; 3] = ["q8_0", "q4_0", "q4_k_m"];
 
-/// Rows of activations of the kernels: decode, a few sequences, prefill.
+/// Numbers of rows of activations for the kernels: decode, a few sequences, prefill.
 const ROWS: [usize; 4] = [1, 4, 16, 128];
 
-/// Sequences that are decoded together, on one thread.
+/// Numbers of sequences that decode together, on one thread.
 const SEQUENCES: [usize; 3] = [2, 4, 8];
 
-/// Tokens of the prompt and of decode for each level: the slow ones, too.
+/// Tokens of the prompt and of decode for each level. They are few, because some levels are slow.
 const SHORT: [usize; 2] = [16, 4];
 
-/// What is measured, and how often.
+/// The parameters of a report.
 pub(crate) struct Survey<'a> {
-    /// Model files; without any a model is made in memory.
+    /// Model files. If there are none, models are made in memory.
     pub(crate) files: &'a [PathBuf],
     pub(crate) threads: Vec<usize>,
     pub(crate) prompt: usize,
@@ -47,9 +47,9 @@ pub(crate) struct Survey<'a> {
     pub(crate) seed: u64,
 }
 
-/// A run of a model.
+/// One run of a model.
 struct Case {
-    /// Why it is there.
+    /// Name of the set of runs that it belongs to.
     set: &'static str,
     prompt: usize,
     r#gen: usize,
@@ -58,9 +58,9 @@ struct Case {
 }
 
 impl Survey<'_> {
-    /// Measures everything and writes the file; says on standard output what has been measured.
+    /// Measures everything and writes the file. Prints each result on standard output.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
-        // Before the minutes that measuring takes.
+        // Find wrong files before measuring, which takes minutes.
         self.files.iter().try_for_each(|path| ModelFile::open(Some(path))?.model().map(drop))?;
         let file = Output::at(path, self.files)?;
         let start = Instant::now();
@@ -126,7 +126,7 @@ impl Survey<'_> {
         self.files.iter().map(file).collect()
     }
 
-    /// A model with random weights that is never a file.
+    /// Measures a model with random weights, which is made in memory.
     fn made(&self, file_type: &str) -> Result<Value> {
         let shape = Shape::from_name("smollm2-135m")?;
         let made = Made::new(shape, FileType::from_name(file_type)?, 0);
@@ -199,7 +199,7 @@ impl Survey<'_> {
     }
 }
 
-/// The kernels of all levels.
+/// Measures the kernels of all levels.
 fn kernels() -> Result<Vec<Value>> {
     let mut rates = Vec::new();
     for level in Level::available() {
@@ -225,7 +225,7 @@ fn kernels() -> Result<Vec<Value>> {
     Ok(rates)
 }
 
-/// A run in a line.
+/// Returns a line that describes a run.
 fn line(set: &str, run: &Run) -> String {
     let Limits { workers, level, sequences, .. } = run.limits;
     let mut text = format!(

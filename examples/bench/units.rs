@@ -1,4 +1,4 @@
-//! How long units of work take: every step has a budget of one unit.
+//! Measures the time of single units of work. Every step has a budget of one unit.
 
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
@@ -12,19 +12,19 @@ use gleed::{Engine, Limits, Logits, Model, Plan, SeqId, Step};
 use common::Result;
 use common::random::Random;
 
-/// What is measured.
+/// The parameters of a measurement.
 pub(crate) struct Units<'m> {
     pub(crate) model: &'m Model<'m>,
-    /// Tokens that each sequence has before.
+    /// Number of tokens that each sequence has before the batch.
     pub(crate) depth: usize,
-    /// How often each unit is done; the least time counts, so that what else the machine does is left out.
+    /// Number of times that each unit is done. The least time counts, so that other work of the machine is left out.
     pub(crate) repeat: usize,
     pub(crate) seed: u64,
 }
 
 /// A unit of work.
 struct Unit {
-    /// The step of the program that it belongs to: where it runs, and what it does. None where it begins a batch.
+    /// Step of the program that it belongs to: part and operation. `None` if it begins a batch.
     step: Option<(Part, &'static str)>,
     took: Duration,
 }
@@ -36,8 +36,8 @@ impl Unit {
 }
 
 impl Units<'_> {
-    /// Measures a batch of one chunk of a prompt per sequence, and prints a table. The clock is that on the wall, so
-    /// the processor time of a unit is no more than this.
+    /// Measures a batch with one chunk of a prompt for each sequence, and prints a table. Times are wall-clock times,
+    /// so the processor time of a unit is at most as long.
     pub(crate) fn print(&self, limits: &Limits, chunk: usize) -> Result<()> {
         let least = self.measure(limits, chunk)?;
         let mut operations: BTreeMap<&str, Vec<Duration>> = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Units<'_> {
         Ok(least)
     }
 
-    /// The forks share the base's partial block, so their batch begins with copies.
+    /// Measures one pass over forks of `base`. They share its partial block, so the batch begins with copies.
     fn one_pass(&self, engine: &mut Engine<'_, '_>, base: SeqId, prompts: &[Vec<u32>]) -> Result<Vec<Unit>> {
         let forks = prompts.iter().map(|_| engine.fork(base, self.depth));
         let forks = forks.collect::<std::result::Result<Vec<_>, _>>()?;
@@ -121,13 +121,13 @@ impl Units<'_> {
     }
 }
 
-/// The units of each step of the program.
+/// Returns the units of each step of the program.
 fn steps(units: &[Unit]) -> impl Iterator<Item = &[Unit]> {
     units.chunk_by(|one, next| one.step == next.step)
 }
 
-/// How long `threads` threads take at least, if meeting costs them nothing: each unit goes to the thread that is free
-/// first.
+/// Returns the least time that `threads` threads take, if meeting costs nothing. Each unit goes to the thread that is
+/// free first.
 fn critical_path(units: &[Unit], threads: usize) -> Duration {
     let of_step = |units: &[Unit]| {
         let mut busy = vec![Duration::ZERO; threads];

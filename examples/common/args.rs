@@ -1,4 +1,4 @@
-//! Flags that several examples have.
+//! Flags that several examples share.
 
 use std::path::{Path, PathBuf};
 
@@ -51,17 +51,17 @@ pub struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// The element type of keys and values.
+    /// Returns the element type of keys and values.
     pub fn kv_type(&self) -> KvType {
         self.kv_type.unwrap_or(KvType::F16)
     }
 
-    /// The same where texts become vectors.
+    /// Returns the element type of keys and values for embeddings.
     pub fn kv_type_of_texts(&self) -> KvType {
         self.kv_type.unwrap_or(KvType::F32)
     }
 
-    /// Limits for one sequence.
+    /// Returns the limits of an engine for one sequence.
     pub fn limits(&self, context: usize) -> Limits {
         let level = self.level.unwrap_or_else(best_level);
         let (workers, rows) = (self.threads, 256 * self.threads.clamp(1, 16));
@@ -69,7 +69,7 @@ impl EngineArgs {
     }
 }
 
-/// A number of threads.
+/// Parses a number of threads.
 pub fn threads(text: &str) -> std::result::Result<usize, String> {
     if text == "parallel" {
         return Ok(std::thread::available_parallelism().map_or(1, usize::from));
@@ -77,13 +77,13 @@ pub fn threads(text: &str) -> std::result::Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is neither a number nor `parallel`"))
 }
 
-/// The level with this name.
+/// Returns the level with this name.
 fn level(name: &str) -> std::result::Result<Level, UnknownLevel> {
     Level::allow_amx();
     Level::from_name(name)
 }
 
-/// The fastest level.
+/// Returns the fastest level of this machine.
 fn best_level() -> Level {
     Level::allow_amx();
     Level::detect()
@@ -127,7 +127,7 @@ pub struct KeepArgs {
 }
 
 impl KeepArgs {
-    /// The policy, with room for a reply of `room` tokens.
+    /// Returns the policy that leaves room for a reply of `room` tokens.
     pub fn keep(&self, room: usize) -> Keep<'static> {
         Keep { room, first: self.keep_first, last: self.keep_last, target: self.keep_tokens, summary: None }
     }
@@ -143,7 +143,7 @@ pub struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// Where the trace is written, if it is wanted: neither over the model nor over the files that are `read`.
+    /// Returns the file for the trace, if one is wanted. Refuses the files of the model and the files in `read`.
     pub fn output(&self, file: &ModelFile, read: &[PathBuf]) -> Result<Option<Output>> {
         file.output(self.trace.as_deref(), read)
     }
@@ -152,7 +152,7 @@ impl TraceArgs {
         self.trace.is_some()
     }
 
-    /// The executor that goes with it.
+    /// Returns the executor for the engine: the watcher if a trace is wanted, otherwise the pool.
     pub fn executor<'w>(&self, pool: &'w ThreadPool, watcher: &'w Watcher<'w>) -> &'w dyn Parallel {
         if self.trace.is_some() { watcher } else { pool }
     }
@@ -199,7 +199,7 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
-    /// Whether a choice is the same whatever came before.
+    /// Returns whether no penalty is set, so that a choice does not depend on the tokens before it.
     pub fn has_no_penalties(&self) -> bool {
         [self.repetition_penalty, self.frequency_penalty, self.presence_penalty] == [1.0, 0.0, 0.0]
     }
@@ -219,7 +219,7 @@ impl SampleArgs {
     }
 }
 
-/// Ids separated by commas or white space.
+/// Parses token ids that are separated by commas or white space.
 pub fn parse_ids(text: &str) -> std::result::Result<Vec<u32>, String> {
     let words = text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty());
     words.map(|word| word.parse().map_err(|_| format!("{word:?} is no token id"))).collect()
@@ -234,7 +234,7 @@ pub struct LoraArgs {
 }
 
 impl LoraArgs {
-    /// The adapters with their scales. The files stay mapped for as long as the program runs.
+    /// Opens the adapters and returns them with their scales. The files stay mapped as long as the program runs.
     pub fn open<'m>(&self, model: &Model<'m>) -> Result<Vec<(Adapter<'m>, f32)>> {
         let open = |argument: &String| {
             let (path, scale) = scaled(argument)?;
@@ -245,18 +245,18 @@ impl LoraArgs {
         self.lora.iter().map(open).collect()
     }
 
-    /// Their files.
+    /// Returns the paths of the adapter files.
     fn paths(&self) -> impl Iterator<Item = PathBuf> {
         self.lora.iter().filter_map(|argument| Some(scaled(argument).ok()?.0.into()))
     }
 
-    /// Limits with room for them.
+    /// Returns the limits with room for the adapters.
     pub fn limits(&self, limits: Limits, adapters: &[(Adapter<'_>, f32)]) -> Limits {
         let adapter_rank = adapters.iter().map(|(adapter, _)| adapter.rank()).max().unwrap_or(1).max(1);
         Limits { adapters: adapters.len(), adapter_rank, ..limits }
     }
 
-    /// Loads them for a sequence.
+    /// Loads the adapters into the engine and sets their scales for a sequence.
     pub fn apply<'m>(&self, engine: &mut Engine<'m, '_>, seq: SeqId, adapters: &[(Adapter<'m>, f32)]) -> Result<()> {
         for (adapter, scale) in adapters {
             let number = engine.load_adapter(adapter)?;
@@ -266,7 +266,7 @@ impl LoraArgs {
     }
 }
 
-/// A path, and the scale behind it. A file's name may have a `=`, too.
+/// Splits an argument into a path and the scale after `=`. The name of a file may contain `=`, too.
 fn scaled(argument: &str) -> Result<(&str, f32)> {
     let Some((path, scale)) = argument.rsplit_once('=') else { return Ok((argument, 1.0)) };
     match scale.parse() {
@@ -348,19 +348,20 @@ pub struct GenerateArgs {
 }
 
 impl GenerateArgs {
-    /// Whether a GPU can choose the tokens: nobody wants to know more of them, and no penalties look at those before.
+    /// Returns whether a GPU can choose the tokens. It cannot with --verbose, which prints probabilities, or with
+    /// penalties, which depend on earlier tokens.
     pub fn leaves_choices(&self) -> bool {
         !self.verbose && self.sample.has_no_penalties()
     }
 
-    /// The files that are read beside the model.
+    /// Returns the files that the program reads besides the model.
     pub fn read(&self) -> Vec<PathBuf> {
         let others =
             [self.prompt.path(), self.constraint.path(), self.tools.path(), self.template.as_ref().map(Path::new)];
         others.into_iter().flatten().map(Path::to_owned).chain(self.lora.paths()).collect()
     }
 
-    /// What ends the text. Without a vocabulary there is no text.
+    /// Returns the strings that end the text. Refuses them without a vocabulary, because there is no text then.
     pub fn stops(&self, has_text: bool) -> Result<StopStrings<'_>> {
         if !has_text && !self.stop.is_empty() {
             return Err("--stop needs text, and the vocabulary of this file cannot be used".into());

@@ -1,4 +1,4 @@
-//! Random weights: all codes random, scales such that the elements have mean 0 and a given standard deviation.
+//! Random weights. All codes are random. The scales give the elements mean 0 and a given standard deviation.
 
 use gleed::quant::dequantize;
 use gleed::tensor::Dtype;
@@ -6,58 +6,58 @@ use half::{bf16, f16};
 
 use super::random::Random;
 
-/// Makes rows of one type.
+/// Fills rows with random weights of one type.
 pub enum Filler {
-    /// Blocks of random bytes; the scale is one of a table, and so is the minimum.
+    /// Blocks of random bytes, with a scale and a minimum from a table.
     Blocks { layout: Layout, table: Vec<[[u8; 2]; 2]> },
-    /// Elements of a table.
+    /// Elements that are drawn from a table.
     Elements { table: Vec<Vec<u8>>, len: usize },
 }
 
-/// Entries of a table of scales.
+/// Number of entries in a table of scales.
 const SCALES: usize = 64;
 
-/// Entries of a table of elements.
+/// Number of entries in a table of elements.
 const ELEMENTS: usize = 4096;
 
-/// Where the floating-point numbers of a block are.
+/// The places of the floating-point numbers in a block.
 #[derive(Clone, Copy)]
 pub struct Layout {
     block: usize,
     scale: Scale,
-    /// The offset of the minimum, and what it is for scale 1 so that the elements have mean 0.
+    /// Byte offset of the minimum, and the minimum that gives the elements mean 0 when the scale is 1.
     min: Option<(usize, f32)>,
-    /// Whether half of the scales are negative, because the codes have another mean than 0.
+    /// Whether half of the scales are negative, because the mean of the codes is not 0.
     signed: bool,
 }
 
-/// How a block has its scale.
+/// The format and place of a block's scale.
 #[derive(Clone, Copy)]
 enum Scale {
-    /// As f16, at this offset.
+    /// An f16 at this byte offset.
     At(usize),
-    /// As a power of two, in the first byte.
+    /// A power of two, in the first byte.
     Exponent,
-    /// As a float of 8 bits per part, in the first four bytes.
+    /// A float of 8 bits for each part, in the first four bytes.
     Parts,
-    /// As f16, a nibble in the upper half of the last byte of each of the last four words.
+    /// An f16 in four nibbles: each is the upper half of the last byte of one of the last four 16-bit words.
     Nibbles,
 }
 
 impl Scale {
-    /// A byte that is overwritten.
+    /// Returns the offset of a byte that `put` overwrites. Its random value chooses the scale.
     fn place(self) -> usize {
         if let Self::At(at) = self { at } else { 0 }
     }
 
-    /// Stores a scale, f16.
+    /// Stores a scale, given as the bytes of an f16.
     fn put(self, block: &mut [u8], bits: [u8; 2]) {
         let bits_16 = u16::from_le_bytes(bits);
         match self {
             Self::At(at) => block[at..at + 2].copy_from_slice(&bits),
             // The nearest power of two.
             Self::Exponent => block[0] = (((bits_16 + 0x200) & 0x7fff) >> 10) as u8 + 113,
-            // The exponent of the smaller type is 8 less; it has no smaller normal number than 2^-6.
+            // The exponent bias of the 8-bit type is 8 less. Its smallest normal number is 2^-6.
             Self::Parts => {
                 block[..4].fill((bits_16 & 0x7fff).saturating_sub(7 << 10).div_ceil(1 << 7).clamp(1, 0x7e) as u8)
             }
@@ -71,8 +71,8 @@ impl Scale {
 }
 
 impl Filler {
-    /// For a matrix: mean 0, and the standard deviation 1 / sqrt(columns), so that what a layer computes neither grows
-    /// nor vanishes.
+    /// Returns the filler for a matrix: mean 0 and standard deviation 1 / sqrt(columns), so that activations neither
+    /// grow nor vanish from layer to layer.
     pub fn matrix(dtype: Dtype, cols: usize, random: &mut Random) -> Self {
         let deviation = 1.0 / (cols as f32).sqrt();
         let Some(layout) = Layout::of(dtype) else {
@@ -83,12 +83,12 @@ impl Filler {
         Self::Blocks { layout, table: layout.table(scale, random) }
     }
 
-    /// Numbers of f32 with this mean and standard deviation, as the weights of a norm.
+    /// Returns the filler for f32 elements with this mean and standard deviation, such as the weights of a norm.
     pub fn numbers(mean: f32, deviation: f32, random: &mut Random) -> Self {
         Self::elements(Dtype::F32, mean, deviation, random)
     }
 
-    /// Uniform with this mean and standard deviation.
+    /// Returns the filler for uniformly distributed elements with this mean and standard deviation.
     fn elements(dtype: Dtype, mean: f32, deviation: f32, random: &mut Random) -> Self {
         let half_width = deviation * 3.0_f32.sqrt();
         let element = |_| {
@@ -102,7 +102,7 @@ impl Filler {
         Self::Elements { table: (0..ELEMENTS).map(element).collect(), len: dtype.block_bytes() }
     }
 
-    /// The standard deviation of what this makes.
+    /// Returns the standard deviation of the elements that this filler makes.
     fn deviation(&self, dtype: Dtype, random: &mut Random) -> f32 {
         const BLOCKS: usize = 256;
         let mut bytes = vec![0; BLOCKS * dtype.block_bytes()];
@@ -112,7 +112,7 @@ impl Filler {
         (elements.iter().map(|x| x * x).sum::<f32>() / elements.len() as f32).sqrt()
     }
 
-    /// Makes whole rows.
+    /// Fills whole rows.
     pub fn fill(&self, bytes: &mut [u8], random: &mut Random) {
         match self {
             Self::Elements { table, len } => {
@@ -135,7 +135,7 @@ impl Filler {
 }
 
 impl Layout {
-    /// `None` for types without blocks.
+    /// Returns the layout of a type's blocks, or `None` if the type has no blocks.
     fn of(dtype: Dtype) -> Option<Self> {
         let (at, min) = match dtype {
             Dtype::Q4_0 | Dtype::Q5_0 | Dtype::Q8_0 | Dtype::IQ4_NL | Dtype::IQ4_XS => (0, None),
@@ -152,10 +152,10 @@ impl Layout {
             Dtype::IQ1_M => {
                 return Some(Self { block: dtype.block_bytes(), scale: Scale::Nibbles, min: None, signed: false });
             }
-            // Added to 0..=15 and 0..=31.
+            // The minimum is added to codes of 0..=15 and 0..=31.
             Dtype::Q4_1 => (0, Some((2, -7.5))),
             Dtype::Q5_1 => (0, Some((2, -15.5))),
-            // Multiplied by sub-minima, and subtracted.
+            // The minimum is multiplied by sub-minima and subtracted.
             Dtype::Q4_K => (0, Some((2, 7.5))),
             Dtype::Q5_K => (0, Some((2, 15.5))),
             Dtype::Q2_K => (80, Some((82, 1.5))),
@@ -163,12 +163,12 @@ impl Layout {
             Dtype::Q6_K => (208, None),
             _ => return None,
         };
-        // Its codes are -1 to 2.
+        // The codes of Q2_0 are -1 to 2.
         let signed = dtype == Dtype::Q2_0;
         Some(Self { block: dtype.block_bytes(), scale: Scale::At(at), min, signed })
     }
 
-    /// Scales around `scale`, with their minima.
+    /// Returns random scales around `scale`, with their minima.
     fn table(self, scale: f32, random: &mut Random) -> Vec<[[u8; 2]; 2]> {
         let mut pair = || {
             let sign = if self.signed && random.unit() < 0.5 { -1.0 } else { 1.0 };

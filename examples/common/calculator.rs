@@ -1,11 +1,12 @@
-//! A calculator for a model to call: numbers, `+ - * / % ^`, parentheses, a few functions. Nothing else can be run.
+//! A calculator that a model can call. It knows numbers, `+ - * / % ^`, parentheses and a few functions, and runs
+//! nothing else.
 
-/// The most parentheses, signs and powers inside each other.
+/// Most levels of nesting of parentheses, signs and powers.
 const MOST_DEPTH: usize = 32;
-/// The longest expression, in bytes.
+/// Length of the longest expression, in bytes.
 const MOST_BYTES: usize = 1_000;
 
-/// The value of an expression, or what is wrong with it.
+/// Returns the value of an expression, or a message that says what is wrong with it.
 pub fn calculate(expression: &str) -> Result<f64, String> {
     if expression.len() > MOST_BYTES {
         return Err(format!("the expression has {} bytes, the most are {MOST_BYTES}", expression.len()));
@@ -25,7 +26,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The next byte that is no blank.
+    /// Skips white space and returns the next byte without taking it.
     fn peek(&mut self) -> Option<u8> {
         while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
             self.at += 1;
@@ -109,7 +110,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is inside of parentheses, of which the first one was taken.
+    /// Reads an expression and its closing parenthesis. The opening one has been taken.
     fn closed(&mut self, depth: usize) -> Result<f64, String> {
         let value = self.sum(depth + 1)?;
         if self.takes(b')') { Ok(value) } else { Err(self.unexpected()) }

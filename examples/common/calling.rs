@@ -1,4 +1,4 @@
-//! Calls of tools in a reply are held to the list of tools.
+//! Restricts the calls of tools in a reply to the list of tools.
 
 use gleed::grammar::{
     Calls, Grammar, Limits, Marks, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,
@@ -11,19 +11,19 @@ use super::Result;
 use super::compile::compile;
 use super::turns::Style;
 
-/// What replies with calls have to follow.
+/// The grammars that replies with calls follow, and the tables to apply them.
 pub struct CallRules<'t> {
     tokenizer: &'t Tokenizer<'t, 't>,
     trie: TokenTrie<'static>,
-    /// Of the first reply to a message, and of those behind results.
+    /// Grammar of the first reply to a message, and grammar of the replies after results of calls.
     grammars: [Grammar<'static>; 2],
-    /// Tokens that end a reply.
+    /// Ids of tokens that end a reply.
     ends: Vec<u32>,
 }
 
 impl<'t> CallRules<'t> {
-    /// The rules of the tools that a style offers, if it offers some. `choice`: `auto`, `required`, or the name of a
-    /// tool.
+    /// Returns the rules for the tools that a style offers, or `None` if it offers none. `choice` is `auto`,
+    /// `required`, or the name of a tool.
     pub fn new(tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>, choice: &str) -> Result<Option<Self>> {
         let Some((format, tools)) = style.script.tools else { return Ok(None) };
         let thoughts = style.thoughts();
@@ -48,7 +48,7 @@ impl<'t> CallRules<'t> {
         Ok(Some(Self { tokenizer, trie, grammars, ends }))
     }
 
-    /// The begin of a reply, behind so many replies with calls.
+    /// Returns the rules for a reply. `round` is the number of replies with calls since the user's message.
     pub fn reply(&self, round: usize) -> Result<Ruled<'_>> {
         let memory = Box::new(AlignedBytes::new(Matcher::plan(Limits::default())?));
         let mask = vec![0; self.trie.mask_len()];
@@ -56,7 +56,7 @@ impl<'t> CallRules<'t> {
     }
 }
 
-/// A grammar that lasts as long as the program.
+/// Compiles a grammar into memory that is never freed.
 fn grammar(calls: &Calls<'_>) -> Result<Grammar<'static>> {
     let options = Options { whitespace: Whitespace::Spaced, ..Options::default() };
     let memory = Box::leak(Box::new(AlignedBytes::new(0)));
@@ -70,7 +70,7 @@ fn lasting(bytes: usize) -> &'static mut [u8] {
     Box::leak(Box::new(AlignedBytes::new(bytes))).bytes()
 }
 
-/// A reply, before its matcher is made.
+/// The rules for one reply, with the memory of its matcher.
 pub struct Ruled<'r> {
     rules: &'r CallRules<'r>,
     grammar: &'r Grammar<'static>,
@@ -79,14 +79,14 @@ pub struct Ruled<'r> {
 }
 
 impl Ruled<'_> {
-    /// The reply so far.
+    /// Begins the reply.
     pub fn begin(&mut self) -> Result<Calling<'_>> {
         let matcher = Matcher::new(self.grammar, Limits::default(), self.memory.bytes())?;
         Ok(Calling { rules: self.rules, matcher, mask: &mut self.mask })
     }
 }
 
-/// The state of a reply.
+/// The matcher of a reply in progress.
 pub struct Calling<'r> {
     rules: &'r CallRules<'r>,
     matcher: Matcher<'r, 'r>,
@@ -94,7 +94,7 @@ pub struct Calling<'r> {
 }
 
 impl Calling<'_> {
-    /// Chooses the next token among those that may follow, and takes it.
+    /// Chooses the next token among the allowed ones, and accepts it.
     pub fn choose(&mut self, sampler: &mut Sampler, logits: &[f32], scratch: &mut [u64]) -> Result<Choice> {
         let CallRules { tokenizer, trie, ends, .. } = self.rules;
         if self.matcher.is_free() {
@@ -117,7 +117,7 @@ impl Calling<'_> {
         Ok(choice)
     }
 
-    /// Whether the reply may end.
+    /// Returns whether the reply may end.
     pub fn may_end(&self) -> bool {
         self.matcher.may_end()
     }

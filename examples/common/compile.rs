@@ -1,9 +1,9 @@
-//! A grammar is compiled with as much scratch as it takes.
+//! Compiles grammars with scratch that grows as needed.
 
 use gleed::grammar::{Grammar, GrammarError, Options, Planned, Source};
 use gleed::host::AlignedBytes;
 
-/// Compiles a grammar into `memory`, which becomes as large as it has to be.
+/// Compiles a grammar into `memory`, which is replaced by memory of the right size.
 pub fn compile<'m>(
     source: Source<'_>,
     options: &Options<'_>,

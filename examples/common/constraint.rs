@@ -45,21 +45,21 @@ pub struct WhitespaceArgs {
     pub whitespace: Whitespace,
 }
 
-/// The kind of a grammar.
+/// A function that makes a source of one kind from a text.
 type Kind = for<'t> fn(&'t [u8]) -> Source<'t>;
 
 impl ConstraintArgs {
-    /// Whether the text has to follow something.
+    /// Returns whether the text has to follow a schema, a grammar or a regular expression.
     pub fn is_some(&self) -> bool {
         self.json_schema.is_some() || self.grammar.is_some() || self.regex.is_some()
     }
 
-    /// The file that is read.
+    /// Returns the file of the schema or grammar, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.json_schema.as_deref().or(self.grammar.as_deref())
     }
 
-    /// Reads what is asked for: its kind, its text, and what errors call it.
+    /// Reads the grammar that was asked for. Returns its kind, its text, and its name for errors.
     fn read(&self) -> Result<Option<(Kind, Vec<u8>, String)>> {
         let read = |kind: Kind, path: &PathBuf| {
             let name = path.display().to_string();
@@ -75,7 +75,7 @@ impl ConstraintArgs {
         }
     }
 
-    /// Calls `run` with what the text has to follow. Without a vocabulary there is no text.
+    /// Calls `run` with the constraint, or with `None` if there is none. A constraint needs a vocabulary.
     pub fn with<T>(
         &self,
         whitespace: Whitespace,
@@ -101,23 +101,24 @@ impl ConstraintArgs {
     }
 }
 
-/// Which tokens may follow the text so far.
+/// The state of a text that follows a grammar: it knows which tokens may follow.
 pub struct Constraint<'c> {
     matcher: Matcher<'c, 'c>,
     trie: &'c TokenTrie<'c>,
     tokenizer: &'c Tokenizer<'c, 'c>,
-    /// The tokens that end a text.
+    /// Ids of tokens that end a text.
     ends: Vec<u32>,
     mask: Vec<u32>,
-    /// For forced tokens.
+    /// Scratch for finding forced tokens.
     scratch: Vec<u32>,
-    /// Whether these are taken, and the model chooses the others only.
+    /// Whether forced tokens are taken at once, so that the model chooses only the other tokens.
     jumps: bool,
     closes: bool,
 }
 
 impl<'c> Constraint<'c> {
-    /// The tokens that have to follow, at most so many. They are taken.
+    /// Returns the tokens that have to follow, at most `most`, and accepts them. Returns none if the model chooses each
+    /// token.
     pub fn forced(&mut self, most: usize) -> Result<Vec<u32>> {
         let mut forced = Vec::new();
         while self.jumps && forced.len() < most {
@@ -135,24 +136,24 @@ impl<'c> Constraint<'c> {
         Ok(forced)
     }
 
-    /// Guesses what has to follow, and then what another source guesses and may follow.
+    /// Returns a source that guesses the forced tokens first, then the guesses of `others` that the grammar allows.
     pub fn guess<'s>(&'s mut self, others: &'s mut dyn Guess) -> Forced<'s, 'c, 'c> {
         let Self { matcher, tokenizer, trie, scratch, .. } = self;
         Forced { matcher, tokenizer, trie, scratch, others }
     }
 
-    /// Whether the text is complete, and nothing may follow it.
+    /// Returns whether the text is complete and nothing may follow it.
     pub fn is_complete(&self) -> bool {
         self.matcher.is_complete()
     }
 
-    /// Whether the text may end.
+    /// Returns whether the text may end.
     pub fn may_end(&self) -> bool {
         self.matcher.may_end()
     }
 
-    /// Chooses among the tokens that may follow, and takes the choice. Something may follow. `left`: the most tokens to
-    /// come.
+    /// Chooses among the tokens that may follow, and accepts the choice. The text must not be complete. `left` is the
+    /// most tokens that can still come, this one included.
     pub fn choose(
         &mut self,
         sampler: &mut Sampler,
@@ -180,7 +181,7 @@ impl<'c> Constraint<'c> {
         Ok(choice)
     }
 
-    /// The vocabulary has no token for what has to follow.
+    /// Returns the error for a vocabulary that has no token for the bytes that have to follow.
     fn stuck(&self) -> Box<dyn Error> {
         let next = self.matcher.next_bytes();
         let wanted = (0..=255_u8).filter(|byte| next[usize::from(byte / 64)] >> (byte % 64) & 1 == 1);
@@ -190,7 +191,7 @@ impl<'c> Constraint<'c> {
     }
 }
 
-/// The name of a white space mode.
+/// Parses the name of a white space mode.
 pub fn parse_whitespace(name: &str) -> std::result::Result<Whitespace, String> {
     match name {
         "bounded" => Ok(Whitespace::Bounded),

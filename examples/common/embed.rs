@@ -1,4 +1,4 @@
-//! Vectors of many texts, and how similar they are.
+//! Embeddings of many texts, and their similarity.
 
 use gleed::host::{AlignedBytes, ThreadPool};
 use gleed::token::Tokenizer;
@@ -7,7 +7,7 @@ use gleed::{Engine, Limits, Model, Plan, Pooling};
 use super::args::EngineArgs;
 use super::{ModelFile, Result, text};
 
-/// The pooling with this name.
+/// Returns the pooling with this name.
 pub fn pooling(name: &str) -> std::result::Result<Pooling, String> {
     match name {
         "mean" => Ok(Pooling::Mean),
@@ -18,12 +18,12 @@ pub fn pooling(name: &str) -> std::result::Result<Pooling, String> {
     }
 }
 
-/// What the model's file says, or the mean.
+/// Returns the pooling that is wanted, or the one that the model's file states, or the mean.
 pub fn pooling_of(model: &Model<'_>, wanted: Option<Pooling>) -> Pooling {
     wanted.or(model.pooling()).unwrap_or(Pooling::Mean)
 }
 
-/// The ids of each text; for [`Pooling::Rank`], of each pair of texts.
+/// Returns the ids of each text, or for [`Pooling::Rank`] of each pair of texts.
 pub fn encode(file: &ModelFile, model: &Model<'_>, texts: &[&str], pooling: Pooling) -> Result<Vec<Vec<u32>>> {
     let encode = if pooling == Pooling::Rank { text::encode_pair } else { text::encode_whole };
     let mut tables = AlignedBytes::new(Tokenizer::plan(model.gguf()).unwrap_or(0));
@@ -31,7 +31,8 @@ pub fn encode(file: &ModelFile, model: &Model<'_>, texts: &[&str], pooling: Pool
     texts.iter().map(|text| Ok(encode(&tokenizer, text)?)).collect()
 }
 
-/// The vectors of texts, `args.threads` of which compute; those of [`Pooling::Rank`] are the numbers of the classes.
+/// Returns the vector of each text, computed by `args.threads` threads. With [`Pooling::Rank`] it holds one number for
+/// each class.
 pub fn vectors(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>], pooling: Pooling) -> Result<Vec<Vec<f32>>> {
     let most = model.config().context.min(model.config().longest());
     if let Some((index, long)) = texts.iter().enumerate().find(|(_, ids)| ids.len() > most) {
@@ -48,12 +49,12 @@ pub fn vectors(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>], pooling
     Ok(out.chunks(width).map(<[f32]>::to_vec).collect())
 }
 
-/// Limits for as many texts at a time as fill a batch.
+/// Returns limits that let as many texts run at a time as fill a batch.
 fn limits(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>]) -> Limits {
     const BLOCK: usize = gleed::cache::BLOCK_TOKENS;
     let longest = texts.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let limits = args.limits(longest);
-    // All tokens of a text are in one batch where they see each other.
+    // Where the tokens of a text see each other, all of them must be in one batch.
     let rows = if model.config().attention.causal { limits.rows } else { limits.rows.max(longest) };
     let sequences = texts.len().clamp(1, 64);
     let kv_blocks =
@@ -61,13 +62,13 @@ fn limits(model: &Model<'_>, args: &EngineArgs, texts: &[Vec<u32>]) -> Limits {
     Limits { rows, sequences, kv_blocks, kv_type: args.kv_type_of_texts(), ..limits }
 }
 
-/// The vector scaled to length 1.
+/// Returns the vector scaled to length 1.
 pub fn unit(vector: &[f32]) -> Vec<f32> {
     let length = vector.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     vector.iter().map(|&x| if length > 0.0 { (f64::from(x) / length) as f32 } else { 0.0 }).collect()
 }
 
-/// The cosine of two vectors of length 1.
+/// Returns the cosine of two vectors of length 1.
 pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum()
 }

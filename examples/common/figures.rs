@@ -1,4 +1,4 @@
-//! What an engine has done, for people and for programs.
+//! Shows the metrics of an engine, as lines of text and as JSON.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use gleed::Metrics;
 use gleed::metrics::{Clock, Passes, Times};
 use serde_json::{Value, json};
 
-/// Nanoseconds since it was first asked.
+/// A clock that counts nanoseconds since its first call.
 struct Nanoseconds(OnceLock<Instant>);
 
 impl Clock for Nanoseconds {
@@ -16,7 +16,7 @@ impl Clock for Nanoseconds {
     }
 }
 
-/// The clock of the figures.
+/// Returns the clock for the metrics.
 pub fn clock() -> &'static dyn Clock {
     static CLOCK: Nanoseconds = Nanoseconds(OnceLock::new());
     &CLOCK
@@ -33,22 +33,22 @@ fn saved(metrics: &Metrics) -> u64 {
     saved.prefix + saved.fork + saved.checkpoint + saved.conversation
 }
 
-/// What a turn read before its reply.
+/// What the engine computed for a turn before its reply.
 #[derive(Clone, Copy, Default)]
 pub struct Heard {
     rows: u64,
-    /// When the logits of the reply's first token were there.
+    /// Time from the start of the turn to the logits of the reply's first token.
     first: Option<Duration>,
 }
 
 impl Heard {
-    /// Adds what was read since the figures were `before`, by a turn that began at `start`.
+    /// Adds the rows that were computed between the metrics `before` and `after`, for a turn that began at `start`.
     pub fn add(&mut self, before: &Metrics, after: &Metrics, start: Instant) {
         self.rows += after.rows() - before.rows();
         self.first.get_or_insert_with(|| start.elapsed());
     }
 
-    /// A short line about the turn.
+    /// Returns a short line about the turn.
     pub fn line(&self, metrics: &Metrics) -> String {
         format!(
             "first token {:.1} ms, {:.1} tokens/s, {} rows read, {} saved",
@@ -60,7 +60,7 @@ impl Heard {
     }
 }
 
-/// A line about a text.
+/// Returns a line about the generation of a text.
 pub fn text(metrics: &Metrics) -> String {
     let Passes { count, rows, p50, p99, .. } = metrics.decode;
     format!(
@@ -72,7 +72,7 @@ pub fn text(metrics: &Metrics) -> String {
     )
 }
 
-/// All of it.
+/// Returns all metrics as JSON.
 pub fn json(metrics: &Metrics) -> Value {
     let times = |times: &Times| json!({"count": times.count, "min": ms(times.min), "mean": ms(times.mean()), "max": ms(times.max)});
     let passes = |passes: &Passes| {

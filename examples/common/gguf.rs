@@ -1,11 +1,11 @@
-//! Writes what is before the weights in a GGUF file: metadata and the list of tensors.
+//! Writes the part of a GGUF file that precedes the weights: the metadata and the list of tensors.
 
 use gguf_rs_lite::Value as Known;
 use gleed::tensor::Dtype;
 
 const ALIGNMENT: usize = 32;
 
-/// Bytes of zeros after a tensor of `len` bytes.
+/// Returns the number of zero bytes after a tensor of `len` bytes.
 pub fn padding(len: usize) -> usize {
     len.next_multiple_of(ALIGNMENT) - len
 }
@@ -31,7 +31,7 @@ pub struct Header {
     keys: u64,
     infos: Vec<u8>,
     tensors: u64,
-    /// Bytes of all tensors, padded.
+    /// Number of bytes of all tensors, padding included.
     weights: u64,
 }
 
@@ -115,7 +115,7 @@ impl Header {
         self.tensors += 1;
     }
 
-    /// The bytes before the first tensor, and the bytes of the whole file.
+    /// Returns the bytes before the first tensor, and the size of the whole file in bytes.
     pub fn finish(self) -> (Vec<u8>, u64) {
         let mut out = b"GGUF\x03\0\0\0".to_vec();
         out.extend(self.tensors.to_le_bytes());

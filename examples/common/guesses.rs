@@ -12,7 +12,7 @@ use super::run::Steps;
 use super::story::Story;
 use super::{Result, interrupt};
 
-/// The most guesses at a time.
+/// Most guesses in a batch.
 pub const MOST: usize = 15;
 
 /// The layer of a model that predicts further ahead, with the memory of its engine.
@@ -23,7 +23,7 @@ pub struct Layer<'m> {
 }
 
 impl<'m> Layer<'m> {
-    /// That of a model, where it is asked for: `nextn` needs one, and `auto` takes it where there is one.
+    /// Returns the layer of a model if `kind` asks for one. `nextn` requires it, and `auto` uses it if the file has it.
     pub fn of(model: &Model<'m>, kind: &str, limits: Limits) -> Result<Option<Self>> {
         let model = match (kind, model.predictor()) {
             ("nextn", found) => found.map_err(|error| {
@@ -38,7 +38,7 @@ impl<'m> Layer<'m> {
         Ok(Some(Self { model, plan, memory }))
     }
 
-    /// Its engine.
+    /// Makes the engine of the layer.
     pub fn engine<'a>(&'a mut self, parallel: &'a dyn Parallel) -> Result<Engine<'m, 'a>> {
         let mut engine = Engine::new(&self.model, &self.plan, self.memory.bytes())?;
         engine.set_parallel(parallel);
@@ -46,7 +46,7 @@ impl<'m> Layer<'m> {
     }
 }
 
-/// The memory of guesses.
+/// The memory that guesses need.
 pub struct Room {
     guesses: AlignedBytes,
     table: AlignedBytes,
@@ -54,14 +54,14 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room for the guesses in a text of so many tokens.
+    /// Allocates the memory for guesses in a text of `tokens` tokens.
     pub fn new(tokens: usize) -> Result<Self> {
         let (guesses, table) = (Guessing::plan(MOST)?, NGrams::plan(tokens)?);
         Ok(Self { guesses: AlignedBytes::new(guesses), table: AlignedBytes::new(table), places: tokens })
     }
 
-    /// Guesses of a sequence, of n-grams or of a layer; with `auto` forced tokens are among them, and the clock says
-    /// how many pay.
+    /// Begins guesses for a sequence, from n-grams or from a layer. With `auto`, forced tokens are guessed, too, and
+    /// the clock decides how many guesses pay.
     pub fn begin<'g>(
         &'g mut self,
         seq: SeqId,
@@ -76,7 +76,7 @@ impl Room {
     }
 }
 
-/// Guesses, and where they come from.
+/// Guesses of a sequence and their source.
 pub struct Guesses<'g> {
     pub guessing: Guessing<'g>,
     source: Box<dyn Reader + 'g>,
@@ -85,7 +85,7 @@ pub struct Guesses<'g> {
 
 /// A source of guesses that can read a prompt together with the model.
 pub trait Reader: Guess {
-    /// Appends a prompt to a sequence. Returns false, and does nothing, where the source does not want to read it.
+    /// Appends a prompt to a sequence, if the source reads prompts itself. Returns whether it did.
     fn read(&mut self, engine: &mut Engine<'_, '_>, seq: SeqId, prompt: &[u32]) -> Result<bool>;
 }
 
@@ -103,13 +103,13 @@ impl Reader for NextN<'_, '_, '_> {
 }
 
 impl Guesses<'_> {
-    /// Lets a layer read a prompt together with the model. Returns false where nobody wants to.
+    /// Lets the source append a prompt to the sequence. Returns false if the source does not read prompts itself.
     pub fn prefill(&mut self, engine: &mut Engine<'_, '_>, prompt: &[u32]) -> Result<bool> {
         self.source.read(engine, self.guessing.seq(), prompt)
     }
 
-    /// Computes the token that was chosen last, and guesses behind it. Returns whether that came to its end; not so
-    /// after Ctrl-C.
+    /// Computes the token that was chosen last, with guesses after it. Returns whether the batch was finished: it was
+    /// not after Ctrl-C.
     pub fn advance(
         &mut self,
         engine: &mut Engine<'_, '_>,
@@ -138,7 +138,7 @@ impl Guesses<'_> {
         Ok(true)
     }
 
-    /// Takes back what was not chosen, and notes in the story how many guesses were right.
+    /// Takes back the guesses that were not chosen, and notes in the story how many were right.
     pub fn end(&mut self, engine: &mut Engine<'_, '_>, story: &mut Story) -> Result<()> {
         self.guessing.end(engine)?;
         story.guesses = self.guessing.counts();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static PRESSED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C does not end the program: it is noted for [`take`], and `react` is called.
+/// Makes Ctrl-C call `react` and set a flag for [`take`] instead of ending the program.
 pub fn catch(react: impl Fn() + Send + 'static) -> super::Result<()> {
     Ok(ctrlc::set_handler(move || {
         PRESSED.store(true, Ordering::Relaxed);
@@ -12,7 +12,7 @@ pub fn catch(react: impl Fn() + Send + 'static) -> super::Result<()> {
     })?)
 }
 
-/// Whether Ctrl-C was pressed since the last call.
+/// Returns whether Ctrl-C was pressed since the last call.
 pub fn take() -> bool {
     PRESSED.swap(false, Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Limits of flags, in the words that the library has for its own.
+//! Limits of flags. The errors have the wording of the library's own errors.
 
 use std::error::Error;
 
@@ -6,18 +6,18 @@ use gleed::engine::PlanError;
 
 use super::Result;
 
-/// Refuses a number that is not `min` to `max`; with `usize::MAX` there is no largest one.
+/// Refuses a number outside of `min` to `max`. A `max` of `usize::MAX` means no upper limit.
 pub fn check(name: &str, given: usize, min: usize, max: usize) -> Result<()> {
     if (min..=max).contains(&given) { Ok(()) } else { Err(words(name, given, min, max).into()) }
 }
 
-/// Refuses a number that is not `min` to `max`, or none at all.
+/// Refuses a number outside of `min` to `max`, and NaN.
 pub fn check_real(name: &str, given: f64, min: f64, max: f64) -> Result<()> {
     let words = || format!("{name} is {given}, it must be {min} to {max}").into();
     if (min..=max).contains(&given) { Ok(()) } else { Err(words()) }
 }
 
-/// The parser of a flag that takes a number from `min` to `max`.
+/// Returns the parser of a flag that takes a number from `min` to `max`.
 pub fn within<T: TryFrom<u64>>(min: u64, max: u64) -> impl Fn(&str) -> std::result::Result<T, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| (min..=max).contains(number));
@@ -25,7 +25,7 @@ pub fn within<T: TryFrom<u64>>(min: u64, max: u64) -> impl Fn(&str) -> std::resu
     }
 }
 
-/// The words for an error: a limit of an engine goes by the name of the flag that sets it.
+/// Returns the text of an error. A limit of an engine has the name of the flag that sets it.
 pub fn explain(error: &(dyn Error + 'static)) -> String {
     match error.downcast_ref::<PlanError>() {
         Some(&PlanError::Limit { name: "workers", given, min, max }) => words("--threads", given, min, max),

@@ -1,9 +1,9 @@
-//! What figures depend on beside the program: the processor, and what else computes on it.
+//! What measurements depend on besides the program: the processor and its load.
 
 use std::fs;
 use std::process::Command;
 
-/// A value of `/proc/cpuinfo`: the first that has one of these names.
+/// Returns a value of `/proc/cpuinfo`, of the first of these names that it has.
 pub fn cpuinfo(names: &[&str]) -> Option<String> {
     let info = fs::read_to_string("/proc/cpuinfo").ok()?;
     let lines = info.lines().filter_map(|line| line.split_once(':'));
@@ -12,22 +12,22 @@ pub fn cpuinfo(names: &[&str]) -> Option<String> {
     value.map(|value| value.trim().to_owned())
 }
 
-/// The name that the system has for the processor.
+/// Returns the name that the system gives the processor.
 pub fn processor_name() -> String {
     let name = cpuinfo(&["model name", "Model", "uarch", "CPU part"]);
     name.or_else(|| asked("sysctl", &["-n", "machdep.cpu.brand_string"]))
         .unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
 
-/// What a program of the system answers, where there is one.
+/// Returns what a program of the system prints, or `None` if it fails or prints nothing.
 pub fn asked(program: &str, args: &[&str]) -> Option<String> {
     let out = Command::new(program).args(args).output().ok()?;
     let answer = String::from_utf8(out.stdout).ok()?.trim().to_owned();
     (out.status.success() && !answer.is_empty()).then_some(answer)
 }
 
-/// How many programs wanted a processor in the last minute, on average, this one too. `None` where the system does not
-/// tell.
+/// Returns the average number of programs that wanted a processor in the last minute, this one included, or `None` if
+/// the system does not tell.
 pub fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok().or_else(|| asked("sysctl", &["-n", "vm.loadavg"]))?;
     text.trim_start_matches(['{', ' ']).split_whitespace().next()?.parse().ok()

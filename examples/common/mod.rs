@@ -42,16 +42,16 @@ use gleed::{EngineError, Model};
 use output::Output;
 pub use version::{arguments, version};
 
-/// The model that the examples carry: `examples/assets/README.md`.
+/// The demo model, which is part of the examples: see `examples/assets/README.md`.
 const DEMO_MODEL: &[u8] = include_bytes!("../assets/gleed-tales-q8_0.gguf");
 
-/// The same as a file.
+/// Path of the demo model's file.
 pub const DEMO_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/gleed-tales-q8_0.gguf");
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Ends a program: with one line on standard error and code 1 where it failed. A reader that went away, as in
-/// `generate ... | head`, is no failure.
+/// Returns the exit code of a program. Prints an error in one line on standard error, with code 1. A closed pipe, as in
+/// `generate ... | head`, is not an error.
 pub fn exit(result: Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
@@ -65,14 +65,14 @@ pub fn exit(result: Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// The same of a program that has only one good end.
+/// Returns the exit code of a program that has only one successful end.
 pub fn end(result: Result<()>) -> ExitCode {
     exit(result.map(|()| ExitCode::SUCCESS))
 }
 
 /// The bytes of a model.
 pub enum ModelFile {
-    /// One file, or all parts of a split one.
+    /// One mapped file, or all parts of a split one.
     Mapped {
         path: PathBuf,
         parts: &'static [&'static [u8]],
@@ -81,20 +81,20 @@ pub enum ModelFile {
 }
 
 impl ModelFile {
-    /// Maps the file at `path`, and those that follow it where it is the first of several, `NAME-00001-of-00003.gguf`;
-    /// without a path it is the demo model.
+    /// Maps the file at `path`. If it is the first part of a split file, `NAME-00001-of-00003.gguf`, maps the other
+    /// parts, too. Without a path this is the demo model.
     pub fn open(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self::Demo) };
         let map = |path: PathBuf| -> Result<&'static [u8]> {
             let file = MappedFile::open(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            // For as long as the program runs.
+            // It stays mapped as long as the program runs.
             Ok(Box::leak(Box::new(file)).bytes())
         };
         let parts = part_paths(path).into_iter().map(map).collect::<Result<Vec<_>>>()?;
         Ok(Self::Mapped { path: path.to_path_buf(), parts: parts.leak() })
     }
 
-    /// The model.
+    /// Opens the model.
     pub fn model(&self) -> Result<Model<'_>> {
         let model = match self {
             Self::Mapped { parts: [file], .. } => Model::open(file),
@@ -104,13 +104,13 @@ impl ModelFile {
         model.map_err(|error| self.error(error))
     }
 
-    /// The same where tokens are to follow a text.
+    /// Opens the model. Refuses one without logits, which cannot continue a text.
     pub fn generative(&self) -> Result<Model<'_>> {
         let model = self.model()?;
         if model.has_logits() { Ok(model) } else { Err(self.error(EngineError::NoLogits)) }
     }
 
-    /// The file, or the first part.
+    /// Returns the bytes of the file, or of its first part.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Mapped { parts, .. } => parts[0],
@@ -118,17 +118,17 @@ impl ModelFile {
         }
     }
 
-    /// A file that the program is to write: not over this model, nor over the files that are `read` beside it.
+    /// Returns a file that the program will write. Refuses the files of this model and the files in `read`.
     pub fn output(&self, path: Option<&Path>, read: &[PathBuf]) -> Result<Option<Output>> {
         path.map(|path| Output::at(path, &[&self.paths(), read].concat())).transpose()
     }
 
-    /// Writes such a file.
+    /// Writes a file. Refuses the same files as `output`.
     pub fn write(&self, path: &Path, read: &[PathBuf], bytes: &[u8]) -> Result<()> {
         Output::at(path, &[&self.paths(), read].concat())?.write(bytes)
     }
 
-    /// The files that the model is in.
+    /// Returns the paths of the model's files.
     pub fn paths(&self) -> Vec<PathBuf> {
         match self {
             Self::Mapped { path, .. } => part_paths(path),
@@ -140,7 +140,7 @@ impl ModelFile {
         matches!(self, Self::Demo)
     }
 
-    /// What the user knows it by.
+    /// Returns the name of the model for messages: its path.
     pub fn name(&self) -> String {
         match self {
             Self::Mapped { path, .. } => path.display().to_string(),
@@ -148,7 +148,7 @@ impl ModelFile {
         }
     }
 
-    /// The same without folders.
+    /// Returns the name of the model's file without folders.
     pub fn short_name(&self) -> String {
         match self {
             Self::Mapped { path, .. } => path.file_name().unwrap_or(path.as_os_str()).display().to_string(),
@@ -156,13 +156,14 @@ impl ModelFile {
         }
     }
 
-    /// Puts the file's name before an error.
+    /// Returns an error with the model's name in front.
     pub fn error(&self, error: impl Error) -> Box<dyn Error> {
         format!("{}: {error}", self.name()).into()
     }
 }
 
-/// The paths of all parts, given that of the first; only that one if it is not named like a part.
+/// Returns the paths of all parts, given the path of the first. Returns only this path if its name is not that of a
+/// first part.
 fn part_paths(first: &Path) -> Vec<PathBuf> {
     let name = first.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let numbered = name.strip_suffix(".gguf").and_then(|name| name.rsplit_once("-of-"));

@@ -1,4 +1,5 @@
-//! Files that a program writes: never over one that it reads, and under another name until they are whole.
+//! Files that a program writes. It never overwrites a file that it reads, and a file has a temporary name until it is
+//! whole.
 
 use std::error::Error;
 use std::fs::{self, File, Metadata};
@@ -8,27 +9,29 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Result, interrupt};
 
-/// Where a file will be written. Nothing has changed there yet.
+/// A place to which a file will be written. Nothing has changed there yet.
 pub struct Output {
-    /// As the user named it.
+    /// Path as the user gave it.
     name: PathBuf,
     place: Place,
 }
 
 enum Place {
-    /// A pipe, a terminal or the like, or what standard output is: written as it comes.
+    /// A pipe, a terminal or the like, or the file that standard output or standard error writes to. Bytes are written
+    /// at once.
     Stream(File),
-    /// A file, with links followed. It changes when all is written.
+    /// Path of a regular file, with links followed. The file is replaced when all bytes are written.
     File(PathBuf),
 }
 
 impl Output {
-    /// Refuses a place that cannot have the file, or is one of those that are `read`: files, and folders with files.
+    /// Checks a path to write to. Refuses it if no file can be written there, or if it is one of the files in `read`,
+    /// which may also name folders.
     pub fn at(path: &Path, read: &[impl AsRef<Path>]) -> Result<Self> {
         let found = match path.metadata() {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::NotFound => return Self::beside(path),
-            // Devices of Windows have no metadata; for everything else this says what is wrong.
+            // Devices of Windows have no metadata. For other paths, creating the file gives the error.
             Err(_) => return Self::stream(path, File::create(path)),
         };
         if found.is_dir() {
@@ -48,12 +51,13 @@ impl Output {
         if !found.is_file() {
             return Self::stream(path, opened);
         }
-        // It is replaced, and not written to. But a file that is protected stays.
+        // The file is replaced, not written to. Opening it refuses a file that is protected against writing.
         opened.map_err(|error| named(path, error))?;
         Self::beside(path)
     }
 
-    /// The same where only a regular file will do. A pipe is not opened: that would wait for a reader.
+    /// Checks a path to write to, as [`Self::at`] does, but accepts only a regular file. A pipe is not opened, because
+    /// that would wait for a reader.
     pub fn file(path: &Path, read: &[impl AsRef<Path>]) -> Result<Self> {
         let is_stream = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
         let output = if is_stream { None } else { Some(Self::at(path, read)?) };
@@ -68,18 +72,19 @@ impl Output {
         Ok(Self { name: path.to_owned(), place: Place::Stream(file) })
     }
 
-    /// Makes a file beside `path` and removes it: what cannot be written is said before the work begins.
+    /// Creates a file beside `path` and removes it, so that a place that cannot be written to is refused before the
+    /// work begins.
     fn beside(path: &Path) -> Result<Self> {
         let target = followed(path).map_err(|error| named(path, error))?;
         Temporary::create(&target).map_err(|error| named(path, error))?;
         Ok(Self { name: path.to_owned(), place: Place::File(target) })
     }
 
-    /// Begins to write.
+    /// Opens the file for writing.
     pub fn begin(self) -> Result<Unfinished> {
         match self.place {
             Place::Stream(file) => {
-                // It may be where standard output goes: what was printed before comes before this.
+                // The stream may be standard output: flush, so that earlier output comes first.
                 io::stdout().flush()?;
                 Ok(Unfinished { name: self.name, file, temporary: None })
             }
@@ -98,33 +103,33 @@ impl Output {
     }
 }
 
-/// A file that is not whole yet. Where it is dropped, nothing has changed.
+/// A file that is not whole yet. If it is dropped, the place stays as it was, unless it is a stream.
 pub struct Unfinished {
     name: PathBuf,
     file: File,
-    /// What has the bytes, and what they are for; nothing where they went to a stream.
+    /// Temporary file with the bytes, and the path that it will get; `None` for a stream.
     temporary: Option<(Temporary, PathBuf)>,
 }
 
 impl Unfinished {
-    /// The file, with the name that it has until it is whole.
+    /// Returns the file, and the name that it has until it is whole.
     pub fn file(&self) -> (&File, &Path) {
         (&self.file, self.temporary.as_ref().map_or(&self.name, |(temporary, _)| &temporary.0))
     }
 
-    /// Puts the file's name before an error.
+    /// Returns an error with the file's name in front.
     pub fn error(&self, error: io::Error) -> Box<dyn Error> {
         named(&self.name, error)
     }
 
-    /// Gives it its name.
+    /// Gives the file its final name.
     pub fn finish(self) -> Result<()> {
         let Some((temporary, target)) = self.temporary else { return Ok(()) };
-        // Whoever could read the old file can read the new one.
+        // The new file gets the permissions of the old one.
         if let Ok(old) = target.metadata() {
             let _ = self.file.set_permissions(old.permissions());
         }
-        // A name whose bytes are not on the disk yet would be that of an empty file after a power cut.
+        // The bytes must be on the disk before the name is, otherwise a power cut could leave an empty file.
         let synced = self.file.sync_all();
         drop(self.file);
         synced.and_then(|()| fs::rename(&temporary.0, &target)).map_err(|error| named(&self.name, error))
@@ -141,27 +146,28 @@ impl Write for Unfinished {
     }
 }
 
-/// The files that are not whole.
+/// Paths of the temporary files that exist.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// From now on Ctrl-C removes the files that are not whole, and ends the program.
+/// Makes Ctrl-C remove the unfinished files and end the program.
 pub fn end_on_interrupt() -> Result<()> {
     interrupt::catch(|| {
-        // Nobody makes another one meanwhile.
+        // The lock is held until the exit, so no new temporary file appears.
         let unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         unfinished.iter().for_each(|path| _ = fs::remove_file(path));
         std::process::exit(130);
     })
 }
 
-/// A file that is removed where it is dropped. Once it has another name, nothing has this one.
+/// A temporary file, which is removed when the value is dropped. After the file is renamed there is nothing left to
+/// remove.
 struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A new file beside `target`: no other program has it, and it was not there before.
+    /// Creates a new file beside `target`. It did not exist before, so no other program uses it.
     fn create(target: &Path) -> io::Result<(Self, File)> {
         let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
-        // A program that was killed may have left a file behind, and this one its number.
+        // A program that was killed may have left its file, and this process may have the same process id.
         for attempt in 0..100 {
             let mut path = target.as_os_str().to_owned();
             path.push(format!(".{}-{attempt}.tmp", std::process::id()));
@@ -184,7 +190,8 @@ impl Drop for Temporary {
     }
 }
 
-/// With the file that it is about. That a reader went away stays what it is, see [`super::exit`].
+/// Returns an error with the name of its file in front. A closed pipe keeps its kind, because [`super::exit`] looks for
+/// it.
 fn named(path: &Path, error: io::Error) -> Box<dyn Error> {
     match error.kind() {
         ErrorKind::BrokenPipe => error.into(),
@@ -192,7 +199,7 @@ fn named(path: &Path, error: io::Error) -> Box<dyn Error> {
     }
 }
 
-/// What a link leads to, also where that does not exist yet.
+/// Follows links and returns their target, which need not exist yet.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..40 {
@@ -205,7 +212,7 @@ fn followed(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links"))
 }
 
-/// What two names of one file have in common, links included.
+/// Returns the identity of a file, which is the same for all of its names and links.
 #[cfg(unix)]
 fn identity(_: &Path, found: &Metadata) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
@@ -222,13 +229,13 @@ type Identity = (u64, u64);
 #[cfg(not(unix))]
 type Identity = PathBuf;
 
-/// Whether this is the regular file of that identity. A terminal may well be read and written.
+/// Returns whether a path is the regular file of this identity. Terminals do not count: they may be read and written.
 fn is(path: &Path, wanted: &Identity) -> bool {
     let found = path.metadata().ok().filter(Metadata::is_file);
     found.and_then(|found| identity(path, &found).ok()).is_some_and(|other| other == *wanted)
 }
 
-/// Standard output or standard error, if that is where it leads: what they have already got stays, and comes first.
+/// Returns standard output or standard error if it has this identity, so that its earlier output stays and comes first.
 #[cfg(unix)]
 fn standard_stream(wanted: &Identity) -> Option<File> {
     use std::os::fd::AsFd;
@@ -243,7 +250,7 @@ fn standard_stream(_: &Identity) -> Option<File> {
     None
 }
 
-/// Whether it takes what is written and keeps none of it.
+/// Returns whether this is a stream: it takes bytes and keeps none.
 #[cfg(unix)]
 fn is_stream(found: &Metadata) -> bool {
     use std::os::unix::fs::FileTypeExt;
@@ -255,7 +262,7 @@ fn is_stream(_: &Metadata) -> bool {
     true
 }
 
-/// A file itself; the files in a folder, and in the folders in it.
+/// Returns the file itself, or the files of a folder and of the folders directly in it.
 fn files(path: &Path) -> Vec<PathBuf> {
     let inside = |path: &Path| -> Vec<PathBuf> {
         fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

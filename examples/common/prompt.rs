@@ -1,4 +1,4 @@
-//! Where a prompt comes from.
+//! The sources of a prompt.
 
 use std::io::{IsTerminal, Read, stdin};
 use std::path::{Path, PathBuf};
@@ -29,19 +29,19 @@ pub struct Prompt {
     ids: Option<std::vec::Vec<u32>>,
 }
 
-/// What is continued.
+/// The prompt to continue.
 pub enum Begin {
     Text(String),
     Ids(Vec<u32>),
 }
 
 impl Prompt {
-    /// The file that is read.
+    /// Returns the file that the prompt is read from, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// Reads what is continued; `None`: nothing was said, and standard input is a terminal.
+    /// Reads the prompt. Returns `None` if no flag gives one and standard input is a terminal.
     pub fn read(&self) -> Result<Option<Begin>> {
         let begin = match self {
             Self { ids: Some(ids), .. } => Begin::Ids(ids.clone()),
@@ -67,7 +67,7 @@ fn read_input() -> Result<String> {
     Ok(text(bytes).map_err(|error| format!("standard input: {error}"))?)
 }
 
-/// The text without the line break that programs and editors put at its end.
+/// Returns the text without the line break that programs and editors put at its end.
 fn text(bytes: Vec<u8>) -> Result<String> {
     let mut text =
         String::from_utf8(bytes).map_err(|error| format!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))?;

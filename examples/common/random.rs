@@ -1,4 +1,4 @@
-//! Random numbers from a seed, the same on every machine.
+//! Random numbers from a seed. They are the same on every machine.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub struct Random(u64);
@@ -15,12 +15,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// 0 to 1, without 1.
+    /// Returns a random number from 0 to 1, without 1.
     pub fn unit(&mut self) -> f32 {
         (self.draw() >> 40) as f32 / (1 << 24) as f32
     }
 
-    /// Token ids below `vocab`.
+    /// Returns random token ids below `vocab`.
     pub fn ids(&mut self, count: usize, vocab: usize) -> Vec<u32> {
         (0..count).map(|_| (self.draw() % vocab.max(1) as u64) as u32).collect()
     }

@@ -1,4 +1,4 @@
-//! JSON as it stands in a text. Values of serde_json do not keep the order of names, which means something in a schema.
+//! Reads JSON as text. Values of serde_json do not keep the order of names, which matters in a schema.
 
 /// Returns the text of a member of an object.
 pub fn member<'t>(object: &'t str, wanted: &str) -> Option<&'t str> {
@@ -6,7 +6,7 @@ pub fn member<'t>(object: &'t str, wanted: &str) -> Option<&'t str> {
     members.find_map(|(name, value)| (name == wanted).then_some(value))
 }
 
-/// Returns the names, with their escapes, and the values of an object in their order.
+/// Returns the names and the values of an object in their order. Names keep their escapes.
 pub fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     parts(object).into_iter().filter_map(|part| {
         let colon = string_end(part)?;
@@ -15,7 +15,7 @@ pub fn members(object: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns what stands between the commas of an array or object.
+/// Returns the parts of an array or object between its commas.
 pub fn parts(container: &str) -> Vec<&str> {
     let inner = container.trim();
     let inner = inner.get(1..inner.len().saturating_sub(1)).unwrap_or("");
@@ -40,7 +40,7 @@ pub fn parts(container: &str) -> Vec<&str> {
     parts
 }
 
-/// Returns where the string ends with which a text begins, behind its quote.
+/// Returns the byte offset after the closing quote of the first string in a text.
 fn string_end(text: &str) -> Option<usize> {
     let start = text.find('"')? + 1;
     let mut bytes = text.bytes().enumerate().skip(start);

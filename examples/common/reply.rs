@@ -1,4 +1,4 @@
-//! A model's reply while it is written: text, thoughts, calls of tools.
+//! Shows a model's reply while it is generated: text, thoughts, calls of tools.
 
 use std::io::{BufRead, IsTerminal, Write, stdout};
 
@@ -16,7 +16,7 @@ use super::turns::{Style, Told};
 pub struct Asked {
     pub name: String,
     pub id: Option<String>,
-    /// What is shown of it.
+    /// Text that shows the call to the user.
     pub shown: String,
     pub outcome: Outcome,
 }
@@ -33,7 +33,7 @@ impl Asked {
         Self { name: "unknown".to_owned(), id: None, shown, outcome }
     }
 
-    /// The calls of a whole reply.
+    /// Returns the calls in a whole reply.
     pub fn all(text: &str, style: &Style<'_>) -> Vec<Self> {
         let Some((format, tools)) = style.script.tools else { return Vec::new() };
         let (marks, is_open) = style.thoughts().unzip();
@@ -49,7 +49,7 @@ impl Asked {
         calls
     }
 
-    /// As a line, and as JSON.
+    /// Returns the call as a line of text, and as JSON.
     pub fn told(&self) -> (String, Value) {
         match &self.outcome {
             Outcome::Run(json) => {
@@ -62,8 +62,8 @@ impl Asked {
         }
     }
 
-    /// Runs the call, shows it and returns what the model is told. The result of a tool that is not here is the next
-    /// line of input.
+    /// Runs the call, shows it, and returns its result for the model. If this program does not have the tool, the
+    /// result is the next line of input.
     pub fn run(self, random: &mut Random, input: &mut impl BufRead) -> Result<Told> {
         let text = match self.outcome {
             Outcome::Result(text) => text,
@@ -86,12 +86,12 @@ impl Asked {
 pub struct Reply<'s, 't, 'm, 'a> {
     style: &'s Style<'s>,
     stream: Stream<'t, 'm, 'a>,
-    /// All of it.
+    /// Text of the reply so far.
     text: String,
-    /// Takes it apart, where the model thinks or has tools.
+    /// Splits the reply into parts; `None` if the model neither thinks nor has tools.
     reader: Option<Reader>,
     is_thinking: bool,
-    /// What was shown last ends in the middle of a line.
+    /// Whether the output ends in the middle of a line.
     is_in_line: bool,
     calls: Vec<Asked>,
 }
@@ -107,7 +107,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
         Self { style, stream, text: String::new(), reader, is_thinking: false, is_in_line: false, calls: Vec::new() }
     }
 
-    /// The next token of the reply.
+    /// Adds the next token of the reply and shows its text.
     pub fn push(&mut self, token: u32) -> Result<()> {
         let new = self.stream.push(token);
         self.text.push_str(new);
@@ -119,7 +119,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
         Ok(stdout().flush()?)
     }
 
-    /// The end of the reply: its text, and the calls in it.
+    /// Ends the reply. Returns its text and the calls in it.
     pub fn finish(mut self) -> Result<(String, Vec<Asked>)> {
         let rest = self.stream.finish();
         if self.reader.is_none() {
@@ -144,7 +144,7 @@ impl<'s, 't, 'm, 'a> Reply<'s, 't, 'm, 'a> {
                 Ok(Part::Text(part)) => self.show(part, false)?,
                 Ok(Part::Thought(part)) => self.show(part, true)?,
                 Ok(Part::Call(call)) => self.calls.extend(tools.as_ref().map(|tools| Asked::new(&call, tools))),
-                // The model is told, so that it can call again.
+                // The error goes to the model as a result, so that it can call again.
                 Err(error) => self.calls.push(Asked::wrong(&error)),
             }
         }

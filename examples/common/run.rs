@@ -1,4 +1,4 @@
-//! Running a prompt in steps, so that Ctrl-C works and a bar can move.
+//! Runs a prompt in steps, so that Ctrl-C works and a progress bar can move.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::trace::Trace;
 use super::{Result, interrupt};
 
-/// How an engine works: in steps between which Ctrl-C is looked for, and with a trace of them where one is wanted.
+/// Runs an engine in short steps, between which the program checks for Ctrl-C, and traces them if a trace is wanted.
 pub struct Steps<'t> {
     pub plan: &'t Plan,
     pub trace: Option<Trace<'t>>,
@@ -29,13 +29,13 @@ impl Steps<'_> {
     }
 }
 
-/// Appends `tokens` to a sequence: whether it came to the end. After Ctrl-C the sequence is as before, or as far as it
-/// came where it has a window. On a terminal a bar shows up where it takes long.
+/// Appends `tokens` to a sequence. Returns false after Ctrl-C. Then the sequence is as before or, if it has a window,
+/// keeps the pieces that were finished. If it takes long, a terminal shows a progress bar.
 pub fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, tokens: &[u32]) -> Result<bool> {
     let start = engine.seq_len(seq)?;
     let mut bar = LazyBar::new(tokens.len());
     let limits = steps.plan.limits();
-    // With a window no more can be queued at a time.
+    // With a window, `queue` takes at most `rows` tokens at a time.
     let whole = limits.window.is_all();
     for chunk in tokens.chunks(if whole { tokens.len().max(1) } else { limits.rows }) {
         engine.queue(seq, engine.seq_len(seq)?, chunk, Logits::Last)?;
@@ -56,16 +56,16 @@ pub fn advance(engine: &mut Engine<'_, '_>, steps: &Steps<'_>, seq: SeqId, token
     Ok(true)
 }
 
-/// Tokens that a GPU chooses at a time: the text comes in such pieces, and Ctrl-C waits for one.
+/// Number of tokens that a GPU chooses in one call. The text appears in such pieces, and Ctrl-C waits for the end of
+/// one.
 pub const TOGETHER: usize = 8;
 
-/// How much is computed before Ctrl-C is looked for. A GPU bounds its submits by itself; the CPU has nothing else to do
-/// meanwhile.
+/// Returns the units of a step, after which the program checks for Ctrl-C. A GPU bounds its submits by itself.
 fn units(plan: &Plan) -> usize {
     if plan.is_for_device() { usize::MAX } else { plan.units_per_token() }
 }
 
-/// A bar on standard error that is not there for short work.
+/// A progress bar on standard error, which appears only if the work takes long.
 struct LazyBar {
     started: Instant,
     tokens: usize,

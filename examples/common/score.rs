@@ -1,4 +1,4 @@
-//! How well a model predicts a text.
+//! Scores how well a model predicts a text.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ pub const STORY: &str = include_str!("../assets/story.txt");
 /// Stories that no model was trained on, with [`SEPARATOR`] between them.
 pub const STORIES: &str = include_str!("../assets/stories.txt");
 
-/// What stands between the texts of a file, as in TinyStories.
+/// Separator between the texts of a file, as in TinyStories.
 pub const SEPARATOR: &str = "<|endoftext|>";
 
-/// The texts between separators, without white space around them; one text where there is no separator.
+/// Returns the texts between separators, without white space around them. Without a separator the whole text is one.
 pub fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> {
     match separator {
         None | Some("") => vec![text],
@@ -23,25 +23,25 @@ pub fn split<'t>(text: &'t str, separator: Option<&str>) -> Vec<&'t str> {
     }
 }
 
-/// The text of a file.
+/// Returns the text of a file.
 pub fn read_text(path: &Path) -> Result<String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// What all chunks add up to.
+/// Sums over all scored chunks.
 #[derive(Default)]
 pub struct Score {
-    /// Scored tokens.
+    /// Number of scored tokens.
     pub tokens: usize,
-    /// The sum of -ln p over them.
+    /// Sum of -ln p over the scored tokens.
     pub sum: f64,
-    /// Bytes of their text.
+    /// Number of bytes of the scored text.
     pub bytes: i64,
 }
 
 impl Score {
-    /// Scores the tokens of a chunk; the one that could not be scored, if there is one.
+    /// Scores the tokens of a chunk. Returns the first token if it could not be scored because there is no BOS.
     pub fn chunk(
         &mut self,
         engine: &mut Engine<'_, '_>,
@@ -71,7 +71,7 @@ impl Score {
     }
 }
 
-/// -ln of the probability of a token.
+/// Returns -ln of the probability of a token.
 fn nats(logits: &[f32], token: u32) -> f64 {
     let max = logits.iter().fold(f32::NEG_INFINITY, |max, &logit| max.max(logit));
     let sum: f64 = logits.iter().map(|&logit| f64::from(logit - max).exp()).sum();

@@ -1,4 +1,4 @@
-//! What a plot says about its figures.
+//! Describes in a plot how its figures were measured.
 
 use std::thread;
 
@@ -7,18 +7,19 @@ use gleed::{Limits, Model};
 use crate::ModelFile;
 use crate::machine::{load, processor_name};
 
-/// When something is measured: the load then is part of what its plot says.
+/// The state of the machine before a measurement, for the subtitle of its plot.
 pub struct Setting {
     load: Option<f64>,
 }
 
 impl Setting {
-    /// Made before anything is measured.
+    /// Notes the load. Call it before the measurement.
     pub fn begin() -> Self {
         Self { load: load() }
     }
 
-    /// The model, the machine, how it computes, on how many threads, and the load.
+    /// Returns the subtitle: model, machine, level, number of threads, type of keys and values, and the load before and
+    /// after.
     pub fn subtitle(&self, file: &ModelFile, model: &Model<'_>, limits: &Limits, threads: &[usize]) -> String {
         let config = model.config();
         let cores = thread::available_parallelism().map_or(1, usize::from);

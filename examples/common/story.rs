@@ -1,4 +1,4 @@
-//! What `generate` tells, and what it says about it.
+//! The text that `generate` writes, and its statistics.
 
 use std::io::{Write, stderr, stdout};
 
@@ -10,18 +10,18 @@ use gleed::token::{StopStrings, Tokenizer};
 use super::text::{self, Stream};
 use super::{Result, figures};
 
-/// Where the generated text goes: standard output, and a copy.
+/// Writes the generated text to standard output, and keeps a copy.
 pub struct Output<'t, 'm, 'a> {
-    /// To be written before the first token.
+    /// Text to write before the first token.
     pub echo: &'t str,
     pub text: String,
-    /// None where the vocabulary cannot be used: then the ids are written.
+    /// Turns tokens into text; `None` if the vocabulary cannot be used. Then ids are written.
     pub stream: Option<Stream<'t, 'm, 'a>>,
     pub stops: StopStrings<'t>,
 }
 
 impl Output<'_, '_, '_> {
-    /// Returns which stop string the text ends at, if it does.
+    /// Writes the text of a token. Returns the index of the stop string that ends the text, if one does.
     pub fn token(&mut self, id: u32) -> Result<Option<usize>> {
         stdout().write_all(std::mem::take(&mut self.echo).as_bytes())?;
         let Some(stream) = &mut self.stream else {
@@ -54,50 +54,50 @@ pub enum Stop {
     #[default]
     Length,
     Context(usize),
-    /// At this string.
+    /// The text came to this stop string.
     Text(String),
     /// The text is complete, and its grammar lets nothing follow.
     Complete,
     Interrupted,
 }
 
-/// What was generated, and how long it took.
+/// The generated tokens, and how long they took.
 #[derive(Default)]
 pub struct Story {
     pub ids: Vec<u32>,
     probabilities: Vec<f32>,
-    /// When each token was there, in milliseconds from the start.
+    /// Time at which each token was known, in milliseconds from the start.
     at_ms: Vec<f64>,
-    /// The first one is that of the prompt; each of the others fed the token before, and those that were forced behind
-    /// it.
+    /// Milliseconds of each forward pass. The first one ran the prompt. Each later one ran the previous token and the
+    /// tokens that were forced after it.
     forward_ms: Vec<f64>,
-    /// How many tokens had to follow, so that none was chosen.
+    /// Number of forced tokens, which were not chosen from logits.
     forced: usize,
-    /// What came of guesses.
+    /// Counts of guesses and of right ones.
     pub guesses: Counts,
-    /// The calls of tools in the text, where tools were offered.
+    /// Calls of tools in the text, as JSON; `None` if no tools were offered.
     pub calls: Option<Vec<serde_json::Value>>,
-    /// Whether the text may end here, where a grammar says that.
+    /// Whether the grammar lets the text end here; `None` without a grammar.
     pub complete: Option<bool>,
     pub stop: Stop,
-    /// What the engine did for it.
+    /// Metrics of the engine for this text.
     pub metrics: Metrics,
 }
 
 impl Story {
-    /// A forward pass that took so long.
+    /// Adds a forward pass that took `ms` milliseconds.
     pub fn forward(&mut self, ms: f64) {
         self.forward_ms.push(ms);
     }
 
-    /// A token that was there `at_ms` after the start.
+    /// Adds a token that was known `at_ms` milliseconds after the start.
     pub fn add(&mut self, choice: Choice, at_ms: f64) {
         self.ids.push(choice.token);
         self.probabilities.push(choice.probability);
         self.at_ms.push(at_ms);
     }
 
-    /// One that had to follow.
+    /// Adds a forced token.
     pub fn add_forced(&mut self, token: u32, at_ms: f64) {
         self.forced += 1;
         self.add(Choice { token, probability: 1.0 }, at_ms);

@@ -32,17 +32,17 @@ pub struct ToolArgs {
 }
 
 impl ToolArgs {
-    /// Whether there is a list of tools, also if none of it is offered.
+    /// Returns whether there is a list of tools, even if none of them is offered.
     pub fn is_some(&self) -> bool {
         self.tools.is_some()
     }
 
-    /// The file that is read.
+    /// Returns the file of the list, if it is one.
     pub fn path(&self) -> Option<&Path> {
         self.tools.as_ref().filter(|tools| *tools != "builtin").map(Path::new)
     }
 
-    /// Whether something is asked for that only a turn format has, but for a list.
+    /// Returns whether a flag other than the list of tools needs a turn format.
     pub fn wants_more(&self) -> bool {
         self.free_calls || self.think != "auto"
     }
@@ -54,7 +54,7 @@ impl ToolArgs {
         if self.think == "auto" { Ok(()) } else { style.think(self.think == "on") }
     }
 
-    /// What replies with calls have to follow.
+    /// Returns the rules for replies with calls, or `None` if calls are free.
     pub fn rules<'t>(&self, tokenizer: &'t Tokenizer<'t, 't>, style: &Style<'_>) -> Result<Option<CallRules<'t>>> {
         if self.free_calls {
             return Ok(None);

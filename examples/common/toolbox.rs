@@ -1,4 +1,4 @@
-//! Tools for a model in a conversation: the list, and two of them that can be run.
+//! Tools for a model in a conversation: reads the list, and runs the two built-in tools.
 
 use gleed::tools::{Call, Tools};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::calculator::calculate;
 use super::random::Random;
 
-/// The list for `--tools builtin`.
+/// The list of tools for `--tools builtin`.
 pub const BUILTIN: &str = r#"[
   {"type": "function", "function": {"name": "calculator", "description": "Calculates the value of an arithmetic expression",
     "parameters": {"type": "object", "properties": {"expression": {"type": "string",
@@ -18,7 +18,7 @@ pub const BUILTIN: &str = r#"[
       "sides": {"type": "integer", "description": "Sides of each, 2 to 1000"}}, "required": ["count", "sides"]}}}
 ]"#;
 
-/// The list of tools that a flag names.
+/// Returns the list of tools that a flag names.
 pub fn list(flag: &str) -> Result<String, String> {
     match flag {
         "builtin" => Ok(BUILTIN.to_owned()),
@@ -26,15 +26,15 @@ pub fn list(flag: &str) -> Result<String, String> {
     }
 }
 
-/// What is to be done with a call.
+/// What the program does with a call.
 pub enum Outcome {
-    /// It is to be run with these arguments, which are those of the tool.
+    /// Run the tool with these arguments, in JSON. They have been checked against the tool's parameters.
     Run(String),
-    /// It cannot be: what the model is told.
+    /// The call cannot be run. The model gets this text as its result.
     Result(String),
 }
 
-/// Whether a call can be run.
+/// Checks whether a call can be run.
 pub fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
     let (tool, mut json) = (tools.find(call.name), String::new());
     if call.arguments.write_json(tool.as_ref(), &mut json).is_err() {
@@ -46,7 +46,7 @@ pub fn check(call: &Call<'_>, tools: &Tools<'_>) -> Outcome {
     }
 }
 
-/// The result of a tool, if it is one that is here.
+/// Runs a built-in tool and returns its result, or `None` if the tool is not built in.
 pub fn run(name: &str, json: &str, random: &mut Random) -> Option<String> {
     let arguments: Value = serde_json::from_str(json).unwrap_or_default();
     let result = match name {

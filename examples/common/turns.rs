@@ -1,4 +1,4 @@
-//! How a conversation is written down for a model.
+//! Writes conversations in the turn format of a model.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -15,15 +15,15 @@ use gleed::turns::{Message, Piece, Role, Thinking, ToolFormat, ToolResult, ToolT
 
 use super::{Result, text};
 
-/// The way that conversations are written.
+/// The turn format or template that writes conversations.
 pub struct Style<'t> {
     pub script: Script<'t>,
-    /// The template that the format was recognised by.
+    /// Source of the template from which the format was recognised.
     source: Option<String>,
     jinja: Option<&'t Jinja<'t>>,
 }
 
-/// A call's result: the tool's name, the call's identifier, the text.
+/// Result of a call: name of the tool, id of the call, and the text.
 pub type Told = (String, Option<String>, String);
 
 /// An entry of a conversation.
@@ -61,8 +61,8 @@ impl Said {
 }
 
 impl<'t> Style<'t> {
-    /// The style of this name or file, else that of the model's file. `jinja`: by the template, even if its format is
-    /// known.
+    /// Returns the style with this name or from this file, or else the style of the model's file. `jinja`: the template
+    /// itself writes, even if its format is known.
     pub fn choose(
         gguf: &Gguf<'_>,
         tokenizer: &'t Tokenizer<'t, 't>,
@@ -100,7 +100,7 @@ impl<'t> Style<'t> {
 
     /// Offers the tools of a list in JSON to the model.
     pub fn offer(&mut self, list: String) -> Result<()> {
-        // For as long as the program runs.
+        // The list stays in memory as long as the program runs.
         let tools = Tools::new(list.leak()).map_err(|error| format!("--tools: {error}"))?;
         let Some(format) = self.script.format else {
             let name = self.name();
@@ -130,7 +130,7 @@ impl<'t> Style<'t> {
         Ok(())
     }
 
-    /// The marks around thoughts, where a model writes some, and whether its turn begins inside of one.
+    /// Returns the marks around thoughts, if the model writes thoughts, and whether its turn begins inside of one.
     pub fn thoughts(&self) -> Option<(ThoughtMarks, bool)> {
         match Thinking::of(self.script.format?) {
             Some(thinking) => Some((thinking.marks(), thinking.opens_thought(self.script.think))),
@@ -139,13 +139,14 @@ impl<'t> Style<'t> {
         }
     }
 
-    /// The format that the template means, if it writes the same, else the template itself.
+    /// Returns the style of the format that the template belongs to, if both write the same. Otherwise the template
+    /// itself writes.
     fn of_template(source: &str, tokenizer: &'t Tokenizer<'t, 't>, jinja: bool) -> Result<Self> {
         let template = ChatTemplate::for_tokenizer(source, tokenizer)?;
         match TurnFormat::of_template(source).filter(|format| !jinja && template.agrees_with(format)) {
             Some(format) => Ok(Self::of_format(format, tokenizer, source)),
             None => {
-                // For as long as the program runs.
+                // The template stays in memory as long as the program runs.
                 let jinja: &Jinja<'_> = Box::leak(Box::new(Jinja { template, tokenizer, error: RefCell::default() }));
                 let script = Script { template: Some(jinja), ..Script::new(None, tokenizer) };
                 Ok(Self { script, source: Some(source.to_owned()), jinja: Some(jinja) })
@@ -153,7 +154,7 @@ impl<'t> Style<'t> {
         }
     }
 
-    /// The style of a template's format. A template writes BOS itself where it wants one.
+    /// Returns the style of a template's format. It adds no BOS, because a template writes BOS itself.
     fn of_format(format: &'static TurnFormat, tokenizer: &'t Tokenizer<'t, 't>, source: &str) -> Self {
         Self::new(Script { bos: false, ..Script::new(Some(format), tokenizer) }, Some(source))
     }
@@ -166,13 +167,13 @@ impl<'t> Style<'t> {
         }
     }
 
-    /// Bytes that it writes around messages, about as many as that.
+    /// Returns an estimate of the bytes that the style writes around messages.
     pub fn bytes(&self) -> usize {
         let tools = self.script.tools.map_or(0, |(_, tools)| tools.json().len());
         4096 + 2 * tools + self.source.as_ref().map_or(0, String::len)
     }
 
-    /// What the user is told of an error.
+    /// Returns an error in words for the user.
     pub fn explain(&self, error: ConversationError) -> Box<dyn Error> {
         if let Some(error) = self.jinja.and_then(|jinja| jinja.error.take()) {
             return error.into();
@@ -183,7 +184,7 @@ impl<'t> Style<'t> {
         }
     }
 
-    /// The tokens of a message of the user, with the tools that are offered, and of the begin of the reply.
+    /// Returns the tokens of a message of the user, with the tools that are offered, and of the beginning of the reply.
     pub fn prompt(&self, text: &str) -> Result<Vec<u32>> {
         let Script { tokenizer, format, tools, think, bos, .. } = self.script;
         let wanted = || format!("a message needs a turn format, this is {} (see --template)", self.name());
@@ -210,7 +211,7 @@ impl<'t> Style<'t> {
         Ok(tokenizer.vocab().bos().filter(|_| bos).into_iter().chain(ids).collect())
     }
 
-    /// Names of tokens that end a reply, besides those that the vocabulary says.
+    /// Returns the ids of tokens that end a reply, besides the end tokens of the vocabulary.
     pub fn stops(&self) -> Vec<u32> {
         let Some(format) = self.script.format else { return Vec::new() };
         let of_tools = self.script.tools.map_or(&[][..], |(tools, _)| tools.stops());
@@ -219,12 +220,12 @@ impl<'t> Style<'t> {
     }
 }
 
-/// A template that may write anything: the whole conversation each time.
+/// A template without a known turn format. It writes the whole conversation each time.
 #[derive(Debug)]
 struct Jinja<'t> {
     template: ChatTemplate,
     tokenizer: &'t Tokenizer<'t, 't>,
-    /// Why it refused a conversation.
+    /// Why the template refused the last conversation.
     error: RefCell<Option<TemplateError>>,
 }
 
@@ -248,7 +249,8 @@ impl Template for Jinja<'_> {
         })?;
         let mut parts: Vec<(Range<usize>, Option<usize>)> = names.into_iter().map(|name| (name, None)).collect();
         for (number, message) in messages.iter().enumerate().filter(|(_, message)| message.role == Role::Assistant) {
-            // A reply stands where the model was asked for it, if the template still writes what was before it so.
+            // Renders the messages before the reply. If the whole text begins with them, the reply stands directly
+            // after them.
             let Some((before, _)) = render(number).ok().filter(|(before, _)| text.starts_with(before)) else {
                 continue;
             };

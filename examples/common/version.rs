@@ -1,4 +1,4 @@
-//! What `--version` and `--help` say, also in programs without flags.
+//! Texts of `--version` and `--help`, also for programs without flags.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::process::exit;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use gleed::num::ARITHMETIC_VERSION;
 use gleed_ffi::GLEED_ABI_VERSION;
 
-/// The version of Gleed, that of the arithmetic, on which the bits of the results depend, and that of the C ABI.
+/// Returns the versions of Gleed, of the arithmetic, on which the bits of the results depend, and of the C ABI.
 pub fn version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let version = env!("CARGO_PKG_VERSION");
@@ -16,8 +16,8 @@ pub fn version() -> &'static str {
     &TEXT
 }
 
-/// The arguments of a program without flags, at most so many. It ends here with the answer to `--help` and `--version`,
-/// and with code 2 where it was started wrongly. The help's first word is its name.
+/// Returns the arguments of a program without flags, at most `most`. Answers `--help` and `--version` and ends the
+/// program. Ends it with code 2 if the arguments are wrong. The first word of `help` is the program's name.
 pub fn arguments(help: &str, most: usize) -> Vec<String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let name = help.split_whitespace().next().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn arguments(help: &str, most: usize) -> Vec<String> {
         _ => return arguments,
     };
     match answered {
-        // A reader that went away has read enough.
+        // A closed pipe is no error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             eprintln!("error: {error}");
             exit(1)

@@ -1,7 +1,8 @@
-//! llama.cpp's importance matrices: for each matrix of a model, how much each of its columns counts.
+//! llama.cpp's importance matrices: for each matrix of a model, the importance of each of its columns.
 //!
-//! `llama-imatrix` runs a model on a text and writes the squares of what each column is multiplied with: sums and
-//! counts, as a GGUF file or in an older form of its own. The importance of a column is the mean.
+//! `llama-imatrix` runs a model on a text. It writes the sums of the squares of the activations that each column is
+//! multiplied with, and their counts, as a GGUF file or in an older form of its own. The importance of a column is the
+//! mean.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,12 @@ use crate::output::Tensor;
 use common::Result;
 use common::gguf::{Header, Value};
 
-/// What an importance matrix has for the matrices of a model.
+/// The importance of the columns of a model's matrices.
 #[derive(Debug)]
 pub(crate) struct Imatrix {
-    /// One number per column; of stacked experts, one after the other.
+    /// One number per column, by name of the matrix. Stacked experts follow each other.
     entries: BTreeMap<String, Vec<f32>>,
-    /// The texts that it was made of.
+    /// Names of the texts that it was made from.
     datasets: Vec<String>,
     chunks: u32,
 }
@@ -34,7 +35,8 @@ impl Imatrix {
         Ok(imatrix)
     }
 
-    /// The importance of the columns of a matrix, if it has an entry; of each expert where there are several.
+    /// Returns the importance of the columns of a matrix, if there is an entry, of one expert after the other if there
+    /// are several.
     pub(crate) fn of(&self, tensor: &Tensor<'_>) -> Result<Option<&[f32]>> {
         let Some(importance) = self.entries.get(&tensor.name) else { return Ok(None) };
         let (cols, experts) = (tensor.contents.cols(), tensor.experts());
@@ -46,7 +48,7 @@ impl Imatrix {
         Err(format!("{}: the importance matrix has {values} values for it, but it has {wanted}", tensor.name).into())
     }
 
-    /// Whether it is of this model at all.
+    /// Checks that the entries fit the model and that at least one belongs to it.
     pub(crate) fn check(&self, tensors: &[Tensor<'_>]) -> Result<()> {
         for tensor in tensors {
             self.of(tensor)?;
@@ -58,7 +60,7 @@ impl Imatrix {
         Err(format!("none of its {} entries is a matrix of the model; the first is {first}", self.entries.len()).into())
     }
 
-    /// Writes what the file was quantized with, under the keys of llama.cpp.
+    /// Describes the importance matrix in the metadata, under the keys of llama.cpp.
     pub(crate) fn describe(&self, file: &str, header: &mut Header) {
         header.set("quantize.imatrix.file", Value::Text(file.into()));
         if let Some(dataset) = self.datasets.first() {
@@ -69,7 +71,7 @@ impl Imatrix {
     }
 }
 
-/// The GGUF form: for each matrix a tensor with sums and one with counts, a row per expert.
+/// Reads the GGUF form. For each matrix it has a tensor of sums and one of counts, with a row per expert.
 fn of_gguf(file: &[u8]) -> Result<Imatrix> {
     let gguf = Gguf::parse(file)?;
     let mut entries = BTreeMap::new();
@@ -82,7 +84,7 @@ fn of_gguf(file: &[u8]) -> Result<Imatrix> {
             return Err(format!("{name}: it has {} sums, but {} counts", sums.len(), counts.len()).into());
         }
         let rows = sums.chunks(sums.len() / counts.len()).zip(&counts);
-        // An expert that no token went to: all columns are the same.
+        // An expert that got no token has a count of 0. Its columns are equally important.
         let mean = |sum: &f32, count: f32| if count == 0.0 { 1.0 } else { sum / count };
         entries.insert(name.to_owned(), rows.flat_map(|(row, &c)| row.iter().map(move |sum| mean(sum, c))).collect());
     }
@@ -103,7 +105,8 @@ fn numbers(info: &TensorInfo<'_>) -> Result<Vec<f32>> {
     Ok(floats(info.data()))
 }
 
-/// The older form: for each matrix a name, a number of calls, and sums. What is behind them may be missing.
+/// Reads the older form. For each matrix it has a name, a number of calls, and sums. The fields after them may be
+/// missing.
 fn of_dat(file: &[u8]) -> Result<Imatrix> {
     let mut rest = Rest(file);
     let count = rest.size().filter(|&count| count > 0);
@@ -121,7 +124,7 @@ fn of_dat(file: &[u8]) -> Result<Imatrix> {
     Ok(Imatrix { entries, datasets, chunks })
 }
 
-/// What is left of a file.
+/// The rest of a file that has not been read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -141,7 +144,7 @@ impl<'a> Rest<'a> {
         String::from_utf8(self.take(len)?.to_vec()).ok()
     }
 
-    /// A number that is not negative.
+    /// Reads a number that is not negative.
     fn size(&mut self) -> Option<usize> {
         let bytes = self.take(4)?.try_into().ok()?;
         i32::from_le_bytes(bytes).try_into().ok()

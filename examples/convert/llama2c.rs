@@ -34,26 +34,26 @@ impl<'a> Model<'a> {
         Ok(Self { sizes, weights })
     }
 
-    /// Its vocabulary, of the bytes of its tokenizer.bin or tokenizer.model.
+    /// Returns the vocabulary, read from the bytes of tokenizer.bin or tokenizer.model.
     pub(crate) fn vocab(&self, tokenizer: &[u8]) -> Result<Vocab> {
         vocab::of_llama2c(tokenizer, self.sizes.vocab)
     }
 
-    /// The model as it is written.
+    /// Returns the metadata and tensors to write.
     pub(crate) fn output(self, vocab: Vocab) -> Result<Output<'a>> {
         let Self { sizes, weights: mut rest } = self;
         let mut output = Output::default();
         sizes.describe(&mut output);
         vocab.write(&mut output.header);
         for (name, rows, cols, of_layers) in sizes.order() {
-            // All layers of one kind follow each other.
+            // The tensors of one kind follow each other for all layers.
             for layer in 0..if of_layers { sizes.layers } else { 1 } {
                 let bytes = take(&mut rest, 4 * rows * cols)?;
                 let name = if of_layers { format!("blk.{layer}.{name}.weight") } else { format!("{name}.weight") };
                 output.tensors.push(tensor(name, rows, cols, bytes));
             }
             if name == "output_norm" {
-                // Cosines and sines of all positions.
+                // Skip the cosines and sines of all positions.
                 take(&mut rest, 4 * sizes.context * (sizes.hidden / sizes.heads))?;
             }
         }
@@ -96,7 +96,7 @@ impl Sizes {
             kv_heads: size(4),
             vocab: size(5),
             context: size(6),
-            // The sign says it.
+            // A negative vocabulary size means that there is an output matrix.
             tied: numbers.get(5).is_some_and(|&number| number > 0),
         };
         let positive = numbers.iter().enumerate().all(|(index, &number)| number > 0 || index == 5 && number < 0);
@@ -107,7 +107,7 @@ impl Sizes {
         Ok((sizes, rest))
     }
 
-    /// Names, rows, columns and whether there is one in each layer, in the order of the file.
+    /// Returns name, rows, columns, and whether each layer has one, for all tensors in the order of the file.
     fn order(&self) -> Vec<(&'static str, usize, usize, bool)> {
         let Self { hidden, ffn, vocab, .. } = *self;
         let kv = hidden / self.heads * self.kv_heads;

@@ -1,5 +1,5 @@
-//! Makes a GGUF file: of a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or another GGUF file; with
-//! matrices of any type.
+//! Makes a GGUF file from a Hugging Face folder, a llama2.c model, weights of minGPT in JSON, or another GGUF file.
+//! Matrices can get any type.
 //!
 //! ```text
 //! cargo run --release --example convert -- Qwen3-0.6B qwen3-0.6b-q4_k.gguf --type q4_k
@@ -9,8 +9,8 @@
 //! cargo run --release --example convert -- model-f16.gguf model-iq2_xs.gguf --type iq2_xs --imatrix imatrix.gguf
 //! ```
 //!
-//! The file has its name when it is whole: what is begun and not finished leaves nothing behind. A file that is read is
-//! never written over. Without `--type` matrices keep their type. `docs/convert.md` says which models it knows.
+//! The file gets its name when it is whole, so an unfinished run leaves nothing behind. A file that is read is never
+//! overwritten. Without `--type` matrices keep their type. `docs/convert.md` lists the models that it knows.
 
 mod hf;
 mod imatrix;
@@ -73,7 +73,7 @@ struct Args {
 }
 
 impl Args {
-    /// The files and folders that are read.
+    /// Returns the files and folders that are read.
     fn read(&self) -> Vec<&Path> {
         let others = [self.imatrix.as_deref(), self.tokenizer.as_deref()].into_iter().flatten();
         std::iter::once(self.input.as_path()).chain(others).collect()
@@ -112,7 +112,7 @@ fn convert(args: &Args) -> Result<ExitCode> {
     written(args, model.output(vocab).map_err(named)?)
 }
 
-/// Refuses a vocabulary that would not be looked at.
+/// Refuses `--tokenizer` for a model that has its own vocabulary.
 fn has_vocabulary(args: &Args) -> Result<()> {
     match &args.tokenizer {
         Some(path) => {
@@ -136,7 +136,7 @@ fn written(args: &Args, output: Output<'_>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The importance matrix in a file, if it is one of this model.
+/// Reads an importance matrix, checks that it belongs to the model, and describes it in the metadata.
 fn importance(path: &Path, output: &mut Output<'_>) -> Result<Imatrix> {
     let named = |error| format!("{}: {error}", path.display());
     let imatrix = Imatrix::read(open(path)?.bytes()).map_err(named)?;
@@ -146,7 +146,7 @@ fn importance(path: &Path, output: &mut Output<'_>) -> Result<Imatrix> {
     Ok(imatrix)
 }
 
-/// With what says how the file is quantized.
+/// Adds the metadata that says how the file is quantized.
 fn described(mut output: Output<'_>, file_type: Option<FileType>) -> Output<'_> {
     let mut matrices = output.tensors.iter().filter(|tensor| tensor.is_matrix());
     let kept = || FileType::of(matrices.next()?.contents.dtype()?).map(|file_type| file_type.number);

@@ -1,4 +1,4 @@
-//! What will be in the written file: metadata, and tensors as recipes that give one row at a time.
+//! The contents of the written file: metadata, and tensors as recipes that give one row at a time.
 
 use std::borrow::Cow;
 
@@ -11,10 +11,10 @@ use common::gguf::Header;
 /// A file to be written.
 #[derive(Default)]
 pub(crate) struct Output<'a> {
-    /// The metadata, without the tensors.
+    /// Metadata, to which the tensors are added later.
     pub(crate) header: Header,
     pub(crate) tensors: Vec<Tensor<'a>>,
-    /// The file that the type is left to, where it is said there.
+    /// `general.file_type` of the file that was read, which stays if no type is asked for.
     pub(crate) file_type: Option<u32>,
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct Tensor<'a> {
 }
 
 impl Tensor<'_> {
-    /// Whether its elements may have a type that is not F32: it is something that rows are multiplied with.
+    /// Returns whether the elements may have another type than F32, because rows are multiplied with them.
     pub(crate) fn is_matrix(&self) -> bool {
         const EXACT: [&str; 7] = [
             "_norm.weight",
             "ffn_gate_inp.weight",
             "position_embd.weight",
-            // Of recurrent layers: kernels, and numbers of heads.
+            // Convolution kernels and numbers per head of recurrent layers.
             "shortconv.conv.weight",
             "ssm_conv1d.weight",
             "ssm_a",
@@ -42,30 +42,30 @@ impl Tensor<'_> {
         self.dims.len() > 1 && !EXACT.iter().any(|end| self.name.ends_with(end))
     }
 
-    /// How many matrices of one shape follow each other.
+    /// Returns the number of matrices of one shape that follow each other.
     pub(crate) fn experts(&self) -> usize {
         self.dims.iter().skip(2).product()
     }
 }
 
-/// The rows of some matrices, one matrix after the other, in an order.
+/// The rows of some matrices, one matrix after the other, in the order in which they are written.
 pub(crate) struct Contents<'a> {
     pub(crate) parts: Vec<Matrix<'a>>,
     pub(crate) order: Order,
-    /// Which columns are written; all where it is `None`.
+    /// Columns that are written; `None` for all of them.
     pub(crate) columns: Option<Vec<usize>>,
     pub(crate) change: Change,
 }
 
-/// What becomes of the elements.
+/// A change of the elements.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Change {
     Nothing,
-    /// This is added to every element.
+    /// Adds the number to every element.
     Plus(f32),
-    /// Every element is multiplied by the number of its row, or of all rows.
+    /// Multiplies every element by the number of its row, or by the only number.
     Times(Vec<f32>),
-    /// `-exp(x)`.
+    /// Replaces x by `-exp(x)`.
     MinusExp,
 }
 
@@ -74,28 +74,28 @@ pub(crate) struct Matrix<'a> {
     pub(crate) dtype: Dtype,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
-    /// Whether the file has its columns one after the other.
+    /// Whether the file stores the matrix column by column.
     pub(crate) transposed: bool,
     pub(crate) bytes: Cow<'a, [u8]>,
-    /// Of MXFP4: the scales of the blocks, where the file has them beside the elements.
+    /// Scales of MXFP4 blocks, if the file stores them beside the elements.
     pub(crate) scales: Option<&'a [u8]>,
 }
 
-/// In which order rows are written.
+/// The order in which rows are written.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Order {
-    /// As they are.
+    /// The order of the file.
     Same,
-    /// The rows i and i + half of each head next to each other: rotations take adjacent pairs.
+    /// The rows i and i + half of each head come next to each other, because rotations take adjacent pairs.
     Pairs { heads: usize },
     /// `[head][q, k, v]` becomes `[q, k, v][head]`.
     Fused { heads: usize },
-    /// These rows.
+    /// These rows, in this order.
     Picked(Vec<usize>),
 }
 
 impl Order {
-    /// The row that is written as row `row` of `rows`.
+    /// Returns the index of the source row that is written as row `row` of `rows`.
     fn source(&self, row: usize, rows: usize) -> usize {
         match *self {
             Self::Same => row,
@@ -114,7 +114,7 @@ impl Order {
         }
     }
 
-    /// Whether so many rows can be put in this order.
+    /// Returns whether `rows` rows can be put in this order.
     fn fits(&self, rows: usize) -> bool {
         match *self {
             Self::Same => true,
@@ -126,7 +126,7 @@ impl Order {
 }
 
 impl<'a> Contents<'a> {
-    /// One matrix as it is.
+    /// Returns the contents of one matrix, unchanged.
     pub(crate) fn same(matrix: Matrix<'a>) -> Self {
         Self { parts: vec![matrix], order: Order::Same, columns: None, change: Change::Nothing }
     }
@@ -142,7 +142,7 @@ impl<'a> Contents<'a> {
         self.columns.as_ref().map_or_else(|| self.stored_cols(), Vec::len)
     }
 
-    /// Rows of all matrices in the files.
+    /// Returns the number of rows of all matrices in the files.
     pub(crate) fn stored_rows(&self) -> usize {
         self.parts.iter().map(|part| part.rows).sum()
     }
@@ -151,7 +151,8 @@ impl<'a> Contents<'a> {
         self.parts.first().map_or(0, |part| part.cols)
     }
 
-    /// The type of the elements in the files, if it is one and nothing is added to them.
+    /// Returns the type of the elements in the files, if all have the same one. A type with blocks counts only if the
+    /// elements do not change and all columns are written.
     pub(crate) fn dtype(&self) -> Option<Dtype> {
         let first = self.parts.first()?.dtype;
         let one = self.parts.iter().all(|part| part.dtype == first)
@@ -159,7 +160,7 @@ impl<'a> Contents<'a> {
         one.then_some(first)
     }
 
-    /// Checks what the rows are read with.
+    /// Checks that the sizes fit, so that every row can be read.
     pub(crate) fn check(&self) -> Result<()> {
         let one_width = self.parts.iter().all(|part| part.cols == self.stored_cols());
         let columns = self.columns.as_ref().is_none_or(|all| all.iter().all(|&column| column < self.stored_cols()));
@@ -169,19 +170,19 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
-    /// Whether rows of type `dtype` are in the file as they are written.
+    /// Returns whether rows of type `dtype` can be copied from the file.
     pub(crate) fn is_same(&self, dtype: Dtype) -> bool {
         let plain = self.change == Change::Nothing && self.columns.is_none();
         plain && self.parts.iter().all(|part| part.dtype == dtype && !part.transposed)
     }
 
-    /// Writes the bytes of a row that [`Self::is_same`].
+    /// Copies the bytes of a row, if [`Self::is_same`] holds.
     pub(crate) fn copy_row(&self, row: usize, out: &mut [u8]) -> Option<()> {
         let (part, row) = self.find(row)?;
         part.copy_row(row, out)
     }
 
-    /// The elements of a row.
+    /// Writes the elements of a row.
     pub(crate) fn row(&self, row: usize, out: &mut [f32]) -> Option<()> {
         let (part, at) = self.find(row)?;
         match &self.columns {
@@ -206,7 +207,7 @@ impl<'a> Contents<'a> {
         Some(())
     }
 
-    /// The matrix that a row comes from, and which row it is there.
+    /// Returns the matrix of a row, and the index of the row in it.
     fn find(&self, row: usize) -> Option<(&Matrix<'a>, usize)> {
         let mut row = self.order.source(row, self.stored_rows());
         for part in &self.parts {
@@ -220,7 +221,7 @@ impl<'a> Contents<'a> {
 }
 
 impl Matrix<'_> {
-    /// Whether the file has all of its bytes.
+    /// Returns whether the file has all bytes of the matrix.
     fn is_whole(&self) -> bool {
         let Some(bytes) = self.dtype.row_bytes(self.cols).and_then(|bytes| bytes.checked_mul(self.rows)) else {
             return false;
@@ -230,14 +231,14 @@ impl Matrix<'_> {
         scales == expected && bytes == self.bytes.len() + scales && (!self.transposed || self.dtype.block_len() == 1)
     }
 
-    /// The bytes of a row that is not transposed.
+    /// Writes the bytes of a row, if the matrix is not transposed.
     fn copy_row(&self, row: usize, out: &mut [u8]) -> Option<()> {
         let len = self.dtype.row_bytes(self.cols)?;
         let Some(scales) = self.scales else {
             out.copy_from_slice(self.bytes.get(row * len..(row + 1) * len)?);
             return Some(());
         };
-        // Of 32 elements the files have pairs of neighbours in a byte; blocks have the elements i and i + 16.
+        // A byte of the file has two neighbours of the 32 elements. A byte of a block has the elements i and i + 16.
         let size = self.dtype.block_bytes();
         let first = row * (len / size);
         for (block, out) in (first..).zip(out.chunks_mut(size)) {
@@ -253,7 +254,7 @@ impl Matrix<'_> {
         Some(())
     }
 
-    /// Leaves out the first rows.
+    /// Drops the first `count` rows.
     pub(crate) fn drop_rows(&mut self, count: usize) -> Result<()> {
         let bytes = self.dtype.row_bytes(self.cols).and_then(|bytes| bytes.checked_mul(count)).unwrap_or(usize::MAX);
         let rest = self.bytes.get(bytes..).ok_or_else(|| format!("it has fewer than {count} rows"))?.to_vec();
@@ -261,7 +262,7 @@ impl Matrix<'_> {
         Ok(())
     }
 
-    /// The elements of a row.
+    /// Writes the elements of a row.
     fn row(&self, row: usize, out: &mut [f32]) -> Option<()> {
         if self.transposed {
             let len = self.dtype.block_bytes();

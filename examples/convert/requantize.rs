@@ -1,4 +1,4 @@
-//! GGUF to GGUF: other types for the matrices, everything else as it is.
+//! Converts GGUF to GGUF: matrices may get other types, everything else stays.
 
 use gguf_rs_lite::{Gguf, TensorInfo};
 use gleed::tensor::Dtype;
@@ -6,8 +6,8 @@ use gleed::tensor::Dtype;
 use crate::output::{Contents, Matrix, Output, Tensor};
 use common::Result;
 
-/// All metadata but what says how the file is quantized, and all tensors. Where matrices get `other_types`, the
-/// importance matrix that the file was made with is none of the new file's.
+/// Returns all tensors, and all metadata except the keys that say how the file is quantized. If matrices get
+/// `other_types`, the keys of the importance matrix of the old file are left out, too.
 pub(crate) fn read(file: &[u8], other_types: bool) -> Result<Output<'_>> {
     const OWN: [&str; 3] = ["general.file_type", "general.quantization_version", "general.alignment"];
     let gguf = Gguf::parse(file)?;

@@ -1,4 +1,4 @@
-//! Element types: which one a tensor gets.
+//! Chooses the element type of each tensor.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gleed::tensor::Dtype;
@@ -6,15 +6,15 @@ use gleed::tensor::Dtype;
 use crate::output::Tensor;
 use crate::quantize::needs_importance;
 
-/// What the matrices of a file are.
+/// The types of the matrices in a file.
 #[derive(Clone, Copy)]
 pub(crate) struct FileType {
     name: &'static str,
     /// `general.file_type`.
     pub(crate) number: u32,
-    /// Of all matrices, or of most.
+    /// Type of all matrices, or of most.
     dtype: Dtype,
-    /// Where more bits help most, some matrices are Q6_K.
+    /// Whether some matrices get more bits, where that helps most.
     mixed: bool,
 }
 
@@ -56,22 +56,22 @@ const fn plain(name: &'static str, number: u32, dtype: Dtype) -> FileType {
 }
 
 impl FileType {
-    /// Knows the names, which help and errors then list.
+    /// Returns the parser of names, which also gives help and errors the list of names.
     pub(crate) fn parser() -> impl TypedValueParser<Value = Self> {
         let names = PossibleValuesParser::new(ALL.map(|file_type| file_type.name));
         names.try_map(|name| ALL.into_iter().find(|file_type| file_type.name == name).ok_or("no type has this name"))
     }
 
-    /// That of a file with matrices of this type.
+    /// Returns the type of a file whose matrices have this type.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         ALL.into_iter().find(|file_type| file_type.dtype == dtype)
     }
 
-    /// The type that a matrix would get if its rows allowed it.
+    /// Returns the type that a matrix gets if its rows are whole blocks of it.
     pub(crate) fn wanted(self, name: &str, model: Model) -> Dtype {
         let is_output = name == "output.weight" || name == "token_embd.weight" && model.tied;
         if needs_importance(self.dtype) {
-            // Importance matrices have none of the embedding, and seldom one of the output matrix.
+            // Importance matrices have no entry for the embedding, and seldom one for the output matrix.
             return match name {
                 _ if is_output => Dtype::Q5_K,
                 "token_embd.weight" if matches!(self.dtype, Dtype::IQ2_S | Dtype::IQ3_XXS) => Dtype::IQ3_S,
@@ -90,7 +90,7 @@ impl FileType {
             "attn_v.weight" | "ffn_down.weight" | "ffn_down_exps.weight" if more_bits(layer, model.layers) => {
                 Dtype::Q6_K
             }
-            // V is a third of it.
+            // The matrix contains V.
             "attn_qkv.weight" if self.dtype == Dtype::Q4_K => Dtype::Q5_K,
             "attn_qkv.weight" => Dtype::Q6_K,
             _ => self.dtype,
@@ -98,7 +98,7 @@ impl FileType {
     }
 }
 
-/// What the types of some matrices depend on.
+/// The properties of a model on which the types of some matrices depend.
 #[derive(Clone, Copy)]
 pub(crate) struct Model {
     layers: usize,
@@ -120,7 +120,7 @@ impl Model {
     }
 }
 
-/// The layer in a tensor's name, and what follows.
+/// Returns the layer in a tensor's name, and the rest of the name.
 fn layer(name: &str) -> Option<(usize, &str)> {
     let (layer, name) = name.strip_prefix("blk.")?.split_once('.')?;
     Some((layer.parse().ok()?, name))
@@ -131,7 +131,7 @@ fn more_bits(layer: usize, layers: usize) -> bool {
     layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2
 }
 
-/// The type of a tensor in a file of type `wanted`; without one matrices keep theirs.
+/// Returns the type of a tensor in a file of type `wanted`. Without it matrices keep their types.
 pub(crate) fn of(tensor: &Tensor<'_>, wanted: Option<FileType>, model: Model) -> Dtype {
     if !tensor.is_matrix() {
         return Dtype::F32;
@@ -142,7 +142,7 @@ pub(crate) fn of(tensor: &Tensor<'_>, wanted: Option<FileType>, model: Model) ->
     }
 }
 
-/// The type itself where rows are whole blocks of it, else what `llama-quantize` takes then.
+/// Returns the type itself if rows are whole blocks of it, otherwise the type that `llama-quantize` takes instead.
 fn possible(dtype: Dtype, cols: usize) -> Dtype {
     let narrower = match dtype {
         Dtype::Q2_K | Dtype::Q3_K | Dtype::TQ1_0 | Dtype::TQ2_0 => Dtype::Q4_0,

@@ -19,16 +19,16 @@ use common::Result;
 use common::gguf;
 use common::output::{Output as Place, Unfinished};
 
-/// Elements that a thread has in memory at a time.
+/// Number of elements that a thread has in memory at a time.
 const CHUNK: usize = 1 << 18;
 
 /// How a file is written.
 pub(crate) struct How<'h> {
-    /// What is converted, for errors.
+    /// Path of the model that is converted, for errors.
     pub(crate) input: &'h Path,
-    /// The type of the matrices; without one they keep theirs.
+    /// Type of the matrices; `None` if they keep their types.
     pub(crate) file_type: Option<FileType>,
-    /// With the file that it is in.
+    /// Importance matrix, and the path of its file.
     pub(crate) imatrix: Option<(&'h Path, Imatrix)>,
     pub(crate) threads: usize,
 }
@@ -39,12 +39,12 @@ impl How<'_> {
     }
 }
 
-/// An error with the file that it is about.
+/// Returns a function that puts a file's name before an error.
 fn of<E: Display>(path: &Path) -> impl Fn(E) -> Box<dyn Error> {
     move |error| format!("{}: {error}", path.display()).into()
 }
 
-/// Writes `output` to its place: the bytes of the file.
+/// Writes `output` to its place. Returns the number of bytes of the file.
 pub(crate) fn write(output: Output<'_>, how: &How<'_>, place: Place) -> Result<u64> {
     let Output { mut header, tensors, .. } = output;
     let model = types::Model::of(&tensors);
@@ -60,7 +60,7 @@ pub(crate) fn write(output: Output<'_>, how: &How<'_>, place: Place) -> Result<u
     let mut file = place.begin()?;
     file.write_all(&header).map_err(|error| file.error(error))?;
     let (begun, path) = file.file();
-    // The zeros take no room yet.
+    // The file gets its full length for the check. The zeros take no disk space yet.
     begun.set_len(total).map_err(|error| file.error(error))?;
     check(path).map_err(of(how.input))?;
     let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -75,7 +75,7 @@ pub(crate) fn write(output: Output<'_>, how: &How<'_>, place: Place) -> Result<u
     Ok(total)
 }
 
-/// Says which matrices get another type.
+/// Prints which matrices get another type than the wanted one.
 fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>, model: types::Model) {
     let Some(file_type) = file_type else { return };
     let mut counts = BTreeMap::new();
@@ -90,7 +90,8 @@ fn tell_exceptions(tensors: &[(Dtype, Tensor<'_>)], file_type: Option<FileType>,
     }
 }
 
-/// Refuses a matrix that needs an importance matrix and is not in it. Says which others are not.
+/// Refuses a matrix without an entry in the importance matrix, if its type needs one. Prints the names of other
+/// matrices without an entry.
 fn check_importance(tensors: &[(Dtype, Tensor<'_>)], how: &How<'_>) -> Result<()> {
     let imatrix = how.imatrix();
     let mut without = Vec::new();
@@ -113,19 +114,19 @@ fn check_importance(tensors: &[(Dtype, Tensor<'_>)], how: &How<'_>) -> Result<()
     Ok(())
 }
 
-/// Whether blocks of a tensor are made anew.
+/// Returns whether the blocks of a tensor are quantized anew.
 fn changes(tensor: &Tensor<'_>, dtype: Dtype) -> bool {
     dtype.block_len() > 1 && !tensor.contents.is_same(dtype)
 }
 
-/// Lets Gleed look at metadata and shapes, before the work begins.
+/// Opens the file with Gleed, which checks metadata and shapes, before the long work begins.
 fn check(path: &Path) -> Result<()> {
     let file = MappedFile::open(path)?;
     Model::open(file.bytes()).map_err(|error| format!("the model would not be usable: {error}"))?;
     Ok(())
 }
 
-/// A tensor and the bytes up to the next one.
+/// Writes a tensor and the padding after it.
 fn write_tensor(
     file: &mut BufWriter<Unfinished>,
     tensor: &Tensor<'_>,
@@ -157,7 +158,7 @@ fn write_tensor(
     file.write_all(&vec![0; gguf::padding(row_bytes * rows)]).map_err(|error| file.get_ref().error(error))
 }
 
-/// Makes rows from `first` on, as many as `out` has place for.
+/// Makes the rows from `first` on, as many as fit `out`.
 fn fill(
     tensor: &Tensor<'_>,
     dtype: Dtype,

@@ -1,4 +1,5 @@
-//! `curve`: computing everything again against keeping keys and values, and what an appended token costs.
+//! `curve`: compares computing everything again with keeping keys and values, and measures the cost of appending a
+//! token.
 
 use clap::Args;
 use gleed::cache::{BLOCK_TOKENS, KvCache, KvGeometry, SeqId};
@@ -31,7 +32,7 @@ pub(crate) fn run(lab: &Lab<'_>, args: &CurveArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// How long a decode step takes after prompts of several lengths.
+/// Measures a decode step after prompts of several lengths.
 fn forward(lab: &Lab<'_>, steps: usize, report: &mut Report) -> Result<()> {
     let steps = if lab.args.quick { steps.min(3) } else { steps };
     let room = lab.model.config().context;
@@ -100,8 +101,8 @@ fn forward(lab: &Lab<'_>, steps: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What it costs to append the keys and values of one token, without a model. Elements are f32, so that all caches move
-/// the same bytes.
+/// Measures the time to append the keys and values of one token, without a model. Elements are f32, so that all caches
+/// move the same bytes.
 fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
     let tokens = tokens.next_multiple_of(BLOCK_TOKENS);
     let geometry = KvGeometry { element: KvType::F32, ..lab.geometry(tokens)? };
@@ -141,7 +142,7 @@ fn append(lab: &Lab<'_>, tokens: usize, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Microseconds per token of each block of an otherwise empty cache, the median of several rounds.
+/// Fills an empty cache block by block. Returns the microseconds per token of each block, medians of several rounds.
 fn append_all(kind: KvKind, geometry: &KvGeometry, rounds: usize, bar: &ProgressBar) -> Result<Vec<f64>> {
     let row = vec![0.5; geometry.kv_width(0)];
     let blocks = geometry.blocks_per_sequence();
@@ -165,7 +166,7 @@ fn append_all(kind: KvKind, geometry: &KvGeometry, rounds: usize, bar: &Progress
     Ok(samples.iter().map(|samples| median(samples)).collect())
 }
 
-/// What an engine does for a token, without the copying of shared blocks: there are none.
+/// Appends a token as an engine does. There are no shared blocks to copy.
 fn append_row(cache: &mut KvCache<'_>, seq: SeqId, position: usize, row: &[f32]) -> Result<()> {
     cache.reserve(seq, [0].into_iter())?;
     for layer in 0..cache.num_layers() {
@@ -174,7 +175,7 @@ fn append_row(cache: &mut KvCache<'_>, seq: SeqId, position: usize, row: &[f32])
     Ok(cache.commit(seq, 1)?)
 }
 
-/// The medians of what was measured in the last quarter before each position.
+/// Returns for each position the median over the blocks of the last quarter before it.
 fn around(blocks: &[f64], at: &[usize]) -> Vec<f64> {
     let slice = |&at: &usize| {
         let end = at / BLOCK_TOKENS;
@@ -183,7 +184,7 @@ fn around(blocks: &[f64], at: &[usize]) -> Vec<f64> {
     at.iter().map(slice).collect()
 }
 
-/// The cache of many a first implementation: one array per layer for K and one for V; who appends makes a longer one.
+/// The cache of many first implementations: one array per layer for K and one for V. Appending makes longer arrays.
 struct Concatenating {
     layers: Vec<[Vec<f32>; 2]>,
 }
@@ -196,7 +197,7 @@ impl Concatenating {
     }
 }
 
-/// Microseconds to append to a concatenating cache that has `tokens` tokens then.
+/// Returns the microseconds to append a token to a concatenating cache, which has `tokens` tokens afterwards.
 fn concatenate(geometry: &KvGeometry, tokens: usize, bar: &ProgressBar) -> Result<f64> {
     const SAMPLES: usize = 5;
     let row = vec![0.5; geometry.kv_width(0)];

@@ -1,7 +1,8 @@
-//! `break`: what a damaged cache does to a text.
+//! `break`: shows what a damaged cache does to a text.
 //!
-//! The keys and values of a prompt are taken out of the cache, damaged, and set into another sequence. Both continue
-//! with the same tokens, for the error of the logits, and each with its own, for the text.
+//! The keys and values of a prompt are taken out of the cache, damaged, and set into another sequence. Both sequences
+//! then continue with the same tokens, which gives the error of the logits. Then each continues with its own tokens,
+//! which gives its text.
 
 use clap::Args;
 use gleed::cache::KvShape;
@@ -17,10 +18,10 @@ use common::random::Random;
 use common::score::STORY;
 use common::{Result, limit, text};
 
-/// The layer of the key that is damaged, unless the caller says otherwise.
+/// Default layer of the damaged key.
 const LAYER: usize = 3;
 
-/// Its position in the text, likewise.
+/// Default position of the damaged key in the text.
 const POSITION: usize = 57;
 
 #[derive(Args)]
@@ -57,7 +58,7 @@ pub(crate) struct BreakArgs {
     factor: f32,
 }
 
-/// The key that is damaged, and how.
+/// The damaged key, and the parameters of the damage.
 #[derive(Clone, Copy)]
 struct Target {
     layer: usize,
@@ -67,10 +68,10 @@ struct Target {
     seed: u64,
 }
 
-/// K and V of each layer, packed `[tokens, kv_width]`.
+/// Keys and values of each layer, packed `[tokens, kv_width]`.
 type Cached = Vec<[Vec<f32>; 2]>;
 
-/// Ways to damage a cache.
+/// The kinds of damage, by name.
 const DAMAGES: [(&str, Damage); 5] = [
     ("set back unchanged", |_, _, _| {}),
     ("one key random", randomize),
@@ -79,14 +80,14 @@ const DAMAGES: [(&str, Damage); 5] = [
     ("slot + 1 for keys", shift_keys),
 ];
 
-/// What it does to the rows, given the shape of each layer's.
+/// A function that damages the rows of a cache, given the shape of each layer's rows.
 type Damage = fn(&mut Cached, &[KvShape], &Target);
 
 /// A continuation.
 struct Told {
     name: &'static str,
     ids: Vec<u32>,
-    /// The largest difference of a logit at each step, fed the tokens of the intact text.
+    /// Largest difference of a logit at each step, when the tokens of the intact text are fed.
     errors: Vec<f32>,
 }
 
@@ -113,19 +114,20 @@ pub(crate) fn run(lab: &Lab<'_>, args: &BreakArgs) -> Result<Report> {
         y: Axis::log("error", 10.0),
         curves: broken[1..].iter().map(curve).collect(),
     });
-    // The control has no text of its own.
+    // The control, `broken[0]`, has the same text as the intact sequence.
     let texts = [("intact", &intact)].into_iter().chain(broken[1..].iter().map(|told| (told.name, &told.ids)));
     let texts: Vec<_> = texts.map(|(name, ids)| (name, text_of(&tokenizer, ids))).collect();
     report.texts.push(("How each of them goes on by itself", side_by_side(&texts)));
     Ok(report)
 }
 
-/// The first three paragraphs of the built-in story.
+/// Returns the first three paragraphs of the built-in story.
 fn beginning() -> &'static str {
     STORY.match_indices("\n\n").nth(2).and_then(|(end, _)| STORY.get(..end)).unwrap_or(STORY)
 }
 
-/// The key that the flags mean: layer 3, head 0, position 57, where the model and the text have these.
+/// Returns the key that the flags name. The default is layer 3, head 0, position 57, or the last ones that the model
+/// and the text have.
 fn target(lab: &Lab<'_>, args: &BreakArgs, prompt: usize) -> Result<Target> {
     let config = lab.model.config();
     let room = config.context.saturating_sub(usize::from(args.n));
@@ -182,7 +184,7 @@ fn tell_all(engine: &mut Engine<'_, '_>, prompt: &[u32], n: usize, target: &Targ
     Ok((ids, broken))
 }
 
-/// `n` tokens, the most probable one each time; the first is known from the prompt.
+/// Returns `n` tokens, the most probable one at each step. The first one is known from the prompt.
 fn go_on(
     engine: &mut Engine<'_, '_>,
     seq: SeqId,
@@ -201,14 +203,14 @@ fn go_on(
     }
 }
 
-/// The elements of the damaged key.
+/// Returns the elements of the damaged key.
 fn key<'c>(cached: &'c mut Cached, shapes: &[KvShape], target: &Target) -> &'c mut [f32] {
     let ([k, _], shape) = (&mut cached[target.layer], shapes[target.layer]);
     let start = target.position * shape.width() + target.head * shape.head_dim;
     &mut k[start..][..shape.head_dim]
 }
 
-/// Another key of the same length, in a random direction.
+/// Replaces the key with one of the same length in a random direction.
 fn randomize(cached: &mut Cached, shapes: &[KvShape], target: &Target) {
     let key = key(cached, shapes, target);
     let length = |key: &[f32]| key.iter().map(|x| x * x).sum::<f32>().sqrt();
@@ -222,7 +224,7 @@ fn multiply(cached: &mut Cached, shapes: &[KvShape], target: &Target) {
     key(cached, shapes, target).iter_mut().for_each(|x| *x *= target.factor);
 }
 
-/// Every row one slot too far: slot 0 stays empty, and the last row is lost.
+/// Moves every row one slot too far. Slot 0 stays empty, and the last row is lost.
 fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &Target) {
     for ([k, v], shape) in cached.iter_mut().zip(shapes) {
         shift(k, shape.width());
@@ -230,7 +232,7 @@ fn shift_all(cached: &mut Cached, shapes: &[KvShape], _: &Target) {
     }
 }
 
-/// The same for keys alone: each value belongs to the key before.
+/// Moves only the keys one slot too far, so that each value belongs to another token's key.
 fn shift_keys(cached: &mut Cached, shapes: &[KvShape], _: &Target) {
     cached.iter_mut().zip(shapes).for_each(|([k, _], shape)| shift(k, shape.width()));
 }
@@ -267,7 +269,7 @@ fn table(intact: &[u32], broken: &[Told], target: &Target, prompt: usize) -> Tab
     table
 }
 
-/// The text up to where the model ends it.
+/// Returns the text of tokens, up to the token with which the model ends it.
 fn text_of(tokenizer: &Tokenizer<'_, '_>, ids: &[u32]) -> String {
     let mut stream = text::Stream::new(tokenizer);
     let ids = ids.iter().take_while(|&&id| !tokenizer.is_end(id));
@@ -276,7 +278,7 @@ fn text_of(tokenizer: &Tokenizer<'_, '_>, ids: &[u32]) -> String {
     text
 }
 
-/// Texts in columns.
+/// Returns lines that show texts in columns.
 fn side_by_side(texts: &[(&str, String)]) -> Vec<String> {
     const WIDTH: usize = 28;
     let columns: Vec<Vec<String>> = texts.iter().map(|(name, text)| wrap(name, text, WIDTH)).collect();
@@ -286,7 +288,7 @@ fn side_by_side(texts: &[(&str, String)]) -> Vec<String> {
     (0..lines).map(line).collect()
 }
 
-/// Lines of at most `width` characters, the name first.
+/// Splits a text into lines of at most `width` characters, with the name first.
 fn wrap(name: &str, text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![name.into(), "-".repeat(width), String::new()];
     for word in text.split_whitespace() {

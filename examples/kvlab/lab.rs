@@ -1,4 +1,4 @@
-//! What the experiments share: flags, engines, caches without a model, time.
+//! Shared by all experiments: flags, engines, caches without a model, and timing.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -50,7 +50,7 @@ pub(crate) struct LabArgs {
     pub(crate) quick: bool,
 }
 
-/// Where an experiment takes place.
+/// The model and the flags of an experiment.
 pub(crate) struct Lab<'m> {
     pub(crate) model: &'m Model<'m>,
     pub(crate) file: &'m ModelFile,
@@ -58,13 +58,13 @@ pub(crate) struct Lab<'m> {
 }
 
 impl<'m> Lab<'m> {
-    /// Limits for one sequence of so many tokens.
+    /// Returns limits for one sequence of `context` tokens.
     pub(crate) fn limits(&self, context: usize) -> Limits {
         let level = self.args.level.unwrap_or_else(Level::detect);
         Limits { context, kv_type: self.args.kv_type, workers: self.args.threads, level, ..Limits::default() }
     }
 
-    /// Does something with an engine of these limits.
+    /// Calls `work` with an engine that has these limits.
     pub(crate) fn with_engine<R>(
         &self,
         limits: &Limits,
@@ -78,13 +78,13 @@ impl<'m> Lab<'m> {
         work(&mut engine)
     }
 
-    /// Random tokens, the same ones each time.
+    /// Returns random tokens, the same ones each time.
     pub(crate) fn tokens(&self, count: usize) -> Vec<u32> {
         Random::new(0).ids(count, self.model.config().vocab)
     }
 
-    /// The geometry that the model's cache has for one sequence of so many tokens, in blocks of one pool. The context
-    /// may be longer than the model's.
+    /// Returns the geometry of the model's cache for one sequence of `context` tokens. The context may be longer than
+    /// the model's.
     pub(crate) fn geometry(&self, context: usize) -> Result<KvGeometry> {
         let geometry = self.with_engine(&self.limits(1), |engine| Ok(*engine.cache().geometry()))?;
         let geometry = KvGeometry { context, ..geometry };
@@ -92,7 +92,7 @@ impl<'m> Lab<'m> {
     }
 }
 
-/// Does something with a cache that belongs to no model.
+/// Calls `work` with a cache that belongs to no model.
 pub(crate) fn with_cache<R>(geometry: KvGeometry, work: impl FnOnce(&mut KvCache<'_>) -> Result<R>) -> Result<R> {
     let mut measuring = Arena::measuring();
     KvCache::carve(&mut measuring, geometry)?;
@@ -100,7 +100,7 @@ pub(crate) fn with_cache<R>(geometry: KvGeometry, work: impl FnOnce(&mut KvCache
     work(&mut KvCache::carve(&mut Arena::new(memory.bytes())?, geometry)?)
 }
 
-/// Computes all that is queued.
+/// Computes all queued tokens.
 pub(crate) fn finish(engine: &mut Engine<'_, '_>) -> Result<()> {
     while engine.is_busy() {
         let _: Step = engine.step(usize::MAX)?;
@@ -108,14 +108,14 @@ pub(crate) fn finish(engine: &mut Engine<'_, '_>) -> Result<()> {
     Ok(())
 }
 
-/// The milliseconds that `work` takes.
+/// Returns the milliseconds that `work` takes.
 pub(crate) fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// 0 where there are no samples.
+/// Returns the median of the samples, or 0 if there are none.
 pub(crate) fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -123,7 +123,7 @@ pub(crate) fn median(samples: &[f64]) -> f64 {
     (at(sorted.len() / 2) + at(sorted.len().saturating_sub(1) / 2)) / 2.0
 }
 
-/// A bar on standard error.
+/// Returns a progress bar on standard error.
 pub(crate) fn bar(total: usize, message: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {bar:32} {pos}/{len}, {eta} left");
     ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr())

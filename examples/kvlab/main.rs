@@ -6,8 +6,8 @@
 //! cargo run --release --example kvlab -- share --characters 128 --out plots --json share.json
 //! ```
 //!
-//! Without `--model` all of it runs with the demo model. Times are those of the clock on the wall, medians where
-//! several were taken; a machine that does other things meanwhile shows in them.
+//! Without `--model` everything runs with the demo model. Times are wall-clock times, and medians if there are several.
+//! Other work of the machine makes them longer.
 
 mod curve;
 mod damage;
@@ -33,7 +33,7 @@ Examples:
   cargo run --release --example kvlab -- break --layer 3 --head 1 --position 0
   cargo run --release --example kvlab -- share --quick --characters 16 --out plots --json share.json";
 
-/// What the help of a subcommand ends with.
+/// Returns the last lines of a subcommand's help.
 fn example(flags: &str) -> String {
     format!("Examples:\n  cargo run --release --example kvlab -- {flags}")
 }
@@ -80,7 +80,7 @@ impl Command {
         }
     }
 
-    /// The files that are read beside the model.
+    /// Returns the files that are read besides the model.
     fn read(&self) -> Vec<PathBuf> {
         match self {
             Self::Window(args) => args.text.iter().cloned().collect(),
@@ -108,7 +108,7 @@ fn kvlab(command: &Command) -> Result<ExitCode> {
     let args = command.lab();
     let file = ModelFile::open(args.model.model.as_deref())?;
     let model = file.model()?;
-    // What cannot be written is said before anything is measured.
+    // Files that cannot be written are refused before anything is measured.
     let outputs = report::Outputs::open(&args.out, args.json.as_deref(), &file, command.read())?;
     let (lab, setting) = (Lab { model: &model, file: &file, args }, Setting::begin());
     let report = command.run(&lab)?;

@@ -1,4 +1,4 @@
-//! `memory`: what keys and values take, measured and by the formula.
+//! `memory`: the bytes of keys and values, measured and by the formula.
 
 use clap::Args;
 use gleed::cache::{BLOCK_TOKENS, CacheError, KvGeometry, LayerGroups};
@@ -20,7 +20,7 @@ pub(crate) struct MemoryArgs {
     budget: usize,
 }
 
-/// A number of bytes, in the unit of your choice.
+/// Parses a number of bytes with an optional unit.
 fn parse_size(text: &str) -> std::result::Result<usize, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -45,11 +45,11 @@ pub(crate) fn run(lab: &Lab<'_>, args: &MemoryArgs) -> Result<Report> {
     Ok(report)
 }
 
-/// Bytes of a scale, an f16.
+/// Number of bytes of a scale, an f16.
 const SCALE: usize = 2;
 
-/// Bytes of the keys and values of so many tokens by the formula. Quantized elements have the codes of GGUF's type of
-/// the same name, and a scale per 32 of a head or less.
+/// Returns the bytes of the keys and values of `tokens` tokens by the formula. Quantized elements have the codes of
+/// GGUF's type of the same name, and a scale for each 32 elements of a head or fewer.
 fn formula(lab: &Lab<'_>, element: KvType, tokens: usize) -> Option<f64> {
     let config = lab.model.config();
     let head = |element: KvElement, head_dim: usize| {
@@ -65,7 +65,7 @@ fn formula(lab: &Lab<'_>, element: KvType, tokens: usize) -> Option<f64> {
     (0..config.layers).filter(|&layer| config.has_kv(layer)).map(of_layer).sum()
 }
 
-/// Fills a sequence and compares.
+/// Fills a sequence, and compares the measured bytes with the formula.
 fn measure(lab: &Lab<'_>, report: &mut Report) -> Result<()> {
     let context = lab.model.config().context.min(if lab.args.quick { 64 } else { 1024 });
     let mut lengths: Vec<usize> = [1, 16, 17, 100, 256, 512, 1024].into_iter().map(|n| n.min(context)).collect();
@@ -123,21 +123,21 @@ fn measure(lab: &Lab<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What the blocks take that somebody holds.
+/// Returns the bytes of the blocks that a sequence or a pin holds.
 pub(crate) fn used_bytes(engine: &Engine<'_, '_>) -> usize {
     engine.stats().pools.iter().map(|pool| pool.used * pool.block_bytes).sum()
 }
 
-/// How many tokens fit, by the formula and by a pool that is filled until it refuses.
+/// Compares how many tokens fit by the formula and in a pool that is filled until it refuses.
 fn budget(lab: &Lab<'_>, budget: usize, report: &mut Report) -> Result<()> {
     let title = format!("One sequence in {budget} bytes of keys and values");
     let mut table = Table::new(title, &["type", "formula tokens", "pool tokens", "pool bytes", "bytes per token"]);
     for element in KvType::ALL {
-        // One group: a pool that is full when the sequence is.
+        // With one layer group there is one pool, which is full when the sequence is.
         let geometry = KvGeometry { element, groups: LayerGroups::ONE, ..lab.geometry(BLOCK_TOKENS)? };
         let block = with_cache(geometry, |cache| Ok(cache.stats().pools[0].block_bytes))?;
         let blocks = budget / block.max(1);
-        // A table with room for more than the pool has.
+        // The block table has room for one more block than the pool has, so the pool refuses first.
         let geometry = KvGeometry { context: (blocks + 1) * BLOCK_TOKENS, blocks, ..geometry };
         let tokens = with_cache(geometry, |cache| {
             let seq = cache.open()?;

@@ -1,4 +1,4 @@
-//! What an experiment has to say: tables for people, plots, and all of it as JSON.
+//! The report of an experiment: tables for people, plots, and both as JSON.
 
 use std::io::{self, Write, stdout};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use common::{ModelFile, Result};
 pub(crate) struct Report {
     pub(crate) tables: Vec<Table>,
     pub(crate) plots: Vec<Plot>,
-    /// Pictures of what was not measured: the name of the file, and its text.
+    /// Pictures that show no measurement: name of the file, and its text.
     pub(crate) pictures: Vec<(&'static str, String)>,
-    /// Printed after the tables: a name and the lines.
+    /// Texts that are printed after the tables: title and lines.
     pub(crate) texts: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct Table {
 pub(crate) enum Cell {
     Text(String),
     Count(usize),
-    /// With so many decimals.
+    /// A number, and how many decimals are shown.
     Real(f64, usize),
-    /// There is no such value.
+    /// No value.
     Nothing,
 }
 
@@ -87,10 +87,10 @@ impl std::fmt::Display for Cell {
     }
 }
 
-/// Where a report goes.
+/// The files that a report is written to.
 pub(crate) struct Outputs {
     folder: PathBuf,
-    /// What is read, the model aside.
+    /// Files that the program reads, besides the model.
     read: Vec<PathBuf>,
     json: Option<Output>,
 }

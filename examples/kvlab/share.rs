@@ -1,4 +1,4 @@
-//! `share`: characters that continue one system prompt, and what a sequence costs beside others.
+//! `share`: measures characters that continue one system prompt, and what a sequence costs beside others.
 
 use clap::Args;
 use gleed::cache::BLOCK_TOKENS;
@@ -34,15 +34,15 @@ pub(crate) struct ShareArgs {
 struct Cast {
     system: Vec<u32>,
     own: usize,
-    /// 1, 2, 4 and so on.
+    /// Numbers of characters: 1, 2, 4 and so on.
     counts: Vec<usize>,
     limits: Limits,
 }
 
-/// What some characters took.
+/// Memory and time of a number of characters.
 struct Shared {
     characters: usize,
-    /// The blocks of a character.
+    /// Number of blocks that a character alone holds. `shared` is the number of blocks that it shares.
     own: usize,
     shared: usize,
     bytes: usize,
@@ -71,14 +71,14 @@ impl Cast {
             sequences: most + 1,
             rows: most.max(256),
             logit_rows: most,
-            // The prompt, then for each character its own tokens, which begin in a copy of a partial block.
+            // The prompt, and for each character its own tokens, which begin in a copy of the partial block.
             kv_blocks: system.div_ceil(16) + most * (own.div_ceil(16) + 1),
             ..lab.limits(system + own)
         };
         Ok(Self { system: lab.tokens(system), own, counts, limits })
     }
 
-    /// The tokens of all characters at one step.
+    /// Returns the tokens of all characters at one step.
     fn step(&self, index: usize, characters: usize, vocab: usize) -> Vec<u32> {
         Random::new(index as u64 + 1).ids(characters, vocab)
     }
@@ -153,7 +153,8 @@ fn characters(lab: &Lab<'_>, cast: &Cast, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Forks so many characters. They speak together, and each step is taken back and done once more one by one.
+/// Forks the characters and measures their steps. Each step runs for all characters together, is taken back, and runs
+/// again for one character after the other.
 fn measure(engine: &mut Engine<'_, '_>, cast: &Cast, system: SeqId, characters: usize) -> Result<Shared> {
     let (start, vocab) = (cast.system.len(), engine.model().config().vocab);
     let forks = (0..characters).map(|_| engine.fork(system, start)).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -184,8 +185,8 @@ fn measure(engine: &mut Engine<'_, '_>, cast: &Cast, system: SeqId, characters: 
     })
 }
 
-/// What one sequence costs while others are there and do nothing. The engines take turns, so that all of them see the
-/// same moods of the machine.
+/// Measures one sequence while idle sequences are open. The engines take turns, so that changes of the machine's speed
+/// affect all of them.
 fn resident(lab: &Lab<'_>, cast: &Cast, report: &mut Report) -> Result<()> {
     const STEPS: usize = 4;
     let rounds = if lab.args.quick { 3 } else { 40 };

@@ -1,7 +1,7 @@
-//! `window`: what a model loses where it sees the last tokens only, and what that saves.
+//! `window`: measures what a model loses if it sees only the last tokens, and the memory that this saves.
 //!
-//! Every text is a sequence of its own. In one text of many, the texts before say nothing about the next one, and a
-//! window that hides them looks like a gain.
+//! Every text is a sequence of its own. If many texts were one sequence, the earlier texts would say nothing about the
+//! next one, and a window that hides them would look like a gain.
 
 use std::path::PathBuf;
 
@@ -39,13 +39,13 @@ pub(crate) struct WindowArgs {
     sinks: usize,
 }
 
-/// The most tokens of a sequence, unless the caller says otherwise.
+/// Most tokens of a sequence by default.
 const DEFAULT_TOKENS: usize = 2048;
 
-/// Tokens that `--quick` takes of all texts together.
+/// Number of tokens of all texts together with `--quick`.
 const QUICK: usize = 200;
 
-/// How well texts were predicted, and what its keys and values took at most.
+/// The result of a window: the score of the texts, and the most bytes of keys and values.
 struct Seen {
     window: Window,
     score: Score,
@@ -82,7 +82,7 @@ pub(crate) fn run(lab: &Lab<'_>, args: &WindowArgs) -> Result<Report> {
     Ok(report(&seen, &chunks, longest))
 }
 
-/// The tokens of each sequence that is scored: a text, or a piece of one that is longer than `ctx`.
+/// Returns the tokens of each scored sequence: a text, or a piece of a text that is longer than `ctx`.
 fn chunks(tokenizer: &Tokenizer<'_, '_>, text: &str, args: &WindowArgs, ctx: usize) -> Result<Vec<Vec<u32>>> {
     let mut left = if args.lab.quick { QUICK } else { usize::MAX };
     let mut chunks = Vec::new();
@@ -102,7 +102,8 @@ fn chunk_tokens(asked: Option<usize>, context: usize) -> Result<usize> {
     }
 }
 
-/// Everything; then the halves of what is there, with and without sinks.
+/// Returns the windows to measure: everything visible, then powers of two that are shorter than the text, without and
+/// with sinks.
 fn windows(visible: usize, sinks: usize, most: usize) -> Vec<Window> {
     let mut windows = vec![Window::default()];
     for total in (5..=10).rev().map(|log| 1 << log).filter(|&total| total < visible && total <= most) {

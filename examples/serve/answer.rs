@@ -1,4 +1,4 @@
-//! Answers in JSON.
+//! Builds answers in JSON.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::ask::Called;
 
-/// What all parts of an answer have in common.
+/// The fields that all parts of an answer share.
 pub(crate) struct Answer {
     pub(crate) is_chat: bool,
     pub(crate) number: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Answer {
     pub(crate) created: u64,
 }
 
-/// What was said so far.
+/// The parts of an answer so far.
 #[derive(Default)]
 pub(crate) struct Said {
     pub(crate) text: String,
@@ -22,7 +22,7 @@ pub(crate) struct Said {
     pub(crate) calls: Vec<Called>,
 }
 
-/// Tokens.
+/// Token counts of a request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
@@ -35,7 +35,7 @@ impl Answer {
         Self { is_chat, number, model: model.to_owned(), created: now() }
     }
 
-    /// The whole answer.
+    /// Returns the whole answer.
     pub(crate) fn whole(&self, said: Said, reason: &str, usage: Usage) -> Value {
         let choice = match self.is_chat {
             false => json!({"index": 0, "text": said.text, "logprobs": null, "finish_reason": reason}),
@@ -56,7 +56,7 @@ impl Answer {
         answer
     }
 
-    /// A part of the text.
+    /// Returns an event with a part of the text.
     pub(crate) fn text(&self, text: &str) -> Value {
         if self.is_chat { self.delta(json!({"content": text}), None) } else { self.piece(text, None) }
     }
@@ -71,7 +71,7 @@ impl Answer {
         self.delta(json!({"tool_calls": [called]}), None)
     }
 
-    /// What a stream begins with, if it does with anything.
+    /// Returns the event that begins a stream, if there is one.
     pub(crate) fn role(&self) -> Option<Value> {
         self.is_chat.then(|| self.delta(json!({"role": "assistant", "content": ""}), None))
     }
@@ -80,7 +80,7 @@ impl Answer {
         if self.is_chat { self.delta(json!({}), Some(reason)) } else { self.piece("", Some(reason)) }
     }
 
-    /// The part without text that counts tokens.
+    /// Returns the event that counts tokens. It has no text.
     pub(crate) fn usage(&self, usage: Usage) -> Value {
         let mut part = self.part(Value::Null, self.kind());
         (part["choices"], part["usage"]) = (json!([]), usage.json());

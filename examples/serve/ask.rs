@@ -1,24 +1,24 @@
-//! What a request asks for.
+//! Parses requests.
 
 use gleed::sample::SamplerParams;
 use gleed::turns::Role;
 use serde_json::Value;
 
-/// What is wrong with a request.
+/// Text that says what is wrong with a request.
 pub(crate) type Wrong = String;
 
 pub(crate) struct Ask {
     pub(crate) begin: Begin,
-    /// The most tokens of the answer; as many as the context has room for.
+    /// Most tokens of the answer; `None` means as many as fit the context.
     pub(crate) most: Option<usize>,
     pub(crate) sampling: SamplerParams,
-    /// What is added to the logits of tokens.
+    /// Biases that are added to the logits of tokens.
     pub(crate) biases: Vec<(u32, f32)>,
     /// Strings that end the answer.
     pub(crate) stops: Vec<String>,
-    /// A JSON Schema that the answer follows.
+    /// JSON Schema that the answer follows.
     pub(crate) schema: Option<String>,
-    /// Whether the answer comes as events, and whether one of them counts tokens.
+    /// Whether the answer is sent as events. `counts`: whether one of the events counts tokens.
     pub(crate) streams: bool,
     pub(crate) counts: bool,
 }
@@ -46,13 +46,13 @@ pub(crate) enum Turn {
 pub(crate) struct Called {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// In JSON.
+    /// Arguments in JSON.
     pub(crate) arguments: String,
 }
 
 /// Tools that the model may call.
 pub(crate) struct Offered {
-    /// The list in JSON.
+    /// List of tools in JSON.
     pub(crate) list: String,
     pub(crate) choice: Choice,
     pub(crate) parallel: bool,
@@ -65,13 +65,13 @@ pub(crate) enum Choice {
 }
 
 impl Ask {
-    /// Whether the answer is of no use if it is cut off: it follows a schema, or has to have a call.
+    /// Returns whether the answer must be complete to be of use: it follows a schema or must contain a call.
     pub(crate) fn has_an_end(&self) -> bool {
         let must_call = self.offered().is_some_and(|offered| !matches!(offered.choice, Choice::Auto));
         self.schema.is_some() || must_call
     }
 
-    /// The tools that the model may call.
+    /// Returns the tools that the model may call.
     pub(crate) fn offered(&self) -> Option<&Offered> {
         match &self.begin {
             Begin::Chat(chat) => chat.tools.as_ref(),
@@ -79,7 +79,7 @@ impl Ask {
         }
     }
 
-    /// A request to complete a text.
+    /// Parses a request to complete a text.
     pub(crate) fn completion(json: &Value, sampling: SamplerParams) -> Result<Self, Wrong> {
         refuse(json, &["suffix", "logprobs", "echo"])?;
         let begin = match &json["prompt"] {
@@ -98,7 +98,7 @@ impl Ask {
         Self::with(begin, json, sampling, "max_tokens")
     }
 
-    /// A request to go on with a conversation.
+    /// Parses a request to continue a conversation.
     pub(crate) fn chat(json: &Value, sampling: SamplerParams) -> Result<Self, Wrong> {
         refuse(json, &["logprobs", "functions", "audio", "web_search_options"])?;
         let messages = json["messages"].as_array().filter(|messages| !messages.is_empty());
@@ -151,7 +151,7 @@ impl Ask {
     }
 }
 
-/// Refuses what would change the answer and is not there.
+/// Refuses members that would change the answer but are not supported.
 fn refuse(json: &Value, names: &[&str]) -> Result<(), Wrong> {
     if !json.is_object() {
         return Err("the body must be a JSON object".into());
@@ -164,9 +164,9 @@ fn refuse(json: &Value, names: &[&str]) -> Result<(), Wrong> {
     names.iter().find(is_set).map_or(Ok(()), |name| Err(format!("{name} is not supported")))
 }
 
-/// The words for a member that is something else than it must be.
+/// Returns the error for a member whose value is not what it must be.
 fn must_be(name: &str, value: &Value, what: &str) -> Wrong {
-    /// The most bytes of a value that are repeated.
+    /// Most bytes of a text that the error repeats.
     const SHOWN: usize = 60;
     let shown = match value {
         Value::Array(_) => "a list".into(),
@@ -194,7 +194,7 @@ fn truth(json: &Value, name: &str) -> Result<Option<bool>, Wrong> {
     }
 }
 
-/// The members of a list, if it is there.
+/// Returns the elements of a list, or `None` if it is absent.
 fn list<'j>(json: &'j Value, name: &str) -> Result<Option<&'j [Value]>, Wrong> {
     match &json[name] {
         Value::Null => Ok(None),
@@ -203,7 +203,7 @@ fn list<'j>(json: &'j Value, name: &str) -> Result<Option<&'j [Value]>, Wrong> {
     }
 }
 
-/// Whether one of the events counts tokens.
+/// Returns whether one of the events counts tokens.
 fn counts(options: &Value) -> Result<bool, Wrong> {
     match options {
         Value::Null => Ok(false),
@@ -215,9 +215,9 @@ fn counts(options: &Value) -> Result<bool, Wrong> {
     }
 }
 
-/// Numbers by the ids of tokens.
+/// Parses biases: numbers by the ids of tokens.
 fn biases(json: &Value) -> Result<Vec<(u32, f32)>, Wrong> {
-    /// In this API the number that bans a token.
+    /// The number that bans a token in this API.
     const BAN: f64 = -100.0;
     let biases = match &json["logit_bias"] {
         Value::Null => return Ok(Vec::new()),
@@ -273,7 +273,7 @@ fn offered(json: &Value) -> Result<Option<Offered>, Wrong> {
     Ok(Some(Offered { list, choice, parallel }))
 }
 
-/// The tools that a choice allows, as a list.
+/// Returns the tools that a choice allows, as a list in JSON.
 fn chosen(tools: &[Value], allowed: &Value) -> Result<String, Wrong> {
     let find = |wanted: &Value| {
         let name =
@@ -313,7 +313,7 @@ fn turn(index: usize, message: &Value) -> Result<Turn, Wrong> {
     }
 }
 
-/// The text of a message.
+/// Returns the text of a message.
 fn content(content: &Value, may_be_none: bool) -> Result<String, Wrong> {
     match content {
         Value::String(text) => Ok(text.clone()),

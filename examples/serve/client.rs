@@ -1,4 +1,4 @@
-//! The clients: each has a thread, which reads requests and writes what the engine's thread answers.
+//! Serves the clients. Each has a thread, which reads requests and writes the answers of the engine's thread.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -20,33 +20,33 @@ use crate::http::{Connection, Fault, Request};
 use crate::rules::Rules;
 use crate::work::{Event, Job};
 
-/// How often a client that waits is looked after.
+/// Time between two checks whether a waiting client is still there.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a client that was refused may take to read why, where it has a thread, and where it has none.
+/// Time that a refused client has to read the reason. `SHORT_FAREWELL` is for clients without a thread.
 const FAREWELL: Duration = Duration::from_secs(5);
 const SHORT_FAREWELL: Duration = Duration::from_secs(1);
-/// The most clients without a thread that may still read; others are dropped.
+/// Most refused clients without a thread that get this time. Further ones are dropped at once.
 const TURNED_AWAY: usize = 32;
 
 pub(crate) struct Server {
     pub(crate) model: String,
     pub(crate) jobs: Sender<Job>,
-    /// Requests that are not answered yet, and connections.
+    /// Number of requests that are not answered yet. `connections` is the number of open connections.
     pub(crate) open: AtomicUsize,
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) most_open: usize,
     pub(crate) most_connections: usize,
-    /// Of the next answer.
+    /// Number of the next answer.
     pub(crate) number: AtomicUsize,
     pub(crate) sampling: SamplerParams,
     pub(crate) rules: Rules,
 }
 
-/// One more of something, until it is dropped.
+/// Raises a count by 1 until it is dropped.
 struct Counted<C: Deref<Target = AtomicUsize>>(C);
 
 impl<C: Deref<Target = AtomicUsize>> Counted<C> {
-    /// `None`: there are so many already.
+    /// Returns `None` if the count is already `most`.
     fn new(count: C, most: usize) -> Option<Self> {
         let before = count.fetch_add(1, Ordering::Relaxed);
         let counted = Self(count);
@@ -60,14 +60,14 @@ impl<C: Deref<Target = AtomicUsize>> Drop for Counted<C> {
     }
 }
 
-/// How a request ends for its client.
+/// The end of a request.
 enum End {
-    /// With an answer that is written. Whether the client may ask again.
+    /// An answer was written. The value says whether the client may send another request.
     Done(bool),
     Refused(u16, &'static str, String),
 }
 
-/// What a path stands for.
+/// The resource that a path names.
 #[derive(Clone, Copy)]
 enum Place {
     Models,
@@ -89,35 +89,35 @@ impl Server {
     pub(crate) fn listen(self: Arc<Self>, listener: &TcpListener) {
         let (turned, away) = sync_channel::<Connection>(TURNED_AWAY);
         let see_off = move || away.iter().for_each(|connection| drop(connection.finish(SHORT_FAREWELL)));
-        // Without this thread they are dropped at once.
+        // If this thread cannot start, refused clients are dropped at once.
         let _ = thread::Builder::new().spawn(see_off);
         for stream in listener.incoming() {
             match stream {
                 Ok(stream) => self.welcome(stream, &turned),
-                // Where the system has no room for one more connection, the next try would fail, too.
+                // If the system has no room for another connection, the next call would fail, too. So wait.
                 Err(_) => thread::sleep(LOOK),
             }
         }
     }
 
-    /// Gives a client a thread, if there is a place for it.
+    /// Gives a client a thread, or refuses it if there are too many connections.
     fn welcome(self: &Arc<Self>, stream: TcpStream, turned: &SyncSender<Connection>) {
         let Ok(mut connection) = Connection::new(stream) else { return };
         let Some(place) = Counted::new(Arc::clone(&self.connections), self.most_connections) else {
             let words = format!("{} connections are open, which is the limit", self.most_connections);
             if connection.turn_away(503, &answer::error(503, "too_many_connections", &words)).is_ok() {
-                // Where too many still read, this one is dropped.
+                // If too many refused clients are still reading, this one is dropped.
                 let _ = turned.try_send(connection);
             }
             return;
         };
         let server = Arc::clone(self);
         let serve = move || {
-            // A client whose connection breaks is gone.
+            // An error means that the connection broke. There is nobody to tell.
             let _ = server.serve(connection);
             drop(place);
         };
-        // Where the system has no room for one more thread, the connection is dropped with the closure.
+        // If the system cannot start another thread, the connection is dropped with the closure.
         let _ = thread::Builder::new().spawn(serve);
     }
 
@@ -218,13 +218,13 @@ impl Server {
         }
         let mut hearing = Hearing { answer, streams, stops, said: Said::default(), usage: Usage::default() };
         let end = hearing.hear(&heard, place, counts, stays, connection);
-        // Whatever has happened: nobody waits any more.
+        // Nobody waits for the answer any more, however it ended.
         gone.store(true, Ordering::Relaxed);
         end
     }
 }
 
-/// What a client has heard of its answer.
+/// The answer that is being sent to a client.
 struct Hearing<'s> {
     answer: Answer,
     streams: bool,
@@ -292,7 +292,7 @@ impl Hearing<'_> {
                     reason = Some(end);
                 }
             }
-            // Pieces may come faster than a client is looked after.
+            // Events may come so fast that `recv_timeout` never times out, so check the client here, too.
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 if connection.is_gone() {
@@ -300,7 +300,7 @@ impl Hearing<'_> {
                 }
             }
         }
-        // Who reads the end of an answer can ask again at once.
+        // The place is free before the answer ends, so that the client can send its next request at once.
         drop(place);
         let reason = reason.unwrap_or("stop");
         if !self.streams {

@@ -1,15 +1,15 @@
-//! The head of a request. What two servers could read in two ways is refused, so that nobody hides a request in another
-//! one's body.
+//! Parses the head of a request. Refuses a head that two servers could read in two ways, so that no request can hide in
+//! the body of another.
 
 use crate::http::{BODY, Fault};
 
 pub(crate) struct Head {
     pub(crate) method: String,
-    /// Without what comes behind a question mark.
+    /// Path without the query after a question mark.
     pub(crate) path: String,
     /// Whether the client may send another request.
     pub(crate) stays: bool,
-    /// Whether it wants to be told that its body is welcome.
+    /// Whether the client waits for `100 Continue` before it sends the body.
     pub(crate) waits: bool,
     pub(crate) body: Body,
 }
@@ -21,7 +21,7 @@ pub(crate) enum Body {
     Chunks,
 }
 
-/// What the lines after the first one say.
+/// The values of the fields that matter here.
 #[derive(Default)]
 struct Fields {
     len: Option<usize>,
@@ -63,7 +63,7 @@ impl Head {
 
 impl Fields {
     fn read(&mut self, line: &str) -> Result<(), Fault> {
-        // A line that goes on with the one before it begins with a space, which is no part of a name.
+        // This refuses continuation lines, too: they begin with a space, which no name contains.
         let field = line.split_once(':').filter(|(name, _)| is_name(name));
         let (name, value) = field.ok_or_else(|| Fault::bad("a line of the head has no name with a colon behind it"))?;
         if value.chars().any(|c| c.is_ascii_control() && c != '\t') {
@@ -93,13 +93,13 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// A decimal number without a sign; one that no number can hold is the largest.
+/// Parses a decimal number without a sign. A number that is too large becomes `usize::MAX`.
 fn number(text: &str) -> Option<usize> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().unwrap_or(usize::MAX))
 }
 
-/// The bytes that a path stands for: `%2F` is a slash. A percent sign without two digits is itself.
+/// Decodes the percent signs of a path: `%2F` is a slash. A percent sign without two digits stays.
 pub(crate) fn decoded(path: &str) -> Vec<u8> {
     let (mut bytes, mut rest) = (Vec::new(), path.as_bytes());
     while let [first, behind @ ..] = rest {

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as it takes.
+//! The part of HTTP/1.1 that the server needs.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use crate::head::{Body, Head};
 
-/// The most bytes of a request's head, and of its body.
+/// Most bytes of a request's head. `BODY` is the most bytes of its body.
 const HEAD: u64 = 16 << 10;
 pub(crate) const BODY: usize = 4 << 20;
-/// The most bytes of a line between chunks, and the most lines behind them.
+/// Most bytes of a line between chunks. `TRAILERS` is the most lines after the last chunk.
 const LINE: u64 = 4 << 10;
 const TRAILERS: usize = 16;
-/// How long a client may take to begin a request, to send all of it, and to take a part of its answer.
+/// Time that a client has to begin a request, to send all of it, and to take a part of its answer, each.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes that are dropped of what a client sends that was refused.
+/// Most bytes that are read and dropped from a refused client.
 const DROPPED: u64 = 64 << 20;
 
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// Without what comes behind a question mark.
+    /// Path without the query after a question mark.
     pub(crate) path: String,
     pub(crate) body: Vec<u8>,
-    /// Whether the client may send another one.
+    /// Whether the client may send another request.
     pub(crate) stays: bool,
 }
 
@@ -51,7 +51,7 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// A stream that is read up to a point of time, however little comes at once.
+/// A stream with a deadline for all reads together, however few bytes each read gets.
 struct Timed {
     stream: TcpStream,
     until: Instant,
@@ -70,7 +70,7 @@ impl Read for Timed {
 
 pub(crate) struct Connection {
     reader: BufReader<Timed>,
-    /// Whether the client wants to know about an answer, but not have its body.
+    /// Whether the method is HEAD, so that the answer has no body.
     wants_head: bool,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
         self.reader.get_mut().until = Instant::now() + patience;
     }
 
-    /// Reads the next request. `None`: there is none any more.
+    /// Reads the next request. Returns `None` if the client has closed the connection.
     pub(crate) fn read(&mut self) -> Result<Option<Request>, Fault> {
         self.wants_head = false;
         self.wait(PATIENCE);
@@ -109,7 +109,7 @@ impl Connection {
         Ok(Some(Request { method, path, body, stays }))
     }
 
-    /// Reads a head, without the empty lines before it and the one behind it.
+    /// Reads a head, without the empty lines before it and the one after it.
     fn head(&mut self) -> Result<String, Fault> {
         let (mut rest, mut head) = ((&mut self.reader).take(HEAD), Vec::new());
         loop {
@@ -138,13 +138,13 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Reads a body in chunks: each has a line with its length before it, the last one is empty.
+    /// Reads a body in chunks. Each chunk follows a line with its length, and the last one is empty.
     fn chunks(&mut self) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         loop {
             let line = self.line()?;
             let digits = line.split(';').next().unwrap_or_default().trim_end();
-            // A sign is none of them, but would be taken.
+            // Check the digits, because `from_str_radix` would accept a sign.
             let len = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
             let len = len.and_then(|digits| usize::from_str_radix(digits, 16).ok());
             match len.ok_or_else(|| Fault::bad("the length of a chunk is no hexadecimal number"))? {
@@ -178,7 +178,7 @@ impl Connection {
         self.answer_with("", status, json, stays)
     }
 
-    /// Answers with lines in the head, each with its end, and JSON.
+    /// Answers with JSON and additional lines in the head, each with its line end.
     pub(crate) fn answer_with(&mut self, lines: &str, status: u16, json: &Value, stays: bool) -> io::Result<()> {
         let body = json.to_string();
         let (reason, len) = (reason(status), body.len());
@@ -192,22 +192,22 @@ impl Connection {
         self.stream().write_all((head + body).as_bytes())
     }
 
-    /// Answers a client of which nothing was read. Never waits.
+    /// Answers a client from which nothing was read. Never waits.
     pub(crate) fn turn_away(&mut self, status: u16, json: &Value) -> io::Result<()> {
         self.stream().set_nonblocking(true)?;
         self.answer(status, json, false)?;
         self.stream().set_nonblocking(false)
     }
 
-    /// Ends the connection, but first drops what the client still sends, as far as there is `patience` for it:
-    /// otherwise the connection would be reset, and the answer lost before it is read.
+    /// Ends the connection, after reading and dropping what the client still sends, for at most `patience`. Otherwise
+    /// the connection would be reset, and the client could lose the answer.
     pub(crate) fn finish(mut self, patience: Duration) -> io::Result<()> {
         self.stream().shutdown(Shutdown::Write)?;
         self.wait(patience);
         io::copy(&mut self.reader.get_mut().take(DROPPED), &mut io::sink()).map(|_| ())
     }
 
-    /// Begins an answer of events. The connection ends with it.
+    /// Begins an answer of events. The connection is closed after it.
     pub(crate) fn begin_events(&mut self) -> io::Result<()> {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\nConnection: close\r\n\r\n";
         self.stream().write_all(head.as_bytes())
@@ -217,8 +217,8 @@ impl Connection {
         self.stream().write_all(format!("data: {data}\n\n").as_bytes())
     }
 
-    /// Whether the client has gone away; one that has only ended its own half looks the same. What it sends meanwhile
-    /// stays to be read.
+    /// Returns whether the client has gone away. A client that has only closed its sending half looks the same. Bytes
+    /// that it sends stay unread.
     pub(crate) fn is_gone(&self) -> bool {
         if !self.reader.buffer().is_empty() {
             return false;

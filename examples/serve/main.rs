@@ -5,14 +5,14 @@
 //! curl http://127.0.0.1:8080/v1/chat/completions -d '{"messages": [{"role": "user", "content": "Who are you?"}]}'
 //! ```
 //!
-//! `GET /v1/models`, `POST /v1/completions` and `POST /v1/chat/completions`, whole or as events (`"stream": true`),
-//! with `response_format` and `tools`. One thread has the engine: all clients' sequences run in its batches and share
-//! one pool of blocks, where what prompts begin with in common is computed once. What a client gets does not depend on
-//! the others. A client that goes away frees its sequence.
+//! It answers `GET /v1/models`, `POST /v1/completions` and `POST /v1/chat/completions`, whole or as events
+//! (`"stream": true`), with `response_format` and `tools`. One thread has the engine. The sequences of all clients run
+//! in its batches and share one pool of blocks, so a prefix that several prompts share is computed once. The answer to
+//! a client does not depend on the others. A client that goes away frees its sequence.
 //!
-//! A request that says nothing of sampling gets the flags' choice; without `seed` the seed is 0, so the same request
-//! has the same answer. It listens on this machine only, unless `--host` says otherwise: it asks nobody for a key and
-//! speaks no TLS.
+//! A request without sampling parameters gets those of the flags. Without `seed` the seed is 0, so the same request has
+//! the same answer. The server has no keys and no TLS, so it listens on this machine only, unless `--host` says
+//! otherwise.
 
 mod answer;
 mod ask;
@@ -105,7 +105,7 @@ fn serve(args: &Args) -> Result<ExitCode> {
     let trie = OwnedTrie::new(&tokenizer)?;
     let sequences = args.sequences;
     let limits = Limits { sequences, prefix_cache: true, ..args.engine.limits(args.context) };
-    // A batch has no more logits than rows: of more sequences some wait for the next batch.
+    // A batch has at most as many logits as rows. If there are more sequences, some wait for the next batch.
     let limits = Limits { logit_rows: sequences.min(limits.rows), ..limits };
     let plan = Plan::new(&model, &limits)?;
     let pool = ThreadPool::new(args.engine.threads)?;

@@ -1,4 +1,4 @@
-//! The tokens that a request begins with.
+//! Makes the prompt of a request.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::ask::{Begin, Called, Chat, Turn};
 pub(crate) struct Writer<'t> {
     pub(crate) tokenizer: &'t Tokenizer<'t, 't>,
     pub(crate) script: &'t Script<'t>,
-    /// How tools are offered; `None`: that is not known.
+    /// How the model's turn format offers tools; `None` if that is not known.
     pub(crate) tools: Option<&'static ToolFormat>,
 }
 
 impl Writer<'_> {
-    /// The tokens. `think`: what the model is told of thinking.
+    /// Returns the tokens of a prompt. `think` tells the model whether to think, if it is set.
     pub(crate) fn tokens(&self, begin: &Begin, think: Option<bool>) -> Result<Vec<u32>> {
         let tokens = match begin {
             Begin::Text(text) if text.is_empty() => Vec::new(),
@@ -55,7 +55,7 @@ impl Writer<'_> {
     }
 }
 
-/// The text of a conversation, and which parts of it are texts of messages.
+/// The text of a conversation, and the ranges in it that are texts of messages.
 struct Written<'t> {
     tokenizer: &'t Tokenizer<'t, 't>,
     text: String,

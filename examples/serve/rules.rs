@@ -1,4 +1,5 @@
-//! What answers have to follow. Grammars are made in the clients' threads: a large one would keep the engine waiting.
+//! The grammars that answers follow. They are compiled in the clients' threads, because a large one would delay the
+//! engine.
 
 use gleed::conversation::Script;
 use gleed::grammar::{self, Calls, Marks, Options, Source, ToolChoice, Whitespace};
@@ -8,13 +9,13 @@ use gleed::turns::{Thinking, ToolFormat, TurnFormat};
 
 use crate::ask::{Ask, Begin, Choice, Offered};
 
-/// What the model's turn format says of thoughts and calls.
+/// How the model's turn format writes thoughts and calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules {
     thinking: Option<&'static Thinking>,
-    /// How tools are offered; `None`: that is not known.
+    /// How the turn format offers tools; `None` if that is not known.
     pub(crate) tools: Option<&'static ToolFormat>,
-    /// Those of calls and thoughts that are tokens.
+    /// Marks of calls and thoughts that are single tokens.
     marks: Marks,
 }
 
@@ -28,13 +29,14 @@ impl Rules {
         Self { thinking, tools, marks: marks.unwrap_or_default() }
     }
 
-    /// What the model is told of thinking: what follows a schema has no thoughts.
+    /// Returns whether to tell the model to think. An answer under a schema has no thoughts, so there the model is told
+    /// not to.
     pub(crate) fn think(&self, ask: &Ask) -> Option<bool> {
         let thinking = self.thinking.filter(|_| matches!(ask.begin, Begin::Chat(_)));
         thinking.filter(|thinking| ask.schema.is_some() && thinking.can(false)).map(|_| false)
     }
 
-    /// How thoughts are marked, and whether the answer begins in one.
+    /// Returns the marks around thoughts, and whether the answer begins inside of a thought.
     pub(crate) fn thoughts(&self, ask: &Ask) -> Option<(ThoughtMarks, bool)> {
         match self.thinking.filter(|_| matches!(ask.begin, Begin::Chat(_))) {
             _ if ask.schema.is_some() => None,
@@ -43,7 +45,7 @@ impl Rules {
         }
     }
 
-    /// What the answer has to follow.
+    /// Returns the matcher that the answer has to follow, if there is one.
     pub(crate) fn matcher(&self, ask: &Ask) -> Result<Option<OwnedMatcher>, String> {
         if let Some(schema) = &ask.schema {
             let options = Options { close: true, ..Options::default() };

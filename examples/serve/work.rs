@@ -1,4 +1,4 @@
-//! The thread that has the engine: all answers are written here, in batches.
+//! The thread that has the engine. It generates all answers, in batches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::ask::Ask;
 use crate::prompt::Writer;
 use crate::rules::Rules;
 
-/// A request on its way.
+/// A request from a client's thread.
 pub(crate) struct Job {
     pub(crate) ask: Ask,
-    /// What the answer has to follow.
+    /// Matcher that the answer has to follow, if there is one.
     pub(crate) matcher: Option<OwnedMatcher>,
     pub(crate) events: Sender<Event>,
-    /// Nobody waits for the answer any more.
+    /// Set when nobody waits for the answer any more.
     pub(crate) gone: Arc<AtomicBool>,
 }
 
-/// What becomes of a request, in order.
+/// An event of a request, in the order in which they are sent.
 pub(crate) enum Event {
-    /// It is refused, or ends with an error: a status, the name of the problem, and its words.
+    /// The request is refused or ends with an error: HTTP status, name of the problem, and message.
     Refused(u16, &'static str, String),
-    /// Its tokens are queued: how many there are, and how many of them were known.
+    /// The prompt is queued: number of its tokens, and how many of them the prefix cache had.
     Begun {
         prompt: usize,
         reused: usize,
     },
-    /// A piece of the text, and the tokens of the answer so far.
+    /// A piece of the text, and the number of tokens of the answer so far, as in the following variants.
     Text(String, usize),
     Thought(String, usize),
     /// A call of a tool: its name and arguments.
@@ -52,9 +52,9 @@ pub(crate) struct Worker<'t> {
     trie: &'t TokenTrie<'t>,
     sequences: usize,
     context: usize,
-    /// How much is computed before new requests are looked for.
+    /// Units that a step computes before the worker looks for new requests.
     units: usize,
-    /// Tokens that end an answer.
+    /// Ids of tokens that end an answer.
     ends: Vec<u32>,
     waiting: VecDeque<Job>,
     running: Vec<Running<'t>>,
@@ -62,7 +62,7 @@ pub(crate) struct Worker<'t> {
     mask: Vec<u32>,
 }
 
-/// An answer that is being written.
+/// An answer in progress.
 struct Running<'t> {
     job: Job,
     seq: SeqId,
@@ -70,10 +70,10 @@ struct Running<'t> {
     stream: text::Stream<'t, 't, 't>,
     /// Finds thoughts and calls.
     reader: Option<Reader>,
-    /// What the model has written, where something is found in it.
+    /// Text of the answer so far, if there is a reader for it.
     text: String,
     matcher: Option<OwnedMatcher>,
-    /// Whether the answer comes to its end in time: the grammar knows how far that is.
+    /// Whether the mask brings the answer to its end within `most` tokens.
     closes: bool,
     tokens: usize,
     most: usize,
@@ -111,7 +111,7 @@ impl<'t> Worker<'t> {
         }
     }
 
-    /// Works as long as there can be requests.
+    /// Works until no more requests can come.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) -> Result<()> {
         loop {
             loop {
@@ -132,7 +132,7 @@ impl<'t> Worker<'t> {
             match self.engine.step(self.units) {
                 Ok(Step::Ready) => self.go_on()?,
                 Ok(_) => {}
-                // All of the batch have failed: what it computes is no number.
+                // An error, such as logits that are not finite, ends all running answers.
                 Err(error) => {
                     for running in std::mem::take(&mut self.running) {
                         self.end(running, Event::Refused(500, "engine", error.to_string()))?;
@@ -156,12 +156,12 @@ impl<'t> Worker<'t> {
     fn end(&mut self, running: Running<'_>, event: Event) -> Result<()> {
         self.engine.cancel(running.seq)?;
         self.engine.close(running.seq)?;
-        // A client that is gone hears nothing.
+        // Sending fails if the client is gone.
         let _ = running.job.events.send(event);
         Ok(())
     }
 
-    /// Takes a request in, or refuses it.
+    /// Begins a request, or refuses it.
     fn begin(&mut self, job: Job) -> Result<()> {
         let seq = self.engine.open()?;
         match self.prepare(&job, seq) {
@@ -177,7 +177,8 @@ impl<'t> Worker<'t> {
         Ok(())
     }
 
-    /// Queues the tokens of a request. Returns what its client hears of it, and what the answer is made by.
+    /// Queues the prompt of a request. Returns the event for its client, and a function that makes the running answer
+    /// of the job.
     fn prepare(
         &mut self,
         job: &Job,
@@ -215,7 +216,7 @@ impl<'t> Worker<'t> {
         Ok((Event::Begun { prompt, reused }, make))
     }
 
-    /// Goes on with the answers whose logits are there.
+    /// Continues the answers whose logits are ready.
     fn go_on(&mut self) -> Result<()> {
         let ready: Vec<SeqId> = self.engine.results().map(|(seq, ..)| seq).collect();
         for seq in ready {
@@ -230,7 +231,7 @@ impl<'t> Worker<'t> {
         Ok(())
     }
 
-    /// Chooses a token. Something may follow. Returns how the answer ends there, if it does.
+    /// Chooses the next token of an answer that is not complete. Returns the last event if the answer ends with it.
     fn write(&mut self, running: &mut Running<'_>) -> Result<Option<Event>> {
         let token = self.choose(running)?;
         if self.ends.contains(&token) {
@@ -246,7 +247,7 @@ impl<'t> Worker<'t> {
         if is_complete || running.tokens == running.most {
             running.say("", true);
             let reason = match is_complete {
-                // The call that had to be there came just in time.
+                // The required call was complete with the last token.
                 _ if running.has_called && (is_complete || running.may_end()) => "tool_calls",
                 true => "stop",
                 false => "length",
@@ -291,12 +292,12 @@ impl<'t> Worker<'t> {
 }
 
 impl Running<'_> {
-    /// Whether what had to come to its end is there.
+    /// Returns whether an answer that must be complete may end here.
     fn may_end(&mut self) -> bool {
         self.closes && self.matcher.as_mut().is_some_and(|matcher| matcher.with(|matcher| matcher.may_end()))
     }
 
-    /// Sends what is new in the text, and at its end what was held back.
+    /// Sends the new part of the text. If `is_whole`, sends the part that was held back, too.
     fn say(&mut self, piece: &str, is_whole: bool) {
         let rest = if is_whole { self.stream.finish() } else { "" };
         let Some(mut reader) = self.reader else {
@@ -314,12 +315,12 @@ impl Running<'_> {
                 Ok(Part::Thought(text)) => Event::Thought(text.to_owned(), self.tokens),
                 Ok(Part::Call(call)) => {
                     let (tool, mut json) = (list.and_then(|list| list.find(call.name)), String::new());
-                    // A string takes all of it.
+                    // Writing to a string cannot fail.
                     let _ = call.arguments.write_json(tool.as_ref(), &mut json);
                     self.has_called = true;
                     Event::Call(call.name.to_owned(), json, self.tokens)
                 }
-                // A call that was cut off.
+                // The call was cut off.
                 Err(_) => continue,
             };
             let _ = self.job.events.send(event);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says what is inside of a package of the C library: a list of materials and the licences.
+"""Writes what a package of the C library contains: a list of materials and the licences.
 
 usage: contents.py FOLDER TARGET [CARGO ARGUMENT...]
 
@@ -17,7 +17,7 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANIFEST = ROOT / "ffi/bare/Cargo.toml"
-# What Rust's own libraries are: core, and compiler_builtins, which has functions of LLVM's compiler-rt and of musl.
+# Rust's own libraries: core, and compiler_builtins, which contains functions of LLVM's compiler-rt and of musl.
 CORE = "(MIT OR Apache-2.0) AND MIT AND (Apache-2.0 WITH LLVM-exception)"
 CORE_TEXTS = ("Apache-2.0.txt", "LLVM-exception.txt", "MIT.txt")
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def linked(target: str, arguments: list[str]) -> list[dict]:
-    """The packages whose code gets into the library: no macros, nothing for tests or builds; each with what it depends on."""
+    """Returns the packages whose code gets into the library, without macros, tests and builds, each with its dependencies."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", MANIFEST, "--filter-platform", target]
     data = json.loads(subprocess.run(command + arguments, check=True, stdout=subprocess.PIPE).stdout)
     packages = {package["id"]: package for package in data["packages"]}
@@ -115,12 +115,12 @@ def hashes(checksum: str | None) -> dict:
 def expression(package: dict) -> str:
     if not package["license"]:
         sys.exit(f"{package['name']} names no licence")
-    # An older way to write OR.
+    # An older notation for OR.
     return package["license"].replace("/", " OR ")
 
 
 def licences(crates: list[dict]) -> str:
-    """The texts that come with each crate that is not of this repository, and with Rust's own libraries."""
+    """Returns the licence texts of each crate from outside of this repository, and of Rust's own libraries."""
     parts = ["What a library of Gleed contains besides Gleed, and under which licences.\n"]
     for package in crates:
         folder = pathlib.Path(package["manifest_path"]).parent

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# rustc as cargo calls it (RUSTC_WRAPPER), so that a build has the same bytes in every folder: no path of this machine gets into what
-# is built, and the crates of the repository get the same names for their symbols. Cargo makes these from the folder where a crate
-# lies, unless it lies in the workspace, which they do not for ffi/bare. GLEED_ROOT is the repository.
+# Wraps rustc for cargo (RUSTC_WRAPPER), so that a build has the same bytes in every folder. No path of this machine gets into the output,
+# and the symbols of the repository's crates get the same names. Cargo derives these from the folder of a crate, unless the crate lies in
+# the workspace. For ffi/bare the crates do not. GLEED_ROOT is the repository.
 set -euo pipefail
 arguments=()
 for argument in "$@"; do

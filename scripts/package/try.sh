@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tries packages as their users would: each is unpacked in an empty folder, a program is built with what pkg-config says and one with
-# CMake, against the shared and against the static library, and each tells what it should. What cannot run here is linked only, and
+# Tries packages as their users would. Each is unpacked in an empty folder. One program is built with pkg-config and one with CMake, each
+# against the shared and the static library, and their output is checked. Programs that cannot run here are linked only, and the script
 # says so.
 #
 # usage: scripts/package/try.sh ARCHIVE...        gleed-0.1.0-x86_64-linux.tar.gz and others of scripts/package.sh
@@ -14,7 +14,7 @@ lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# tells COMMAND...: the smallest example says the text that the model's makers say.
+# tells COMMAND...: checks that the smallest example prints the expected text of the model.
 tells() {
     local text
     text=$("$@" "$model" "Once upon a time" 5 | tr -d '\r')
@@ -26,7 +26,7 @@ by_pkg_config() {
     local prefix=$1 compiler=$2 kind=$3 flags out=$folder/minimal.exe
     shift 3
     flags=$(PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig pkg-config --cflags --libs gleed)
-    # Where both are there, linkers take the shared library.
+    # If both are there, linkers take the shared library.
     [ "$kind" = shared ] || flags=${flags/-lgleed/-l:libgleed.a}
     # shellcheck disable=SC2086
     "$compiler" -std=c99 -O2 "$prefix/share/doc/gleed/minimal.c" $flags -o "$out"
@@ -46,13 +46,13 @@ by_cmake() {
     echo "  CMake, $kind: the same tokens"
 }
 
-# links PREFIX COMPILER [ARGUMENT...]: where nothing runs what comes out.
+# links PREFIX COMPILER [ARGUMENT...]: only links, for systems whose programs cannot run here.
 links() {
     "$2" -std=c99 "$1/share/doc/gleed/minimal.c" -I "$1/include" "${@:3}" -o "$folder/linked"
     echo "  $2: linked, not run: nothing here runs it"
 }
 
-# links_alone PREFIX: every function, and nothing else, for machines without a system: a panic would be missing.
+# links_alone PREFIX: links every function and nothing else, for machines without a system. A call of the panic handler would fail to link.
 links_alone() {
     local keep=() name
     for name in $(grep -oE '\bgleed_[a-z0-9_]+\(' "$1/include/gleed.h" | tr -d '(' | sort -u); do keep+=("--undefined=$name"); done
@@ -88,7 +88,7 @@ try() {
             done
             ;;
         x86_64-windows)
-            # Debian's package wine64 puts it where no shell looks.
+            # Debian's package wine64 installs it outside of the PATH.
             emulator=$(command -v wine64 /usr/lib/wine/wine64 | head -n 1 || true)
             if [ -n "$emulator" ]; then
                 export WINEPREFIX=$folder/wine WINEDEBUG=-all WINEPATH=$prefix/bin
@@ -97,7 +97,7 @@ try() {
                     by_cmake "$prefix" $kind -DCMAKE_SYSTEM_NAME=Windows -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc \
                         -DCMAKE_CROSSCOMPILING_EMULATOR=$emulator
                 done
-                # What it leaves running writes to the folder.
+                # Processes that wine leaves running still write to the folder.
                 "$(dirname "$emulator")/wineserver" -k || true
             else
                 links "$prefix" x86_64-w64-mingw32-gcc -L "$prefix/lib" -lgleed
@@ -105,7 +105,7 @@ try() {
             fi
             ;;
         aarch64-android)
-            # The static library needs nothing of Android, so it runs with another C library, too.
+            # The static library needs nothing from Android, so it also runs with another C library.
             "$lld" -flavor gnu -m aarch64linux --unresolved-symbols=ignore-all -e 0 "$prefix/lib/libgleed.so" -o "$folder/linked"
             readelf -d "$prefix/lib/libgleed.so" | grep -E 'NEEDED|SONAME' | sed 's/.*(/  (/'
             by_pkg_config "$prefix" aarch64-linux-gnu-gcc static qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu

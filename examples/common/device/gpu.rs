@@ -9,25 +9,25 @@ use gleed_gpu::{Choice, DevicePlan, Gpu, GpuDevice, Hardware, Kernel, Tested, se
 
 use crate::Result;
 
-/// The GPU that was opened and tested, for as long as the program runs: with the kernels of a model, and once more for
-/// a model that needs others. A program asks for one adapter only.
+/// Handles of the GPU, which are kept as long as the program runs. Each was tested with the kernels of a model. A model
+/// that needs other kernels adds one more. A program asks for one adapter only.
 static OPENED: Mutex<Vec<&'static Gpu>> = Mutex::new(Vec::new());
 
-/// The most numbers that are kept: the last ones.
+/// Most test numbers that are kept in the file. The oldest ones are dropped.
 const KEPT: usize = 32;
 
 /// A GPU with a model on it.
 pub struct OnGpu<'m> {
     device: Box<GpuDevice<'static, 'm>>,
-    /// The adapter.
+    /// Name of the adapter.
     name: String,
-    /// Bytes in its memory.
+    /// Bytes of the model and its buffers in the GPU's memory.
     bytes: u64,
 }
 
 impl<'m> OnGpu<'m> {
-    /// A GPU that has been tested, with the model on it, and the plan of an engine there. Without `software`, drivers
-    /// that compute on the CPU are passed over.
+    /// Opens and tests a GPU and puts the model on it. Returns it with the plan of an engine that uses it. Without
+    /// `software`, drivers that compute on the CPU are skipped.
     pub fn open(model: &Model<'m>, limits: &Limits, backend: Option<&str>, software: bool) -> Result<(Plan, Self)> {
         let choice = Choice { backend: backend.map(str::parse).transpose()?, software, ..Choice::default() };
         let plan = Plan::for_device(model, limits)?;
@@ -40,7 +40,7 @@ impl<'m> OnGpu<'m> {
             Some(fitting) => fitting,
             None => {
                 let hardware = Hardware::open(&choice)?;
-                // What does not run is said before a test that takes a minute.
+                // A model that cannot run is refused before the test, which takes a minute.
                 let planned = DevicePlan::new(model, &plan, hardware.limits())?;
                 let gpu: &'static Gpu = Box::leak(Box::new(tested(hardware, &planned.kernels())?));
                 opened.push(gpu);
@@ -52,23 +52,23 @@ impl<'m> OnGpu<'m> {
         Ok((plan, Self { device, name, bytes }))
     }
 
-    /// An engine there.
+    /// Makes an engine that computes on this GPU.
     pub fn engine<'a>(&'a mut self, model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Engine<'m, 'a>> {
         Ok(Engine::with_device(model, plan, memory, self.device.as_mut())?)
     }
 
-    /// The adapter's name.
+    /// Returns the name of the adapter.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Bytes in its memory.
+    /// Returns the number of bytes that the model and its buffers take in the GPU's memory.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// An engine only knows that its device is gone. Why is said here, before the program ends with that.
+/// Prints why the device failed. The engine's error only says that the device is lost.
 impl Drop for OnGpu<'_> {
     fn drop(&mut self) {
         if let Some(why) = self.device.failure() {
@@ -77,7 +77,7 @@ impl Drop for OnGpu<'_> {
     }
 }
 
-/// A device after the test of these kernels: the whole one, or a short one where it passed the whole one before.
+/// Returns the GPU after a test of these kernels. The test is short if the GPU has passed the whole test before.
 fn tested(hardware: Hardware, kernels: &[Kernel]) -> Result<Gpu> {
     let key = Tested(selftest::key(&hardware, kernels));
     let (number, file) = (format!("{:016x}", key.0), passed());
@@ -87,7 +87,7 @@ fn tested(hardware: Hardware, kernels: &[Kernel]) -> Result<Gpu> {
         eprintln!("testing {}: this driver has not been tested with such a model yet", hardware.info());
     }
     let (gpu, _) = Gpu::tested(hardware, kernels, is_known.then_some(key))?;
-    // A file that cannot be written only means another test at the next start.
+    // If the file cannot be written, the whole test runs again at the next start.
     if let Some(file) = file.filter(|_| !is_known) {
         let kept: Vec<&str> = numbers.lines().chain([number.as_str()]).collect();
         let kept = kept[kept.len().saturating_sub(KEPT)..].join("\n");
@@ -97,7 +97,8 @@ fn tested(hardware: Hardware, kernels: &[Kernel]) -> Result<Gpu> {
     Ok(gpu)
 }
 
-/// Where the numbers of what passed the whole test are kept: in the user's folder for what can be made again.
+/// Returns the path of the file with the numbers of GPUs that passed the whole test. It lies in the user's cache
+/// folder.
 fn passed() -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = folder("XDG_CACHE_HOME").or_else(|| folder("LOCALAPPDATA"));

@@ -35,7 +35,7 @@ enum Wanted {
     Auto,
 }
 
-/// What an engine computes with.
+/// The machine that an engine computes on.
 pub enum Machine<'m> {
     /// The CPU.
     Cpu,
@@ -44,8 +44,8 @@ pub enum Machine<'m> {
 }
 
 impl DeviceArgs {
-    /// The machine that is wanted, and the plan of an engine there. What it is, and why, is said on standard error
-    /// unless it is the CPU that was asked for.
+    /// Returns the requested machine and the plan of an engine on it. Says on standard error which machine it is, and
+    /// why, unless the CPU was requested.
     pub fn prepare<'m>(&self, model: &Model<'m>, limits: &Limits) -> Result<(Plan, Machine<'m>)> {
         let gpu = match self.device {
             Wanted::Cpu if self.backend.is_some() => return Err("--backend needs --device gpu or auto".into()),
@@ -68,14 +68,14 @@ impl DeviceArgs {
     }
 }
 
-/// Says what computes, once.
+/// Prints which machine computes. Only the first call prints.
 fn say(line: String) {
     static SAID: Once = Once::new();
     SAID.call_once(|| eprintln!("{line}"));
 }
 
 impl<'m> Machine<'m> {
-    /// An engine on this machine, for the plan that came with it.
+    /// Makes an engine on this machine, for the plan that `prepare` returned with it.
     pub fn engine<'a>(&'a mut self, model: &Model<'m>, plan: &Plan, memory: &'a mut [u8]) -> Result<Engine<'m, 'a>> {
         match self {
             Self::Cpu => Ok(Engine::new(model, plan, memory)?),
@@ -83,7 +83,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// What it is called.
+    /// Returns the name of the machine.
     pub fn name(&self) -> &str {
         match self {
             Self::Cpu => "CPU",
@@ -91,7 +91,7 @@ impl<'m> Machine<'m> {
         }
     }
 
-    /// Bytes in the memory of another device.
+    /// Returns the number of bytes in the memory of the GPU, or 0 for the CPU.
     pub fn device_bytes(&self) -> u64 {
         match self {
             Self::Cpu => 0,

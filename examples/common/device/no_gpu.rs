@@ -1,17 +1,17 @@
-//! What stands for a GPU in programs that are built without one.
+//! Replaces `gpu.rs` in programs that are built without the feature `gpu`.
 
 use gleed::{Engine, Limits, Model, Plan};
 
 use crate::Result;
 
-/// A GPU with a model on it: there is none.
+/// Replaces a GPU with a model on it. It has no values.
 pub enum OnGpu<'m> {
     #[doc(hidden)]
     Never(std::convert::Infallible, std::marker::PhantomData<&'m ()>),
 }
 
 impl<'m> OnGpu<'m> {
-    /// Says how to get a program that can use a GPU.
+    /// Returns an error that says how to build a program that can use a GPU.
     pub fn open(_: &Model<'m>, _: &Limits, _: Option<&str>, _: bool) -> Result<(Plan, Self)> {
         Err("this program was built without it: `cargo run --release --features gpu --example NAME`".into())
     }

@@ -3,11 +3,11 @@
 use super::shape::{Experts, Family, Mixer, Recurrent, Shape};
 use crate::gguf::{Header, Value};
 
-/// The vector of a text is the mean of those of its tokens.
+/// Value of `pooling_type` for the mean of the tokens' vectors.
 const MEAN: u32 = 1;
 
 impl Shape {
-    /// Sets the metadata.
+    /// Writes the metadata into a header.
     pub fn describe(&self, header: &mut Header, file_type: u32) {
         let text = |text: &str| Value::Text(text.into());
         header.set("general.architecture", text(self.architecture));
@@ -49,10 +49,10 @@ impl Shape {
         }
     }
 
-    /// One number, or one for each layer, where those without attention have 0.
+    /// Returns the number of KV heads: one for all layers, or one for each layer, with 0 for layers without attention.
     fn kv_head_count(&self) -> Value {
         match self.recurrent.mixer {
-            // These tell the layers with attention in another way.
+            // These architectures state in another key which layers have attention.
             Mixer::None | Mixer::DeltaRule => Value::U32(self.kv_heads as u32),
             Mixer::ShortConvolution | Mixer::StateSpace => {
                 let heads = |layer| if (self.attends)(layer) { self.kv_heads as i32 } else { 0 };
@@ -71,7 +71,7 @@ impl Shape {
                 set("rope.dimension_sections", Value::I32s(vec![11, 11, 10, 0]));
             }
             Mixer::StateSpace => {
-                // Granite's factors.
+                // The factors of Granite.
                 set("embedding_scale", Value::F32(12.0));
                 set("residual_scale", Value::F32(0.22));
                 set("attention.scale", Value::F32(1.0 / 128.0));

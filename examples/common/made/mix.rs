@@ -11,17 +11,17 @@ pub struct FileType {
     name: &'static str,
     /// `general.file_type`.
     pub number: u32,
-    /// Of most matrices.
+    /// Type of most matrices.
     dtype: Dtype,
     mix: Mix,
 }
 
-/// What is not the type of most matrices.
+/// The tensors whose type differs from that of most matrices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mix {
-    /// Nothing.
+    /// No matrix differs.
     Float,
-    /// The embedding, unless it is Q8_0, Q1_0 or Q2_0.
+    /// The embedding is Q6_K, unless the file type is Q8_0, Q1_0 or Q2_0.
     Plain,
     /// As `Plain`; attn_v, attn_output and ffn_down have more bits.
     Q2,
@@ -78,7 +78,7 @@ impl FileType {
         Self::ALL.map(|file_type| file_type.name).join(", ")
     }
 
-    /// The type of a tensor.
+    /// Returns the type of a tensor.
     pub fn dtype(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
         if tensor.is_f32() {
             return Dtype::F32;
@@ -87,7 +87,7 @@ impl FileType {
         if tensor.cols().is_multiple_of(wanted.block_len()) { wanted } else { narrower(wanted) }
     }
 
-    /// The type where rows are whole blocks of it.
+    /// Returns the type of a tensor, if its rows are whole blocks of this type.
     fn wanted(self, shape: &Shape, tensor: &TensorShape) -> Dtype {
         let (layer, layers) = tensor.place;
         // The first and the last eighth, and every third layer between.
@@ -112,7 +112,7 @@ impl FileType {
     }
 }
 
-/// The type of blocks of 32 for rows that are no whole number of blocks of 256.
+/// Returns the type with blocks of 32 that replaces a type with blocks of 256, for rows that are not a multiple of 256.
 fn narrower(dtype: Dtype) -> Dtype {
     match dtype {
         Dtype::IQ1_S | Dtype::IQ1_M | Dtype::IQ2_XXS | Dtype::IQ2_XS | Dtype::IQ2_S => Dtype::IQ4_NL,

@@ -1,4 +1,4 @@
-//! Models with random weights: the shape, the types and the size of real ones.
+//! Models with random weights, in the shape, the types and the size of real ones.
 
 mod describe;
 mod mix;
@@ -21,7 +21,7 @@ use weights::Contents;
 
 /// A model that can be written.
 pub struct Made {
-    /// All before the tensors.
+    /// Bytes of the file before the first tensor.
     header: Vec<u8>,
     tensors: Vec<(Dtype, TensorShape)>,
     bytes: u64,
@@ -41,12 +41,13 @@ impl Made {
         Self { header, tensors, bytes, seed }
     }
 
-    /// The size of the file.
+    /// Returns the size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Writes the file. `wrote` is told the name of each tensor and the bytes that were written of it.
+    /// Writes the file. Calls `wrote` with the name of a tensor and the number of its bytes, each time that some are
+    /// written.
     pub fn write(&self, file: &mut impl Write, mut wrote: impl FnMut(&str, usize)) -> Result<()> {
         file.write_all(&self.header)?;
         wrote("", self.header.len());
@@ -58,7 +59,7 @@ impl Made {
     }
 }
 
-/// A tensor and the bytes up to the next one.
+/// Writes a tensor and the padding after it.
 fn write_tensor(
     file: &mut impl Write,
     tensor: &TensorShape,

@@ -1,6 +1,6 @@
 //! The shape of a model: its sizes and its tensors.
 
-/// Kinds of tokens that an encoder tells apart: those of a text, and of another text behind it.
+/// Number of token types of an encoder: one for the tokens of a text, and one for those of a second text after it.
 pub(super) const TOKEN_TYPES: usize = 2;
 
 /// A model without its weights.
@@ -14,19 +14,19 @@ pub struct Shape {
     pub heads: usize,
     pub kv_heads: usize,
     pub(super) head_dim: usize,
-    /// Elements of a head that are rotated.
+    /// Number of elements of a head that are rotated.
     pub(super) rotary: usize,
     pub vocab: usize,
     pub(super) context: u32,
     pub(super) rope_base: f32,
     pub(super) norm_epsilon: f32,
-    /// The embedding is the output matrix, too.
+    /// Whether the embedding is also the output matrix.
     pub(super) tied: bool,
-    /// Heads of Q and K are normalized.
+    /// Whether the heads of Q and K are normalized.
     pub(super) qk_norm: bool,
-    /// A tensor of divisors of the rotary frequencies, as Llama 3.1 and later have.
+    /// Whether there is a tensor with divisors of the rotary frequencies, as in Llama 3.1 and later.
     pub(super) rope_freqs: bool,
-    /// Whether a layer has attention. The others are recurrent.
+    /// Returns whether the layer with this index has attention. The other layers are recurrent.
     pub(super) attends: fn(usize) -> bool,
     pub(super) recurrent: Recurrent,
     pub(super) experts: Option<Experts>,
@@ -35,10 +35,10 @@ pub struct Shape {
     pub(super) bos: bool,
 }
 
-/// Which tensors there are.
+/// The set of tensors and metadata of a model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// RMSNorm before both parts of a layer, no biases, a gate.
+    /// RMSNorm before both parts of a layer, no biases, a feed-forward layer with a gate.
     Llama,
     /// Norms with biases before both parts, biases everywhere, no gate, learned positions.
     Gpt2,
@@ -46,16 +46,16 @@ pub(super) enum Family {
     Bert,
 }
 
-/// The recurrent layers.
+/// Sizes of the recurrent layers.
 #[derive(Clone, Copy)]
 pub(super) struct Recurrent {
     pub(super) mixer: Mixer,
-    /// Rows that the convolution sees.
+    /// Number of rows that the convolution sees.
     pub(super) kernel: usize,
     pub(super) heads: usize,
     pub(super) key_dim: usize,
     pub(super) value_dim: usize,
-    /// Keys and queries that the heads share.
+    /// Number of groups of heads that share keys and queries.
     pub(super) groups: usize,
 }
 
@@ -68,52 +68,52 @@ pub(super) enum Mixer {
 }
 
 impl Recurrent {
-    /// Elements of all values.
+    /// Returns the number of elements of all values.
     pub(super) fn inner(self) -> usize {
         self.heads * self.value_dim
     }
 
-    /// What is convolved: values, keys and queries.
+    /// Returns the number of channels of the convolution: values, keys and queries.
     fn channels(self) -> usize {
         self.inner() + 2 * self.groups * self.key_dim
     }
 }
 
-/// The feed-forward layers with experts.
+/// Sizes of the feed-forward layers with experts.
 #[derive(Clone, Copy)]
 pub(super) struct Experts {
     pub(super) count: usize,
-    /// Experts of a token.
+    /// Number of experts that are chosen for a token.
     pub(super) used: usize,
     pub(super) width: usize,
-    /// Layers at the start that have none.
+    /// Number of layers at the start without experts.
     pub(super) dense_layers: usize,
-    /// They are chosen with biases.
+    /// Whether biases are added to the scores before experts are chosen.
     pub(super) biased: bool,
 }
 
-/// What a tensor is for: the types in a file depend on it.
+/// The role of a tensor, on which its element type and its contents depend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The token embedding.
     Embedding,
     /// The output matrix, where it is not the embedding.
     Output,
-    /// Values, or what has values in it.
+    /// The value matrix, or a matrix that contains it.
     Value,
     AttentionOutput,
     Down,
     /// Any other matrix.
     Matrix,
-    /// The scores of experts, the weights of convolutions, positions and types of tokens: always f32.
+    /// The router of experts, the weights of convolutions, embeddings of positions and token types: always f32.
     Small,
-    /// The weights of a norm, and others around 1.
+    /// The weights of a norm, and other elements around 1.
     Norm,
-    /// Around 0.
+    /// Biases, elements around 0.
     Bias,
-    /// What the logarithm of a state is multiplied by: -16 to -1.
+    /// Decay rates of a state: -16 to -1.
     Decay,
-    /// Added to the length of a step, before softplus.
+    /// Biases of the step length, which are added before softplus.
     StepBias,
     RopeDivisors,
 }
@@ -122,14 +122,14 @@ pub enum Role {
 pub struct TensorShape {
     pub name: String,
     pub role: Role,
-    /// The first is the number of columns.
+    /// Sizes of the dimensions. The first is the number of columns.
     pub dims: Vec<usize>,
-    /// Which one it is of those with this role, and how many there are: 0 and 1 outside of layers.
+    /// Index among the tensors with this role, and their number: (0, 1) outside of layers.
     pub place: (usize, usize),
 }
 
 impl TensorShape {
-    /// Whether its elements are f32 in every type of file.
+    /// Returns whether the elements are f32 in every file type.
     pub fn is_f32(&self) -> bool {
         use Role::{Bias, Decay, Norm, RopeDivisors, Small, StepBias};
         matches!(self.role, Small | Norm | Bias | Decay | StepBias | RopeDivisors)
@@ -159,7 +159,7 @@ impl Tensors {
         self.list.push(TensorShape { name, role, dims: dims.to_vec(), place: (0, 1) });
     }
 
-    /// A tensor and its bias.
+    /// Adds a tensor and its bias.
     fn biased(&mut self, name: &str, role: Role, dims: &[usize]) {
         self.add(&format!("{name}.weight"), role, dims);
         self.add(&format!("{name}.bias"), Role::Bias, &dims[dims.len() - 1..]);
@@ -175,7 +175,7 @@ impl Tensors {
 }
 
 impl Shape {
-    /// All tensors, in the order of the file.
+    /// Returns all tensors, in the order of the file.
     pub fn tensors(&self) -> Vec<TensorShape> {
         let mut tensors = Tensors { list: Vec::new(), layer: None };
         tensors.add("token_embd.weight", Role::Embedding, &[self.hidden, self.vocab]);
@@ -188,10 +188,10 @@ impl Shape {
         tensors.list
     }
 
-    /// All but the token embedding, as in what follows.
+    /// Adds all tensors except the token embedding. So do `gpt2` and `bert`.
     fn llama(&self, tensors: &mut Tensors) {
         let hidden = self.hidden;
-        // LFM2 has another name for it.
+        // LFM2 names the final norm differently.
         let short = self.recurrent.mixer == Mixer::ShortConvolution;
         tensors.norm(if short { "token_embd_norm.weight" } else { "output_norm.weight" }, hidden);
         if !self.tied {
@@ -248,7 +248,7 @@ impl Shape {
 
     fn attention(&self, tensors: &mut Tensors) {
         let (q, kv, hidden) = (self.heads * self.head_dim, self.kv_heads * self.head_dim, self.hidden);
-        // Qwen 3.5's matrix has gates, too.
+        // The query matrix of Qwen 3.5 also has the gates.
         let gated = self.recurrent.mixer == Mixer::DeltaRule;
         tensors.matrix("attn_q.weight", if gated { 2 * q } else { q }, hidden);
         tensors.matrix("attn_k.weight", kv, hidden);
@@ -310,7 +310,7 @@ impl Shape {
     }
 }
 
-/// Tells each tensor which one it is of those with its role.
+/// Sets the `place` of each tensor.
 fn number(tensors: &mut [TensorShape]) {
     for index in 0..tensors.len() {
         let role = tensors[index].role;

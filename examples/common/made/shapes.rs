@@ -2,7 +2,8 @@
 
 use super::shape::{Experts, Family, Mixer, Recurrent, Shape};
 
-/// What most have: attention in all layers, rotary embeddings of whole heads, and a tied output matrix.
+/// Shape with the values that most models have: attention in all layers, rotary embeddings of whole heads, and a tied
+/// output matrix.
 const DENSE: Shape = Shape {
     name: "",
     architecture: "llama",
@@ -73,7 +74,7 @@ impl Shape {
             ..DENSE
         },
         Self { name: "qwen3-0.6b", hidden: 1024, ffn: 3072, ..QWEN3 },
-        // Bonsai 1.7B has it, too, in Q1_0.
+        // Bonsai 1.7B has the same shape, in Q1_0.
         Self { name: "qwen3-1.7b", hidden: 2048, ffn: 6144, ..QWEN3 },
         Self {
             name: "qwen3-30b-a3b",
@@ -195,7 +196,7 @@ impl Shape {
             family: Family::Bert,
             ..DENSE
         },
-        // No real one: for tests.
+        // Not a real model: for tests.
         Self {
             name: "tiny",
             layers: 2,

@@ -7,8 +7,8 @@ const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
 
 impl Shape {
-    /// Byte-level BPE: the bytes, then words of the letters a to z in order of their length, each made of the word
-    /// without its last letter and that letter, then special tokens.
+    /// Writes a vocabulary of byte-level BPE: the bytes, then words of the letters a to z in order of their length,
+    /// then special tokens. The merge of a word joins the word without its last letter and that letter.
     pub(super) fn describe_vocabulary(&self, header: &mut Header) {
         const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
         let mut tokens: Vec<String> = byte_characters().map(String::from).collect();
@@ -34,7 +34,7 @@ impl Shape {
         header.set("tokenizer.ggml.add_bos_token", Value::Bool(self.bos));
     }
 
-    /// WordPiece: special tokens, then words and ends of words in turn.
+    /// Writes a vocabulary of WordPiece: special tokens, then words and ends of words in turn.
     pub(super) fn describe_words(&self, header: &mut Header) {
         const SPECIAL: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
         const BLANK: char = '\u{2581}';
@@ -52,7 +52,8 @@ impl Shape {
     }
 }
 
-/// The words of the letters a to z in order of their length, then of the alphabet. The first is number 1.
+/// Returns the word with this number. The words of the letters a to z are ordered by length, then alphabetically. The
+/// first is number 1.
 fn word(mut number: usize) -> String {
     const LETTERS: usize = 26;
     let mut letters = Vec::new();
@@ -64,7 +65,7 @@ fn word(mut number: usize) -> String {
     letters.into_iter().rev().collect()
 }
 
-/// The characters that stand for the 256 bytes in GPT-2's vocabulary.
+/// Returns the characters that stand for the 256 bytes in GPT-2's vocabulary.
 fn byte_characters() -> impl Iterator<Item = char> {
     let visible = |byte: &u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let shown = (0..256).filter(visible);

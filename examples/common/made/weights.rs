@@ -1,4 +1,4 @@
-//! What is in the tensors.
+//! The contents of tensors.
 
 use gleed::tensor::Dtype;
 
@@ -19,13 +19,13 @@ impl Contents {
             Role::Norm => Self::Random(Filler::numbers(1.0, 0.1, random)),
             Role::Bias => Self::Random(Filler::numbers(0.0, 0.1, random)),
             Role::Decay => Self::Random(Filler::numbers(-8.5, 4.3, random)),
-            // Steps of 0.001 to 0.1.
+            // These biases give steps of 0.001 to 0.1.
             Role::StepBias => Self::Random(Filler::numbers(-4.5, 1.3, random)),
             _ => Self::Random(Filler::matrix(dtype, tensor.cols(), random)),
         }
     }
 
-    /// The next rows.
+    /// Fills the next rows.
     pub fn fill(&self, bytes: &mut [u8], random: &mut Random) {
         match self {
             Self::Random(filler) => filler.fill(bytes, random),
@@ -34,7 +34,8 @@ impl Contents {
     }
 }
 
-/// What Llama 3.2 divides its rotary frequencies by: 32 for long waves, 1 for short ones, and between these a mixture.
+/// Returns the divisors of Llama 3.2's rotary frequencies: 32 for long waves, 1 for short ones, and a mixture between
+/// them.
 fn rope_divisors(count: usize) -> Vec<u8> {
     const FACTOR: f32 = 32.0;
     const TRAINED: f32 = 8192.0;

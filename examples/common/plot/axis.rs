@@ -1,25 +1,25 @@
-//! Axes: from values to places, and the numbers that stand at them.
+//! Axes: maps values to coordinates, and chooses the ticks.
 
-/// An axis and its name.
+/// The kind of an axis and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Axis {
     pub name: &'static str,
-    /// The base of a logarithmic scale.
+    /// Base of a logarithmic scale; `None` for a linear one.
     pub log: Option<f64>,
 }
 
-/// An axis that some values lie on.
+/// An axis with a range of values and a range of coordinates.
 pub struct Scale {
     log: Option<f64>,
     least: f64,
     most: f64,
-    /// Where the least one and the largest one are.
+    /// Coordinates of the least and of the largest value.
     at: [f64; 2],
 }
 
-/// Fewer numbers than this do not say enough, but powers of two.
+/// Least number of ticks, except for powers of two.
 const FEW: usize = 4;
-/// More numbers than this are too many.
+/// Largest number of ticks.
 const MANY: usize = 11;
 
 impl Axis {
@@ -31,12 +31,12 @@ impl Axis {
         Self { name, log: Some(base) }
     }
 
-    /// Whether a value has a place.
+    /// Returns whether a value can be shown on the axis.
     pub fn shows(&self, x: f64) -> bool {
         x.is_finite() && (self.log.is_none() || x > 0.0)
     }
 
-    /// The scale that holds all values and begins and ends at these places.
+    /// Returns a scale that contains all values, between the coordinates `at`.
     pub fn scale(&self, values: impl Iterator<Item = f64>, at: [f64; 2]) -> Scale {
         let values = values.filter(|&x| self.shows(x));
         let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
@@ -58,7 +58,7 @@ impl Scale {
         self.at[0] + share * (self.at[1] - self.at[0])
     }
 
-    /// The values that have a number.
+    /// Returns the values of the ticks.
     pub fn ticks(&self) -> Vec<f64> {
         let Some(base) = self.log else { return self.linear_ticks() };
         let (few, sets): (usize, &[&[f64]]) = match base == 2.0 {
@@ -78,7 +78,7 @@ impl Scale {
         self.linear_ticks()
     }
 
-    /// Multiples of 1, 2 or 5 times a power of ten.
+    /// Returns ticks at multiples of 1, 2 or 5 times a power of ten.
     fn linear_ticks(&self) -> Vec<f64> {
         let range = self.most - self.least;
         let power = 10f64.powf((range / MANY as f64).log10().floor());
@@ -90,7 +90,7 @@ impl Scale {
     }
 }
 
-/// A number in few characters.
+/// Returns a number in few characters.
 pub fn label(x: f64) -> String {
     let decimals = |count: usize| {
         let text = format!("{x:.count$}");

@@ -1,4 +1,4 @@
-//! Columns with a name each.
+//! Draws columns, each with a name.
 
 use super::axis::{Axis, label};
 use super::svg::{Anchor, SMALL, Svg};
@@ -7,14 +7,14 @@ use super::{HEIGHT, SIDES, WIDTH};
 /// Columns beside each other.
 pub struct Bars {
     pub title: String,
-    /// What the columns are, and what is counted.
+    /// Name of the x axis. `y` is the name of the y axis.
     pub x: &'static str,
     pub y: &'static str,
     pub columns: Vec<(String, f64)>,
 }
 
 impl Bars {
-    /// The file's text.
+    /// Returns the text of the SVG file.
     pub fn draw(&self, subtitle: &str) -> String {
         let mut svg = Svg::new(WIDTH);
         let top = svg.heading(&self.title, subtitle) + 34.0;

@@ -1,5 +1,5 @@
-//! Curves and bars as SVG, for light and dark pages. A subtitle says what was measured and where, the legend is outside
-//! of the data, and curves differ in colour, dashes and markers: one below another one is still seen.
+//! Curves and bars as SVG, for light and dark pages. A subtitle says what was measured and where. The legend is outside
+//! of the data. Curves differ in colour, dashes and markers, so that a curve below another one is still visible.
 
 mod axis;
 mod bars;
@@ -14,7 +14,7 @@ pub use pairs::{Pair, Pairs};
 use svg::{Anchor, COLORS, SMALL, Svg, text_width};
 
 pub struct Plot {
-    /// The name of the file.
+    /// Name of the file.
     pub file: &'static str,
     pub title: String,
     pub x: Axis,
@@ -28,14 +28,14 @@ pub struct Curve {
 }
 
 const WIDTH: f64 = 860.0;
-/// The data's left and right edge, and how high they are.
+/// Coordinates of the left and the right edge of the data. `HEIGHT` is the height of the data.
 const SIDES: [f64; 2] = [76.0, 832.0];
 const HEIGHT: f64 = 320.0;
 
-/// The most markers of a curve.
+/// Most markers of a curve.
 const MARKERS: usize = 16;
 
-/// Of each curve in turn; the first one, which others may cover, has none.
+/// Dashes of each curve in turn. The first curve, which others may cover, has none.
 const DASHES: [&str; COLORS] = ["", "8 5", "2 4", "12 4 2 4", "5 3", "16 5"];
 
 impl Plot {
@@ -50,12 +50,12 @@ impl Plot {
         })
     }
 
-    /// The file's text.
+    /// Returns the text of the SVG file.
     pub fn draw(&self, subtitle: &str) -> String {
         let mut svg = Svg::new(WIDTH);
         let top = svg.heading(&self.title, subtitle);
         let names: Vec<&str> = self.curves.iter().map(|curve| curve.name.as_str()).collect();
-        // The name of the y axis stands above it, so that nobody has to turn his head.
+        // The name of the y axis stands above the axis, so that it can be written horizontally.
         let top = legend(&mut svg, top + 6.0, &names, sample) + 34.0;
         let bottom = top + HEIGHT;
         let points = || self.curves.iter().flat_map(|curve| &curve.points);
@@ -83,7 +83,7 @@ impl Plot {
     }
 }
 
-/// A row of names, or several, each after its sample at the left end of a place. Returns where the last one ends.
+/// Draws a legend in one or more rows: a sample, then the name. Returns the y coordinate of its end.
 fn legend(svg: &mut Svg, top: f64, names: &[&str], sample: fn(&mut Svg, usize, [f64; 2])) -> f64 {
     const SAMPLE: f64 = 44.0;
     let (mut x, mut y) = (28.0, top + 8.0);
@@ -106,12 +106,12 @@ fn sample(svg: &mut Svg, index: usize, [x, y]: [f64; 2]) {
 
 fn curve(svg: &mut Svg, index: usize, places: &[[f64; 2]]) {
     polyline(svg, index, places);
-    // Of many points some, others than of the next curve.
+    // A curve of many points has markers at some of them, at other points than the next curve.
     let every = places.len().div_ceil(MARKERS).max(1);
     places.iter().skip(index % every).step_by(every).for_each(|place| marker(svg, index % COLORS, *place));
 }
 
-/// Later curves are thinner, so that those below them are seen.
+/// Draws the line of a curve. Later curves are thinner, so that the curves below them stay visible.
 fn polyline(svg: &mut Svg, index: usize, places: &[[f64; 2]]) {
     let class = index % COLORS;
     let points: Vec<String> = places.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
@@ -124,7 +124,7 @@ fn polyline(svg: &mut Svg, index: usize, places: &[[f64; 2]]) {
     svg.element("polyline", &format!(r#"class="line c{class}" points="{points}" stroke-width="{width}"{dash}"#));
 }
 
-/// Those of later curves are smaller.
+/// Draws a marker. The markers of later curves are smaller.
 fn marker(svg: &mut Svg, class: usize, [x, y]: [f64; 2]) {
     let r = 5.0 - 0.4 * class as f64;
     let filled = format!(r#"class="f{class}""#);

@@ -1,13 +1,13 @@
-//! Two bars beside each other, many times.
+//! Draws rows of two bars each.
 
 use super::axis::{Axis, label};
 use super::svg::{Anchor, SMALL, Svg, text_width};
 use super::{WIDTH, legend};
 
-/// What two of something have reached, each time in a row.
+/// Rows that compare two values each.
 pub struct Pairs {
     pub title: String,
-    /// The unit.
+    /// Name of the x axis, with its unit.
     pub x: &'static str,
     pub names: [&'static str; 2],
     pub rows: Vec<Pair>,
@@ -16,7 +16,7 @@ pub struct Pairs {
 pub struct Pair {
     pub name: String,
     pub values: [f64; 2],
-    /// What stands behind the bars.
+    /// Text after the bars.
     pub text: String,
 }
 
@@ -24,7 +24,7 @@ const ROW: f64 = 34.0;
 const BAR: f64 = 12.0;
 
 impl Pairs {
-    /// The file's text.
+    /// Returns the text of the SVG file.
     pub fn draw(&self, subtitle: &str) -> String {
         let mut svg = Svg::new(WIDTH);
         let top = svg.heading(&self.title, subtitle);
@@ -57,5 +57,5 @@ impl Pairs {
     }
 }
 
-/// The first is the one that the picture is about, the second is what it is compared with.
+/// Colours of the two bars. The first is the subject of the plot, the second is its comparison.
 const COLORS: [usize; 2] = [0, 5];

@@ -1,8 +1,8 @@
-//! SVG as text: light, or dark where the reader's system is.
+//! Writes SVG as text. The colours are light or dark, as the reader's system is.
 
 use std::fmt::Write;
 
-/// Series of a plot have one of so many colours each.
+/// Number of colours for the series of a plot.
 pub const COLORS: usize = 6;
 
 const STYLE: &str = "\
@@ -37,7 +37,7 @@ const STYLE: &str = "\
 }
 ";
 
-/// Where a text begins, or what it ends at.
+/// The part of a text that lies at its coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     Start,
@@ -45,7 +45,7 @@ pub enum Anchor {
     End,
 }
 
-/// A picture that grows.
+/// An SVG picture to which elements are added.
 pub struct Svg {
     pub width: f64,
     body: String,
@@ -56,7 +56,7 @@ impl Svg {
         Self { width, body: String::new() }
     }
 
-    /// An element with these attributes, as they stand in the file.
+    /// Adds an element. The attributes are written as they are.
     pub fn element(&mut self, name: &str, attributes: &str) {
         let _ = writeln!(self.body, "<{name} {attributes}/>");
     }
@@ -83,7 +83,8 @@ impl Svg {
         );
     }
 
-    /// A title, and below it lines that are as long as the picture is wide. Returns where the next thing begins.
+    /// Adds a title, and below it a subtitle in lines that fit the width. Returns the y coordinate at which the rest
+    /// begins.
     pub fn heading(&mut self, title: &str, subtitle: &str) -> f64 {
         self.text("text", [28.0, 32.0], 16.0, Anchor::Start, title);
         let lines = wrap(subtitle, self.width - 56.0, SMALL);
@@ -93,7 +94,7 @@ impl Svg {
         44.0 + 16.0 * lines.len() as f64
     }
 
-    /// The file. `description` is for those who cannot see it.
+    /// Returns the text of the file. `description` is for readers who cannot see the picture.
     pub fn finish(self, height: f64, title: &str, description: &str) -> String {
         let Self { width, body } = self;
         let (title, description) = (escape(title), escape(description));
@@ -108,15 +109,15 @@ impl Svg {
     }
 }
 
-/// The size of all text that is not a title.
+/// Font size of all text that is not a title.
 pub const SMALL: f64 = 12.0;
 
-/// How wide a text is at most, in a usual font.
+/// Returns an estimate of the largest width of a text in a usual font.
 pub fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.53
 }
 
-/// Lines of at most this width, cut between words.
+/// Splits a text between words into lines of at most this width.
 fn wrap(text: &str, width: f64, size: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

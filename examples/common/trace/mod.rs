@@ -1,9 +1,9 @@
-//! Traces of an engine's work, for `chrome://tracing` and <https://ui.perfetto.dev>: forward passes, layers and
-//! operations, and what each worker does for them, unit by unit.
+//! Traces of an engine's work for `chrome://tracing` and <https://ui.perfetto.dev>: forward passes, layers and
+//! operations, and the units of each worker.
 //!
-//! The engine knows nothing of it. Each step has the units of one operation, the executor is a [`Watcher`], and the
-//! deadline's clock says when a unit begins. The deadline makes the workers take units in order, which is slower with
-//! several of them.
+//! The engine knows nothing of traces. Each step has the units of one operation, the executor is a [`Watcher`], and
+//! each call of the deadline's clock marks the start of a unit. Because of the deadline the workers take units in
+//! order, which is slower with several workers.
 
 mod watcher;
 
@@ -18,13 +18,13 @@ use super::Result;
 use super::output::{Output, Unfinished};
 pub use watcher::Watcher;
 
-/// The timeline of passes, layers and operations; those of the workers are 1, 2 and so on.
+/// Number of the timeline of passes, layers and operations. The timelines of the workers are 1, 2 and so on.
 const ENGINE: usize = 0;
 
 /// Writes a trace.
 pub struct Trace<'w> {
     watcher: &'w Watcher<'w>,
-    /// The operation with which every batch begins.
+    /// Name of the operation with which every batch begins.
     first: &'static str,
     writer: RefCell<Writer>,
 }
@@ -32,14 +32,14 @@ pub struct Trace<'w> {
 struct Writer {
     file: BufWriter<Unfinished>,
     is_empty: bool,
-    /// When the pass in progress began.
+    /// Time at which the pass in progress began.
     pass: Option<u64>,
-    /// The layer that was last worked on: when it began and ended.
+    /// Layer that was last worked on, and the times at which it began and ended.
     layer: Option<(Part, u64, u64)>,
 }
 
 impl<'w> Trace<'w> {
-    /// Begins a trace. The engine of this plan computes with `watcher`.
+    /// Begins a trace of an engine with this plan, whose executor is `watcher`.
     pub fn create(output: Output, watcher: &'w Watcher<'w>, model: &Model<'_>, plan: &Plan) -> Result<Self> {
         if plan.is_for_device() {
             return Err("--trace needs --device cpu".into());
@@ -55,7 +55,7 @@ impl<'w> Trace<'w> {
         Ok(Self { watcher, first, writer: RefCell::new(writer) })
     }
 
-    /// [`Engine::step`] with a budget of units, which is exceeded by less than an operation.
+    /// Calls [`Engine::step`] with a budget of units, operation by operation. The last operation may exceed the budget.
     pub fn step(&self, engine: &mut Engine<'_, '_>, units: usize) -> Result<Step> {
         let mut left = units;
         while left > 0 {
@@ -75,7 +75,7 @@ impl<'w> Trace<'w> {
         writer.file.into_inner().map_err(IntoInnerError::into_error)?.finish()
     }
 
-    /// Works on the next operation. Returns its units.
+    /// Runs the next operation and writes its events. Returns the step's result and the number of units.
     fn operation(&self, engine: &mut Engine<'_, '_>) -> Result<(Step, usize)> {
         let (before, next) = (engine.metrics(), engine.next_step());
         let units = next.as_ref().map_or(1, |next| next.units.saturating_sub(next.done).max(1));
@@ -92,7 +92,7 @@ impl<'w> Trace<'w> {
         let (part, name) = match &next {
             Some(next) => (next.part, next.operation),
             None if step == Step::Yielded && engine.next_step().is_none() => (Part::Begin, "copy"),
-            // What begins a batch does a unit of the first operation.
+            // The step that begins a batch also does a unit of the first operation.
             None => (Part::Begin, self.first),
         };
         let mut writer = self.writer.borrow_mut();
@@ -111,7 +111,7 @@ impl<'w> Trace<'w> {
     }
 }
 
-/// The pass that has come to its end between two looks: its phase and its rows.
+/// Returns phase and rows of the pass that ended between two readings of the metrics.
 fn finished(before: &Metrics, after: &Metrics) -> Option<(&'static str, u64)> {
     let phases = |all: &Metrics| [("prefill", all.prefill), ("decode", all.decode), ("mixed", all.mixed)];
     let mut pairs = phases(before).into_iter().zip(phases(after));
@@ -126,7 +126,7 @@ impl Writer {
         Ok(serde_json::to_writer(&mut self.file, event)?)
     }
 
-    /// An event from one time to another, in nanoseconds. The format has microseconds.
+    /// Writes an event with a start and an end in nanoseconds. The format has microseconds.
     fn span(&mut self, thread: usize, kind: &str, name: &str, (begin, end): (u64, u64), args: &Value) -> Result<()> {
         let us = |ns: u64| ns as f64 / 1e3;
         let (ts, dur) = (us(begin), us(end.saturating_sub(begin)));

@@ -1,4 +1,4 @@
-//! Who works when: an executor that notes what its workers do, and a clock that they look at before each unit.
+//! Notes which worker does what and when: an executor, and a clock that the workers read before each unit.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,35 +9,35 @@ use gleed::host::ThreadPool;
 use gleed::par::Parallel;
 
 thread_local! {
-    /// The slot that this thread works in.
+    /// Index of the slot that this thread works in.
     static SLOT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Lends the threads of a pool, and notes what they do. Times are nanoseconds from its start.
+/// Lends the threads of a pool and notes what they do. Times are in nanoseconds from the start of the watcher.
 pub struct Watcher<'p> {
     pool: &'p ThreadPool,
     start: Instant,
-    /// By slot.
+    /// Visits of each slot since the last call of `take`.
     slots: Vec<Mutex<Vec<Visit>>>,
-    /// Whether the first unit of a step is still to be done.
+    /// Whether no worker has begun the first unit of the step yet.
     is_first: AtomicBool,
-    /// Looks at the clock by the engine itself, which does the units of some operations alone.
+    /// Times at which the engine's own thread read the clock. It does the units of some operations alone.
     alone: Mutex<Vec<u64>>,
 }
 
-/// A call of a worker: what it did for one operation, or for a part of one.
+/// One call of a worker's body: its work for an operation, or for a part of one.
 pub(super) struct Visit {
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Whether the step's first unit may be its first one.
+    /// Whether the first unit of this visit may be the first unit of the step.
     is_first: bool,
-    /// Looks at the clock: one before each unit but the first of a step.
+    /// Times at which it read the clock: once before each unit, except for the first unit of a step.
     looks: Vec<u64>,
-    /// Slots other than 0 are asked before each unit whether they leave.
+    /// Times at which it asked whether to leave. Slots other than 0 ask before each unit.
     asked: Vec<u64>,
 }
 
-/// What slots did, with the beginnings of units in each visit.
+/// The visits of all slots: index of the slot, the visit, and the times at which its units began.
 pub(super) type Work = Vec<(usize, Visit, Vec<u64>)>;
 
 impl<'p> Watcher<'p> {
@@ -54,12 +54,12 @@ impl<'p> Watcher<'p> {
         self.slots.len()
     }
 
-    /// A step begins: its first unit needs no clock.
+    /// Notes that a step begins. Its first unit begins without a look at the clock.
     pub(super) fn begin(&self) {
         self.is_first.store(true, Ordering::Relaxed);
     }
 
-    /// The clock of the step's deadline, which never comes.
+    /// Returns 0, as the clock of a deadline that never comes, and notes the time.
     pub(super) fn look(&self) -> u64 {
         match SLOT.get() {
             Some(slot) => self.of_slot(slot, |visit, now| visit.looks.push(now)),
@@ -68,7 +68,7 @@ impl<'p> Watcher<'p> {
         0
     }
 
-    /// What was done since the last call, from `begin` to `end`: at most `units` units.
+    /// Returns the work since the last call, which lasted from `begin` to `end`, with at most `units` units.
     pub(super) fn take(&self, (begin, end): (u64, u64), units: usize) -> Work {
         let alone = std::mem::take(&mut *lock(&self.alone));
         let visits = self.slots.iter().map(lock).map(|mut visits| std::mem::take(&mut *visits)).enumerate();
@@ -79,7 +79,7 @@ impl<'p> Watcher<'p> {
             let begins = [begin].into_iter().chain(alone).take(units).collect();
             return vec![(0, visit, begins)];
         }
-        // Who did the first unit was asked once more than it looked.
+        // A slot other than 0 that did the first unit asked to leave once more than it read the clock.
         let is_taken = visits
             .iter()
             .any(|(slot, visit)| *slot != 0 && visit.is_first && visit.asked.len() == visit.looks.len() + 1);
@@ -89,14 +89,14 @@ impl<'p> Watcher<'p> {
                 let begins = match slot {
                     0 if visit.is_first && !is_taken => [&[visit.begin], &visit.looks[..]].concat(),
                     0 => std::mem::take(&mut visit.looks),
-                    // Without looks these are parts of a unit of another slot.
+                    // More questions than looks: the slot worked on parts of another slot's unit.
                     _ if visit.asked.len() > visit.looks.len() + 1 => Vec::new(),
                     _ => std::mem::take(&mut visit.asked),
                 };
                 (slot, visit, begins)
             })
             .collect();
-        // A worker that looks may find that another one has taken the last unit.
+        // A worker may read the clock and then find that another one has taken the last unit. Its last mark is no unit.
         let count = |work: &Work| work.iter().map(|(_, _, begins)| begins.len()).sum::<usize>();
         while count(&work) > units {
             let last = |(_, visit, begins): &(usize, Visit, Vec<u64>)| {

@@ -1,4 +1,4 @@
-//! The architectures as a table: metadata keys and tensors of each. More of them are in `newer.rs`.
+//! The table of architectures, with the metadata keys and tensors of each. `newer.rs` has more of them.
 
 use serde_json::json;
 
@@ -10,29 +10,29 @@ use super::tensors::{Rule, optional, rule};
 use common::Result;
 use common::gguf::Value;
 
-/// What the name of a class stands for.
+/// An architecture, which `config.json` names by its class.
 pub(crate) struct Architecture {
-    /// The names of its class in `architectures` of `config.json`.
+    /// Names of its classes in `architectures` of `config.json`.
     pub(crate) classes: &'static [&'static str],
     /// `general.architecture`.
     pub(crate) name: &'static str,
     pub(crate) keys: &'static [&'static [Key]],
     pub(crate) rules: &'static [&'static [Rule]],
-    /// The part of each head that is rotated where the file does not say it; 0 where nothing is rotated.
+    /// Part of each head that is rotated, if the file does not say it; 0 if nothing is rotated.
     pub(crate) rotary: f64,
-    /// Whether the embedding is the output matrix where the file does not say it.
+    /// Whether the embedding is the output matrix, if the file does not say it.
     pub(crate) tied: bool,
-    /// Whether there is no output matrix: it makes vectors.
+    /// Whether there is no output matrix, because the model makes vectors.
     pub(crate) headless: bool,
-    /// Where there is a window, every so many-th layer has none; 0 if all have it.
+    /// Period of the layers without a window, in models that have one; 0 if all layers have it.
     pub(crate) window_period: usize,
-    /// Metadata that has tensors of one element in each layer for it: the whole key, and their name.
+    /// Metadata that folders store as tensors of one element in each layer: the whole key, and the name of the tensors.
     pub(crate) numbers: &'static [(&'static str, &'static str)],
-    /// The names of the activation functions.
+    /// Names of the activation functions that are accepted.
     pub(crate) activations: &'static [&'static str],
-    /// Refuses what is not computed.
+    /// Refuses settings that Gleed does not compute.
     pub(crate) check: fn(&Config) -> Result<()>,
-    /// Whether it is this one, of several with the same class.
+    /// Returns whether the model has this architecture, if several have the same class.
     pub(crate) when: fn(&Config) -> bool,
     /// Reads how positions are rotated, with the default of the rotated part.
     pub(crate) rope: fn(&Config, f64) -> Result<Rope>,
@@ -189,7 +189,7 @@ const GEMMA: Architecture = Architecture {
     keys: &[SIZES, RMS, HEAD, CAPS],
     rules: &[GEMMA_EMBEDDING, GEMMA2_NORMS, ATTENTION, FFN],
     tied: true,
-    // Both names are the same function there.
+    // Both names mean the same function in this architecture.
     activations: &["gelu_pytorch_tanh", "gelu"],
     ..DECODER
 };
@@ -233,7 +233,7 @@ pub(super) const CAPS: &[Key] = &[
     Key("attn_logit_softcapping", |c| number(c.number(&["attn_logit_softcapping"]))),
     Key("final_logit_softcapping", |c| number(c.number(&["final_logit_softcapping"]))),
     Key("attention.scale", |c| {
-        // Most have the usual one.
+        // Most models have the usual scalar, which needs no key.
         let scalar =
             c.number(&["query_pre_attn_scalar"])?.filter(|&scalar| c.head_dim().is_ok_and(|n| scalar != n as f64));
         Ok(scalar.map(|scalar| Value::F32((1.0 / scalar.sqrt()) as f32)))
@@ -264,7 +264,7 @@ pub(super) const ATTENTION: &[Rule] = &[
     rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
 ];
 
-/// The same, for rotations of adjacent pairs.
+/// Matrices of attention whose rows are put in another order, for rotations of adjacent pairs.
 pub(super) const PAIRS: &[Rule] = &[
     rule("layers.{}.self_attn.q_proj", "blk.{}.attn_q", How::PairsOfQ),
     rule("layers.{}.self_attn.k_proj", "blk.{}.attn_k", How::PairsOfK),
@@ -320,7 +320,7 @@ pub(super) const GEMMA_QK_NORM: &[Rule] = &[
     rule("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::PlusOne),
 ];
 
-/// The up matrix has the gate's rows first.
+/// The rows of the gate come first in the up matrix.
 const PHI3: &[Rule] = &[
     rule("layers.{}.self_attn.qkv_proj", "blk.{}.attn_qkv", How::Same),
     rule("layers.{}.self_attn.o_proj", "blk.{}.attn_output", How::Same),
@@ -366,7 +366,7 @@ const GPTNEOX: &[Rule] = &[
     rule("layers.{}.mlp.dense_4h_to_h", "blk.{}.ffn_down", How::Same),
 ];
 
-/// Large ones have norms per head, and one norm for both branches.
+/// Large models have norms per head, and one norm for both branches.
 const STABLELM: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     optional("layers.{}.self_attn.q_layernorm.norms.{e}", "blk.{}.attn_q_norm", How::HeadsOfQ),

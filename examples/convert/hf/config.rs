@@ -1,4 +1,4 @@
-//! `config.json`: the same things under the names that different models have for them.
+//! Reads `config.json`: settings that different models have under different names.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,7 @@ use crate::vocab::MAX_VOCAB;
 use common::Result;
 use common::gguf::Value;
 
-/// More than any model has. Lists are made as long as these numbers say, before the tensors are looked at.
+/// Limits that no model exceeds. Lists get the length that these settings say before the tensors are read.
 const MAX_LAYERS: usize = 10_000;
 const MAX_HEADS: usize = 100_000;
 const MAX_HEAD_DIM: usize = 100_000;
@@ -15,11 +15,11 @@ const MAX_EXPERTS: usize = 100_000;
 /// The settings of a model.
 pub(crate) struct Config(pub(crate) Json);
 
-/// A metadata value, where the model has it.
+/// A metadata value, or `None` if the model does not have it.
 pub(crate) type Setting = Result<Option<Value>>;
 
 impl Config {
-    /// The settings of a file; of the model of texts, where the file has several models.
+    /// Returns the settings of a file, or those of its text model if it has several models.
     pub(crate) fn of_text(file: Json) -> Self {
         let Some(text) = file["text_config"].as_object() else { return Self(file) };
         let mut text = Json::Object(text.clone());
@@ -28,7 +28,7 @@ impl Config {
                 text[name] = value.clone();
             }
         }
-        // These have models of texts of two kinds.
+        // This class has text models of two kinds.
         if text["architectures"][0] == "Mistral3ForConditionalGeneration" {
             let class = if text["model_type"] == "ministral3" { "Ministral3ForCausalLM" } else { "MistralForCausalLM" };
             text["architectures"] = serde_json::json!([class]);
@@ -36,17 +36,17 @@ impl Config {
         Self(text)
     }
 
-    /// The first of these fields that is there and not null.
+    /// Returns the first of these fields that is present and not null.
     pub(crate) fn field(&self, names: &[&str]) -> Option<&Json> {
         names.iter().map(|name| &self.0[*name]).find(|value| !value.is_null())
     }
 
-    /// A size that must be there.
+    /// Returns a required size.
     pub(crate) fn size(&self, names: &[&str]) -> Result<usize> {
         self.optional_size(names)?.ok_or_else(|| format!("config.json has no {}", names.join(" or ")).into())
     }
 
-    /// A size that may be left out.
+    /// Returns an optional size.
     pub(crate) fn optional_size(&self, names: &[&str]) -> Result<Option<usize>> {
         let Some(value) = self.field(names) else { return Ok(None) };
         let size = value.as_u64().and_then(|size| u32::try_from(size).ok()).filter(|&size| size > 0);
@@ -54,7 +54,7 @@ impl Config {
         Ok(Some(size as usize))
     }
 
-    /// A number that may be left out.
+    /// Returns an optional number.
     pub(crate) fn number(&self, names: &[&str]) -> Result<Option<f64>> {
         let Some(value) = self.field(names) else { return Ok(None) };
         let number =
@@ -62,12 +62,12 @@ impl Config {
         Ok(Some(number))
     }
 
-    /// True or false.
+    /// Returns a flag, or `default` if it is absent.
     pub(crate) fn flag(&self, name: &str, default: bool) -> bool {
         self.0[name].as_bool().unwrap_or(default)
     }
 
-    /// A size of at most `limit`.
+    /// Returns an optional size of at most `limit`.
     fn bounded(&self, names: &[&str], limit: usize) -> Result<Option<usize>> {
         match self.optional_size(names)? {
             Some(size) if size > limit => {
@@ -83,12 +83,12 @@ impl Config {
         Ok(self.bounded(names, limit)?.unwrap_or_default())
     }
 
-    /// Tokens of the vocabulary.
+    /// Returns the number of tokens of the vocabulary.
     pub(crate) fn vocab(&self) -> Result<usize> {
         self.required(&["vocab_size"], MAX_VOCAB)
     }
 
-    /// Layers.
+    /// Returns the number of layers.
     pub(crate) fn layers(&self) -> Result<usize> {
         if let Some(types) = self.field(&["layers_block_type"]).and_then(Json::as_array) {
             return Ok(types.len());
@@ -96,22 +96,22 @@ impl Config {
         self.required(&["num_hidden_layers", "num_layers", "n_layer", "n_layers"], MAX_LAYERS)
     }
 
-    /// Width of the residual stream.
+    /// Returns the width of the residual stream.
     pub(crate) fn hidden(&self) -> Result<usize> {
         self.size(&["hidden_size", "n_embd", "d_model"])
     }
 
-    /// Query heads.
+    /// Returns the number of query heads.
     pub(crate) fn heads(&self) -> Result<usize> {
         self.required(&["num_attention_heads", "n_head", "n_heads"], MAX_HEADS)
     }
 
-    /// Key and value heads.
+    /// Returns the number of KV heads.
     pub(crate) fn kv_heads(&self) -> Result<usize> {
         self.bounded(&["num_key_value_heads"], MAX_HEADS)?.map_or_else(|| self.heads(), Ok)
     }
 
-    /// Elements per head.
+    /// Returns the number of elements per head.
     pub(crate) fn head_dim(&self) -> Result<usize> {
         if let Some(head_dim) = self.bounded(&["head_dim"], MAX_HEAD_DIM)? {
             return Ok(head_dim);
@@ -123,17 +123,17 @@ impl Config {
         Ok(head_dim)
     }
 
-    /// Experts per layer.
+    /// Returns the number of experts per layer.
     pub(crate) fn experts(&self) -> Result<usize> {
         self.required(&["num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"], MAX_EXPERTS)
     }
 
-    /// Groups of a state space.
+    /// Returns the number of groups of a state space.
     pub(crate) fn state_groups(&self) -> Result<usize> {
         self.size(&["mamba_n_groups", "n_groups"])
     }
 
-    /// The row of the first position among learned ones.
+    /// Returns the row of the first position in the table of learned positions.
     pub(crate) fn first_position(&self) -> Result<usize> {
         let padding = &self.0["pad_token_id"];
         padding
@@ -142,14 +142,14 @@ impl Config {
             .ok_or_else(|| format!("config.json: pad_token_id is {padding}").into())
     }
 
-    /// Tokens that the model was trained on at a time.
+    /// Returns the context that the model was trained on, in tokens.
     pub(crate) fn context(&self) -> Result<usize> {
-        // Files of BLOOM do not say it.
+        // Files of BLOOM do not state it.
         let names = ["max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_length"];
         Ok(self.optional_size(&names)?.unwrap_or(2048))
     }
 
-    /// Width of the feed-forward layer.
+    /// Returns the width of the feed-forward layer.
     pub(crate) fn ffn(&self) -> Result<usize> {
         if let Some(width) = self.optional_size(&["intermediate_size", "n_inner"])? {
             return Ok(width);
@@ -159,7 +159,7 @@ impl Config {
         width.ok_or_else(|| format!("config.json: expansion_ratio is {ratio}, too much for a width of {hidden}").into())
     }
 
-    /// Refuses a field that is there with another value.
+    /// Refuses a field that is present with a value other than these.
     pub(crate) fn want(&self, name: &str, wanted: &[Json]) -> Result<()> {
         match self.field(&[name]) {
             Some(value) if !wanted.contains(value) => {
@@ -169,17 +169,17 @@ impl Config {
         }
     }
 
-    /// Which layers have a sliding window; `None` where no layer has one.
+    /// Returns which layers have a sliding window, or `None` if no layer has one.
     pub(crate) fn sliding_layers(&self) -> Result<Option<Vec<bool>>> {
         let layers = self.layers()?;
-        // Qwen's have to say that they use it.
+        // Qwen's files, which have `max_window_layers`, must say that they use the window.
         let usual = self.field(&["max_window_layers"]).is_none();
         if self.field(&["sliding_window"]).is_none() || !self.flag("use_sliding_window", usual) {
             return Ok(None);
         }
         let types = self.field(&["layer_types"]).and_then(Json::as_array);
         let first = self.number(&["max_window_layers"])?.unwrap_or(0.0);
-        // Where it is no number, `layer_types` says the same.
+        // The pattern may be a list instead of a number. Then `layer_types` says the same.
         let names = ["sliding_window_pattern", "_sliding_window_pattern"];
         let period = if types.is_some() { None } else { self.optional_size(&names)? };
         let slides = |layer: usize| match (types, period) {
@@ -192,12 +192,12 @@ impl Config {
     }
 }
 
-/// A size as a metadata value.
+/// Returns a size as a metadata value.
 pub(crate) fn size(size: Result<usize>) -> Setting {
     Ok(Some(Value::U32(size?.try_into()?)))
 }
 
-/// A number as a metadata value.
+/// Returns a number as a metadata value.
 pub(crate) fn number(number: Result<Option<f64>>) -> Setting {
     Ok(number?.map(|number| Value::F32(number as f32)))
 }

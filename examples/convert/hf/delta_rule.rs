@@ -1,4 +1,4 @@
-//! Qwen 3.5, text: the gated delta rule in most layers, gated attention in the others.
+//! Text models of Qwen 3.5: the gated delta rule in most layers, gated attention in the others.
 
 use super::architectures::{Architecture, DECODER, EXPERT_WIDTH, EXPERTS, FFN, HEAD, Key, RMS, SIZES};
 use super::config::{Config, size};
@@ -27,7 +27,7 @@ pub(super) const DELTA_RULE: &[Architecture] = &[
     },
 ];
 
-/// Without the width of layers that have no experts.
+/// Sizes without the width of layers that have no experts.
 const WITHOUT_FFN: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),
@@ -87,7 +87,7 @@ const LAYERS: &[Rule] = &[
     optional("layers.{}.linear_attn.out_proj", "blk.{}.ssm_out", How::TiledColumns),
 ];
 
-/// One by one, or all in one tensor.
+/// Experts, stored one by one or all in one tensor.
 const SOME_EXPERTS: &[Rule] = &[
     rule("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     optional("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),

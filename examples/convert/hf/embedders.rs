@@ -33,7 +33,7 @@ pub(super) const EMBEDDERS: &[Architecture] = &[
         activations: &["gelu"],
         ..ENCODER
     },
-    // The model of the first release: its class is that of another architecture.
+    // The model of the first release has the class of another architecture.
     Architecture {
         classes: &["XLMRobertaModel"],
         name: "jina-bert-v3",
@@ -60,7 +60,7 @@ pub(super) const EMBEDDERS: &[Architecture] = &[
     },
 ];
 
-/// The gate is the first half of its matrix. Some names are those of the model of code only.
+/// The gate is the first half of its matrix. Some names occur only in the model for code.
 const JINA2: &[Rule] = &[
     rule("embeddings.word_embeddings", "token_embd", How::Same),
     optional("embeddings.token_type_embeddings", "token_types", How::Same),
@@ -81,7 +81,7 @@ const JINA2: &[Rule] = &[
     optional("encoder.layer.{}.layer_norm_2", "blk.{}.layer_output_norm", How::Same),
 ];
 
-/// Matrices that have adapters beside them have other names.
+/// Matrices with adapters have other names than those without.
 const JINA3: &[Rule] = &[
     optional("embeddings.word_embeddings", "token_embd", How::Same),
     whole("embeddings.word_embeddings.parametrizations.weight.original", "token_embd.weight", How::Same),
@@ -100,7 +100,7 @@ const JINA3: &[Rule] = &[
     rule("encoder.layers.{}.norm2", "blk.{}.layer_output_norm", How::Same),
 ];
 
-/// Of tasks: they are left out.
+/// The adapters of tasks, which are left out.
 const ADAPTERS: &[Rule] = &[
     whole("embeddings.word_embeddings.parametrizations.weight.0.lora_A", "", How::LeftOut),
     whole("embeddings.word_embeddings.parametrizations.weight.0.lora_B", "", How::LeftOut),
@@ -116,6 +116,6 @@ const ADAPTERS: &[Rule] = &[
     whole("encoder.layers.{}.mlp.fc2.parametrizations.weight.0.lora_B", "", How::LeftOut),
 ];
 
-/// Behind the pooling: of the folders `2_Dense` and `3_Dense`.
+/// Matrices after the pooling, from the folders `2_Dense` and `3_Dense`.
 const DENSE: &[Rule] =
     &[optional("2_Dense.linear", "dense_2", How::Same), optional("3_Dense.linear", "dense_3", How::Same)];

@@ -1,4 +1,4 @@
-//! Encoders: BERT and XLM-RoBERTa, Nomic Embed, ModernBERT, EuroBERT, and what ranks texts with them.
+//! Encoders: BERT and XLM-RoBERTa, Nomic Embed, ModernBERT, EuroBERT, and their rerankers.
 
 use serde_json::json;
 
@@ -66,7 +66,7 @@ pub(super) const ENCODERS: &[Architecture] = &[
         classes: &["ModernBertForSequenceClassification"],
         keys: &[WIDTHS, MODERN_NORM, BIDIRECTIONAL, MODERN_KEYS, RANKS],
         rules: &[MODERN_RULES, MODERN_RANKS],
-        // A file cannot say which hidden state is taken: it is the mean.
+        // A GGUF file cannot say which hidden state the classifier takes. Only the mean is supported.
         check: |config| config.want("classifier_pooling", &[json!("mean")]),
         ..MODERN
     },
@@ -79,21 +79,22 @@ pub(super) const ENCODERS: &[Architecture] = &[
     },
 ];
 
-/// What is not computed of Nomic Embed.
+/// Refuses settings of Nomic Embed that Gleed does not compute.
 fn nomic(config: &Config) -> Result<()> {
     config.want("prenorm", &[json!(false)])?;
     config.want("rotary_emb_fraction", &[json!(1.0)])?;
     config.want("rotary_emb_interleaved", &[json!(false)])
 }
 
-/// Whether some layers have experts.
+/// Returns whether some layers have experts.
 fn has_experts(config: &Config) -> bool {
     config.0["moe_every_n_layers"].as_u64().is_some_and(|period| period > 0)
 }
 
 const NOMIC_PERIOD: &[Key] = &[Key("moe_every_n_layers", |c| size(c.size(&["moe_every_n_layers"])))];
 
-/// The first hidden state is the vector. Two thirds of the width are there, since the matrix has a gate.
+/// Keys of NeoBERT. The vector is the first hidden state. The width is two thirds of the stated one, because the matrix
+/// has a gate.
 const NEO: &[Key] = &[
     Key("context_length", |c| size(c.context())),
     Key("block_count", |c| size(c.layers())),
@@ -117,7 +118,7 @@ const BERT: Architecture = Architecture {
     ..ENCODER
 };
 
-/// The first positions are those of padding.
+/// RoBERTa. The first rows of its table of positions are for padding.
 const ROBERTA: Architecture = Architecture {
     keys: &[ROBERTA_CONTEXT, WIDTHS_ONLY, LAYER_NORM, BIDIRECTIONAL],
     rules: &[ROBERTA_RULES, LEFT_OUT],
@@ -156,7 +157,7 @@ const ROBERTA_CONTEXT: &[Key] = &[Key("context_length", |c| {
 
 pub(super) const BIDIRECTIONAL: &[Key] = &[Key("attention.causal", |_| Ok(Some(Value::Bool(false))))];
 
-/// A classifier makes what comes out.
+/// Keys of rerankers, whose classifier makes the output.
 const RANKS: &[Key] = &[Key("pooling_type", |_| Ok(Some(Value::U32(4))))];
 
 const MODERN_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| number(c.number(&["norm_eps"])))];
@@ -166,7 +167,7 @@ const MODERN_KEYS: &[Key] = &[
     Key("attention.sliding_window_pattern", seeing),
 ];
 
-/// Every so many-th layer sees everything, the first one first.
+/// Returns the period of the layers that see everything, of which layer 0 is the first.
 fn seeing(config: &Config) -> Setting {
     let Some(types) = config.field(&["layer_types"]).and_then(|types| types.as_array()) else {
         return size(Ok(config.optional_size(&["global_attn_every_n_layers"])?.unwrap_or(3)));
@@ -176,7 +177,7 @@ fn seeing(config: &Config) -> Setting {
     Ok(Some(if usual { Value::U32(3) } else { Value::Bools(sliding) }))
 }
 
-/// One base for layers that see everything, one for the others.
+/// Reads two rotary bases: one for layers that see everything, one for the others.
 fn modern_rope(config: &Config, _: f64) -> Result<Rope> {
     let base = |kind: &str, older: &str, default: f64| -> Result<Value> {
         let json = &config.0["rope_parameters"][kind];
@@ -219,7 +220,7 @@ const BERT_RANKS: &[Rule] = &[rule("pooler.dense", "cls", How::Same), rule("clas
 const ROBERTA_RANKS: &[Rule] =
     &[rule("classifier.dense", "cls", How::Same), rule("classifier.out_proj", "cls.output", How::Same)];
 
-/// What guesses masked tokens, and what no vector of a text is made of.
+/// Tensors that are left out: those that predict masked tokens, and others that no vector needs.
 pub(super) const LEFT_OUT: &[Rule] = &[
     optional("pooler.dense", "", How::LeftOut),
     optional("cls.predictions.transform.dense", "", How::LeftOut),
@@ -248,7 +249,7 @@ const NOMIC_FFN: &[Rule] = &[
     rule("encoder.layers.{}.mlp.fc2", "blk.{}.ffn_down", How::Same),
 ];
 
-/// Layers with and without experts.
+/// Layers of Nomic Embed with and without experts.
 const NOMIC_EXPERTS: &[Rule] = &[
     optional("encoder.layers.{}.mlp.fc1", "blk.{}.ffn_up", How::Same),
     optional("encoder.layers.{}.mlp.fc2", "blk.{}.ffn_down", How::Same),

@@ -1,5 +1,5 @@
-//! Gemma 4, text: other heads in the layers that see everything, keys and values that later layers read again, inputs
-//! of every layer, experts beside a feed-forward layer.
+//! Text models of Gemma 4: heads of another size in the layers that see everything, keys and values that later layers
+//! read again, inputs for every layer, experts beside a feed-forward layer.
 
 use serde_json::{Value as Json, json};
 
@@ -18,7 +18,7 @@ pub(super) const GEMMA4: &[Architecture] = &[Architecture {
     keys: &[KEYS, RMS, CAPS],
     rules: &[EMBEDDING, INPUTS, LAYERS, FFN, EXPERTS],
     tied: true,
-    // The pattern is always said.
+    // Files always state the pattern.
     window_period: usize::MAX,
     activations: &["gelu_pytorch_tanh"],
     check: |config| {
@@ -59,12 +59,13 @@ fn has_experts(config: &Config) -> bool {
     config.flag("enable_moe_block", false)
 }
 
-/// A number that may be 0 or left out.
+/// Returns a number that may be 0 or absent.
 fn count(config: &Config, name: &str) -> u32 {
     config.0[name].as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
-/// The width of feed-forward layers: those that read keys and values of others may be twice as wide.
+/// Returns the width of the feed-forward layers. Layers that read the keys and values of other layers may be twice as
+/// wide.
 fn widths(config: &Config) -> Setting {
     let (width, layers, shared) = (config.ffn()?, config.layers()?, count(config, "num_kv_shared_layers") as usize);
     if shared == 0 || !config.flag("use_double_wide_mlp", false) {
@@ -75,7 +76,7 @@ fn widths(config: &Config) -> Setting {
     Ok(Some(Value::I32s((0..layers).map(of_layer).collect())))
 }
 
-/// A size of the layers that see everything, under its name in `per_layer_config` or in older files.
+/// Returns a size of the layers that see everything, from `per_layer_config` or from its name in older files.
 fn of_global(config: &Config, name: &str, older: &str) -> Result<Option<usize>> {
     let first = layer_types(config)?.iter().position(|kind| kind == "full_attention");
     let own = first.map_or(&Json::Null, |layer| &config.0["per_layer_config"][layer.to_string()][name]);
@@ -94,8 +95,8 @@ fn by_kind(config: &Config, local: usize, global: usize) -> Result<Vec<i32>> {
     Ok(layer_types(config)?.iter().map(|kind| if kind == "full_attention" { global } else { local }).collect())
 }
 
-/// Heads are rotated as a whole. In the layers that see everything most pairs have a divisor that leaves them as they
-/// are.
+/// Reads how heads are rotated: as a whole. In the layers that see everything, most pairs have a divisor that leaves
+/// them unrotated.
 fn rope(config: &Config, _: f64) -> Result<Rope> {
     let [local, global] = ["sliding_attention", "full_attention"].map(|kind| &config.0["rope_parameters"][kind]);
     for (json, kind) in [(local, "default"), (global, "proportional")] {

@@ -19,7 +19,7 @@ pub(super) const GPT_OSS: &[Architecture] = &[Architecture {
         config.want("swiglu_limit", &[json!(7.0)])?;
         config.want("swiglu_alpha", &[json!(1.702)])
     },
-    // The ramp of YaRN is rounded to whole pairs, whatever a folder says: see `docs/models.md`.
+    // The ramp of YaRN is always rounded to whole pairs, whatever the folder says: see `docs/models.md`.
     rope: |config, part| {
         let mut json = config.0.clone();
         for name in ["rope_parameters", "rope_scaling"] {

@@ -1,4 +1,4 @@
-//! How a tensor of a folder is written: which rows and columns, in which order, and what becomes of its elements.
+//! How a tensor of a folder is written: its rows and columns, their order, and changes of the elements.
 
 use super::config::Config;
 use crate::output::{Change, Order};
@@ -7,66 +7,66 @@ use common::Result;
 /// How a tensor is written.
 #[derive(Clone, Copy)]
 pub(crate) enum How {
-    /// As it is; one matrix after the other where it has three dimensions.
+    /// Unchanged. A tensor with three dimensions is one matrix after the other.
     Same,
-    /// Rows of Q and of K, for rotations of adjacent pairs.
+    /// Rows of Q are reordered for rotations of adjacent pairs. `PairsOfK`: the same for K.
     PairsOfQ,
     PairsOfK,
     /// The weight is stored by columns.
     Transposed,
     /// The model adds 1 to the weight.
     PlusOne,
-    /// Q, K and V of each head, one head after the other.
+    /// The matrix has Q, K and V of one head after the other.
     Fused,
     /// One matrix per expert.
     Experts,
-    /// One vector per head of Q, of K.
+    /// One vector per head of Q. `HeadsOfK`: of K.
     HeadsOfQ,
     HeadsOfK,
     /// The first or the second half of the rows of each matrix.
     Half(usize),
-    /// The same of matrices that read the residual stream, which are stored by columns where their last dimension is
-    /// not its width; matrices that write to it, which are stored by columns where it is.
+    /// A half of the rows of matrices that read the residual stream. They are stored by columns if their last dimension
+    /// is not the width of the stream. `Either`: matrices that write to it, stored by columns if it is.
     EitherHalf(usize),
     Either,
-    /// Q, K or V of a matrix of all three, with the rows of Q and K for rotations of adjacent pairs; the same where the
-    /// query heads of each KV head have its K and V behind them.
+    /// Q, K or V from a matrix of all three. Rows of Q and K are reordered for rotations of adjacent pairs.
+    /// `PartOfGroups`: in the matrix, the query heads of each KV head come before its K and V.
     PartOfQkv(Part),
     PartOfGroups(Part),
-    /// Every second row of each matrix, from the first or the second one on.
+    /// Every second row of each matrix, beginning with the first or the second one.
     Every(usize),
-    /// The same of a weight that is stored by columns; the same with columns.
+    /// Every second row of a weight that is stored by columns. `EveryColumn`: every second column.
     TransposedEvery(usize),
     EveryColumn(usize),
-    /// A number for each head, as a column.
+    /// One number for each head, written as a column.
     PerHead,
-    /// The same, of which `-exp(x)` is written.
+    /// One number for each head, of which `-exp(x)` is written as a column.
     DecayPerHead,
-    /// A norm over each group of a state space.
+    /// Norms over the groups of a state space.
     Groups,
-    /// What the delta rule has for each value head. Value heads of one key head lie side by side in a folder; in a file
-    /// the first ones of all key heads come first.
+    /// Rows of the delta rule's value heads. In a folder the value heads of one key head lie side by side. In a GGUF
+    /// file the first ones of all key heads come first.
     Tiled,
-    /// The same after the rows of queries and keys; the same with columns; the same of which `-exp(x)` is written.
+    /// As `Tiled`, after the rows of queries and keys. `TiledColumns`: for columns. `TiledDecay`: `-exp(x)` is written.
     TiledAfterKeys,
     TiledColumns,
     TiledDecay,
-    /// Every element is multiplied by this.
+    /// Every element is multiplied by these factors.
     Times(fn(&Config) -> Result<Vec<f32>>),
-    /// As many matrices as there are experts, one below the other; the same of weights that are stored by columns.
+    /// One matrix for each expert, one below the other. `TransposedStacked`: the weights are stored by columns.
     Stacked,
     TransposedStacked,
     /// A vector that is stored as a matrix.
     Flat,
-    /// Learned positions, after those of padding.
+    /// Learned positions, without the rows for padding.
     Positions,
-    /// It is not written.
+    /// The tensor is not written.
     LeftOut,
-    /// It is not written, and has to be 0.
+    /// The tensor is not written, and all elements must be 0.
     Zeros,
 }
 
-/// A part of the matrix of Q, K and V.
+/// A part of a matrix of Q, K and V.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Part {
     Q,
@@ -74,7 +74,7 @@ pub(crate) enum Part {
     V,
 }
 
-/// What is done with rows, columns and elements.
+/// The rows, the columns and the change of elements that a tensor is written with.
 pub(crate) struct Plan {
     pub(crate) order: Order,
     pub(crate) columns: Option<Vec<usize>>,
@@ -82,7 +82,7 @@ pub(crate) struct Plan {
 }
 
 impl How {
-    /// Whether rows are put in another order. Those of a vector are its elements.
+    /// Returns whether rows are reordered. The rows of a vector are its elements.
     pub(crate) fn orders_rows(self) -> bool {
         use How::{Fused, PairsOfK, PairsOfQ, PartOfGroups, PartOfQkv, Tiled, TiledAfterKeys, TiledDecay};
         matches!(
@@ -91,7 +91,7 @@ impl How {
         )
     }
 
-    /// Whether a weight of this shape is stored by columns.
+    /// Returns whether a weight of this shape is stored by columns.
     pub(crate) fn is_transposed(self, config: &Config, shape: &[usize]) -> Result<bool> {
         let of_width = |config: &Config| Ok::<_, Box<dyn std::error::Error>>(shape.last() == Some(&config.hidden()?));
         Ok(match self {
@@ -102,7 +102,7 @@ impl How {
         })
     }
 
-    /// For `stack` matrices that have so many rows together.
+    /// Returns the plan for `stack` matrices that have `rows` rows together.
     pub(crate) fn plan(self, config: &Config, [rows, cols]: [usize; 2], stack: usize, is_weight: bool) -> Result<Plan> {
         let mut plan = Plan { order: Order::Same, columns: None, change: Change::Nothing };
         match self {
@@ -143,7 +143,8 @@ impl How {
     }
 }
 
-/// The rows of a part of the matrix of Q, K and V: of all heads of Q first, or of the heads of each group.
+/// Returns the rows of Q, K or V in a matrix of all three. The heads of Q come first, or with `in_groups` the heads of
+/// each group.
 fn part_of_qkv(config: &Config, part: Part, rows: usize, in_groups: bool) -> Result<Order> {
     let (heads, kv_heads, len) = (config.heads()?, config.kv_heads()?, config.head_dim()?);
     let group = heads / kv_heads.max(1);
@@ -163,7 +164,8 @@ fn part_of_qkv(config: &Config, part: Part, rows: usize, in_groups: bool) -> Res
     Ok(Order::Picked((0..count).flat_map(|head| (0..len).map(move |row| first(head) * len + source(row))).collect()))
 }
 
-/// The value heads after the first `skipped` of `all` rows, those with the same place beside their key head together.
+/// Returns the rows of the value heads, which begin after `skipped` of `all` rows. Value heads with the same index
+/// beside their key head come together.
 fn tiled(config: &Config, skipped: usize, all: usize) -> Result<Order> {
     let (keys, values) = (config.size(&["linear_num_key_heads"])?, config.size(&["linear_num_value_heads"])?);
     let rows = all.checked_sub(skipped).filter(|rows| rows.is_multiple_of(values) && values.is_multiple_of(keys));

@@ -1,4 +1,4 @@
-//! The language parts of models of images: Qwen 2 VL, 2.5 VL and 3 VL.
+//! The language models of Qwen 2 VL, 2.5 VL and 3 VL, which read images.
 
 use serde_json::json;
 
@@ -47,7 +47,7 @@ pub(super) const IMAGES: &[Architecture] = &[
     },
 ];
 
-/// How many pairs turn by each of the three positions of an image.
+/// Number of pairs that each of the three positions of an image rotates.
 const SECTIONS: &[Key] = &[Key("rope.dimension_sections", |c| {
     let sections = ["rope_parameters", "rope_scaling"].iter().find_map(|name| c.0[*name]["mrope_section"].as_array());
     let Some(sections) = sections else { return Ok(None) };
@@ -57,7 +57,7 @@ const SECTIONS: &[Key] = &[Key("rope.dimension_sections", |c| {
     Ok(Some(Value::I32s(numbers)))
 })];
 
-/// The first layers, to which more of an image is added.
+/// Number of first layers to which more inputs of an image are added.
 const DEEPSTACK: &[Key] = &[Key("n_deepstack_layers", deepstack)];
 
 fn deepstack(config: &Config) -> Setting {
@@ -65,7 +65,7 @@ fn deepstack(config: &Config) -> Setting {
     Ok(layers.map(|layers| Value::U32(layers.len() as u32)))
 }
 
-/// A text has one position where an image has three: its frequencies are the usual ones.
+/// Reads the rotary settings. A text has one position where an image has three, so its frequencies are the usual ones.
 fn three_positions(config: &Config, part: f64) -> Result<Rope> {
     let mut json = config.0.clone();
     for name in ["rope_parameters", "rope_scaling"] {
@@ -79,8 +79,8 @@ fn three_positions(config: &Config, part: f64) -> Result<Rope> {
     rope::read(&Config(json), part)
 }
 
-/// All experts of a layer in two tensors: gates before ups. Published folders have them by columns, newer libraries by
-/// rows.
+/// Experts of a layer in two tensors. Gates come before ups. Published folders store them by columns, newer libraries
+/// by rows.
 const STACKED_EXPERTS: &[Rule] = &[
     rule("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.experts.gate_up_proj", "blk.{}.ffn_gate_exps.weight", How::EitherHalf(0)),

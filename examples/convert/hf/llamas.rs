@@ -1,4 +1,4 @@
-//! Models that are built like a Llama: their names, the order of their rows, and the little that is their own.
+//! Models that are built like a Llama, with their names, the order of their rows, and their few differences.
 
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(super) const LLAMAS: &[Architecture] = &[
         check: |config| config.want("bias", &[json!(true)]),
         ..DECODER
     },
-    // Rotations of adjacent pairs whose rows need no other order.
+    // It rotates adjacent pairs, and its rows have that order already.
     Architecture {
         classes: &["MaincoderForCausalLM"],
         name: "maincoder",
@@ -76,7 +76,7 @@ pub(super) const LLAMAS: &[Architecture] = &[
         keys: &[SIZES, RMS, HEAD],
         rules: &[SPARK, FFN],
         activations: &["gelu"],
-        // The file lists the layers that have a window.
+        // The GGUF file lists the layers that have a window.
         window_period: NEVER,
         check: |config| {
             config.want("headwise_attn_output_gate", &[json!(true)])?;
@@ -97,10 +97,10 @@ pub(super) const LLAMAS: &[Architecture] = &[
     },
 ];
 
-/// No pattern of an architecture's own is like that of a model.
+/// A period that no model has, so that the layers with a window are always written.
 const NEVER: usize = usize::MAX;
 
-/// Query heads of a group lie before its key and its value.
+/// The query heads of a group come before its key and its value.
 const INTERNLM2: &[Rule] = &[
     rule("tok_embeddings", "token_embd", How::Same),
     rule("norm", "output_norm", How::Same),
@@ -133,7 +133,7 @@ const ORION_NORM: &[Key] = &[Key("attention.layer_norm_epsilon", |c| {
     Ok(Some(Value::F32(c.number(&["rms_norm_eps"])?.unwrap_or(1e-5) as f32)))
 })];
 
-/// The width of the feed-forward layer has another name.
+/// Sizes of Maincoder, which has another name for the width of the feed-forward layer.
 const MAINCODER_SIZES: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),
@@ -153,7 +153,7 @@ const MAINCODER_FFN: &[Rule] = &[
     optional("layers.{}.feed_forward.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// All heads have the same keys and values.
+/// Sizes of StarCoder, where all heads share one KV head.
 const STARCODER_SIZES: &[Key] = &[
     Key("block_count", |c| size(c.layers())),
     Key("context_length", |c| size(c.context())),

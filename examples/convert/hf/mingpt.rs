@@ -1,7 +1,7 @@
-//! Weights of minGPT as JSON: a `state_dict` whose tensors are nested arrays of numbers.
+//! Reads weights of minGPT in JSON: a `state_dict` whose tensors are nested arrays of numbers.
 //!
-//! The graph is that of GPT-2. Matrices are those of `nn.Linear`, `[out, in]`; files of which `c_attn` is `[in, out]`,
-//! as GPT-2's own are, are read, too. Sizes follow from the tensors, but for the number of heads.
+//! The program is that of GPT-2. Matrices are `[out, in]`, as in `nn.Linear`. Files whose `c_attn` is `[in, out]`, as
+//! in GPT-2, are read, too. Sizes follow from the tensors, except the number of heads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use super::{described, read_json};
 use crate::output::Output;
 use common::Result;
 
-/// Buffers among the weights: the masks of attention.
+/// Ends of the names of buffers among the weights: the masks of attention.
 const MASKS: [&str; 2] = [".attn.bias", ".attn.masked_bias"];
 
-/// GPT-2 as minGPT has it: an output matrix of its own, and matrices by rows.
+/// GPT-2 in minGPT: with an output matrix of its own, and matrices stored by rows.
 const MINGPT: Architecture = Architecture { rules: &[BY_ROWS], tied: false, ..GPT2_MODEL };
 
-/// The same with matrices by columns.
+/// GPT-2 with an output matrix of its own, and matrices stored by columns.
 const BY_COLUMNS: Architecture = Architecture { tied: false, ..GPT2_MODEL };
 
-/// The matrices of GPT-2 by rows.
+/// The matrices of GPT-2, stored by rows.
 pub(super) const BY_ROWS: &[Rule] = &[
     rule("wte", "token_embd", How::Same),
     rule("wpe", "position_embd", How::Same),
@@ -41,7 +41,7 @@ pub(super) const BY_ROWS: &[Rule] = &[
     rule("h.{}.mlp.c_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// Heads of the models that minGPT knows by name: layers, width, heads.
+/// Layers, width and number of heads of the models that minGPT knows by name.
 const HEADS: [(usize, usize, usize); 8] =
     [(12, 768, 12), (24, 1024, 16), (36, 1280, 20), (48, 1600, 25), (8, 512, 16), (6, 192, 6), (4, 128, 4), (3, 48, 3)];
 
@@ -54,7 +54,7 @@ pub(crate) struct MinGpt {
 }
 
 impl MinGpt {
-    /// Reads a file. Its settings are in it, or in `config.json` beside it, or follow from the tensors.
+    /// Reads a file. Its settings come from the file, from `config.json` beside it, or from the tensors.
     pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Self> {
         let file = numbers::read(bytes, &MASKS)?;
         let mut tensors = BTreeMap::new();
@@ -75,7 +75,7 @@ impl MinGpt {
         Ok(Self { path: path.to_path_buf(), config: Config(sizes.config()), tensors, by_columns })
     }
 
-    /// The model as it is written.
+    /// Returns the metadata and tensors to write.
     pub(crate) fn output(&self) -> Result<Output<'_>> {
         let stored = self
             .tensors
@@ -102,7 +102,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// The sizes of the tensors, which the settings must not contradict.
+    /// Returns the sizes of the tensors. The settings must not contradict them.
     fn of(tensors: &BTreeMap<String, Numbers>, given: &Json) -> Result<Self> {
         let shape = |name: &str| {
             let numbers = tensors.get(name).ok_or_else(|| format!("the tensor {name} is missing"))?;
@@ -139,7 +139,7 @@ impl Sizes {
         Ok(Self { layers, heads, hidden, ffn, vocab, context })
     }
 
-    /// Whether all tensors have their shapes. Returns whether matrices are stored by columns.
+    /// Checks the shapes of all tensors. Returns whether matrices are stored by columns.
     fn check(&self, tensors: &BTreeMap<String, Numbers>) -> Result<bool> {
         let &Self { hidden, ffn, vocab, context, .. } = self;
         let attention = tensors.get("h.0.attn.c_attn.weight").map(|numbers| &numbers.shape[..]);
@@ -168,7 +168,7 @@ impl Sizes {
         let whole = whole.into_iter().map(|(name, shape)| (name.to_owned(), shape));
         let layers =
             (0..self.layers).flat_map(|l| layer.iter().map(move |(n, shape)| (format!("h.{l}.{n}"), shape.clone())));
-        // Without one the embedding is the output matrix.
+        // Without an output matrix the embedding takes its place.
         let head = tensors.contains_key("lm_head.weight").then(|| ("lm_head.weight".to_owned(), vec![vocab, hidden]));
         for (name, wanted) in whole.chain(layers).chain(head) {
             let numbers = tensors.get(&name).ok_or_else(|| format!("the tensor {name} is missing"))?;
@@ -179,7 +179,7 @@ impl Sizes {
         Ok(by_columns)
     }
 
-    /// The same as a folder would say it.
+    /// Returns the sizes as the `config.json` of a folder states them.
     fn config(&self) -> Json {
         json!({
             "n_layer": self.layers, "n_head": self.heads, "n_embd": self.hidden, "n_inner": self.ffn,

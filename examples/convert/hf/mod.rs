@@ -1,4 +1,4 @@
-//! A Hugging Face folder: `config.json`, safetensors, and a tokenizer.
+//! Reads a Hugging Face folder: `config.json`, safetensors, and a tokenizer.
 
 mod architectures;
 mod config;
@@ -53,7 +53,7 @@ pub(crate) struct Folder {
     path: PathBuf,
     config: Config,
     files: Vec<(PathBuf, MappedFile)>,
-    /// Of the matrices behind the pooling: the names of their folders, and their files.
+    /// Matrices after the pooling: names of their folders, and their files.
     dense: Vec<(&'static str, MappedFile)>,
 }
 
@@ -75,7 +75,7 @@ impl Folder {
         Ok(Self { path: path.to_path_buf(), config, files, dense })
     }
 
-    /// The model as it is written.
+    /// Returns the metadata and tensors to write.
     pub(crate) fn output(&self) -> Result<Output<'_>> {
         let config = &self.config;
         let architecture = architecture(config)?;
@@ -98,7 +98,7 @@ impl Folder {
         described(config, architecture, self.name(), &self.path, self.pooling()?, stored)
     }
 
-    /// What becomes of the hidden states of a text, as the library of sentence transformers says it.
+    /// Returns the pooling that the files of sentence-transformers state.
     fn pooling(&self) -> Result<Option<u32>> {
         let path = self.path.join("1_Pooling/config.json");
         if !path.is_file() {
@@ -113,14 +113,14 @@ impl Folder {
         }
     }
 
-    /// The name of the folder.
+    /// Returns the name of the folder.
     fn name(&self) -> String {
         let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 }
 
-/// A model of this architecture as it is written, with the tokenizer that is in `folder`.
+/// Returns the metadata and tensors of a model of this architecture, with the tokenizer in `folder`.
 fn described<'a>(
     config: &Config,
     architecture: &Architecture,
@@ -203,7 +203,7 @@ fn architecture(config: &Config) -> Result<&'static Architecture> {
     found.ok_or_else(|| format!("config.json: the architecture {name:?} is not supported").into())
 }
 
-/// The window, and which layers have it where this is not the architecture's own pattern.
+/// Returns the window, and the layers that have it, if they differ from the architecture's own pattern.
 fn windows(config: &Config, architecture: &Architecture) -> Result<Vec<(&'static str, Value)>> {
     let Some(sliding) = config.sliding_layers()? else { return Ok(Vec::new()) };
     let window = config.size(&["sliding_window"])?;
@@ -217,7 +217,7 @@ fn windows(config: &Config, architecture: &Architecture) -> Result<Vec<(&'static
     Ok(keys)
 }
 
-/// A file with JSON.
+/// Reads a JSON file.
 pub(crate) fn read_json(path: &Path) -> Result<Json> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_slice(&bytes).map_err(|error| format!("{}: {error}", path.display()).into())

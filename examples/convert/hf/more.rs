@@ -1,4 +1,4 @@
-//! Still more architectures, in the form of the table of `architectures.rs`.
+//! More architectures, in the same form as in `architectures.rs`.
 
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(super) const MORE: &[Architecture] = &[
         },
         ..DECODER
     },
-    // Rotations of adjacent pairs whose rows need no other order.
+    // It rotates adjacent pairs, and its rows have that order already.
     Architecture {
         classes: &["Ernie4_5_MoeForCausalLM"],
         name: "ernie4_5-moe",
@@ -80,12 +80,12 @@ const COHERE: Architecture = Architecture {
 const LFM2_EXPERT_KEYS: &[Key] = &[
     Key("feed_forward_length", |c| size(c.ffn())),
     Key("leading_dense_block_count", |c| Ok(Some(Value::U32(c.number(&["num_dense_layers"])?.unwrap_or(0.0) as u32)))),
-    // The sigmoid of each.
+    // Gates are sigmoids.
     Key("expert_gating_func", |_| Ok(Some(Value::U32(2)))),
     Key("expert_weights_scale", |c| number(c.number(&["routed_scaling_factor"]))),
 ];
 
-/// Newer folders have the experts of a layer in two tensors.
+/// Feed-forward layers of LFM2. Newer folders have the experts of a layer in two tensors.
 const LFM2_EXPERTS: &[Rule] = &[
     optional("layers.{}.feed_forward.w1", "blk.{}.ffn_gate", How::Same),
     optional("layers.{}.feed_forward.w3", "blk.{}.ffn_up", How::Same),
@@ -132,7 +132,7 @@ const GRANITE_EXPERTS: &[Rule] = &[
 
 const COHERE_KEYS: &[Key] = &[Key("logit_scale", |c| number(c.number(&["logit_scale"])))];
 
-/// Norms of heads are one vector for each.
+/// Norms of Cohere. Those of heads have one vector for each head.
 const COHERE_NORMS: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     optional("layers.{}.self_attn.q_norm", "blk.{}.attn_q_norm", How::Same),
@@ -170,7 +170,7 @@ const NEMOTRON: &[Rule] = &[
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// The up matrix has the gate's rows first.
+/// The rows of the gate come first in the up matrix.
 const GLM: &[Rule] = &[
     rule("layers.{}.mlp.gate_up_proj", "blk.{}.ffn_up", How::Same),
     rule("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),

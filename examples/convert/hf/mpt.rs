@@ -1,4 +1,4 @@
-//! MPT: what its folders say of attention, and its tensors.
+//! MPT: the settings of attention in its folders, and its tensors.
 
 use super::architectures::Key;
 use super::config::Config;

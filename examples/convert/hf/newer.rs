@@ -1,4 +1,4 @@
-//! More architectures, in the form of the table of `architectures.rs`.
+//! More architectures, in the same form as in `architectures.rs`.
 
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ use common::Result;
 use common::gguf::Value;
 
 pub(super) const NEWER: &[Architecture] = &[
-    // Rotations of adjacent pairs whose rows need no other order.
+    // It rotates adjacent pairs, and its rows have that order already.
     Architecture { classes: &["Ernie4_5ForCausalLM"], name: "ernie4_5", keys: &[SIZES, RMS, HEAD], ..DECODER },
     Architecture {
         classes: &["Exaone4ForCausalLM"],
@@ -116,7 +116,7 @@ pub(super) const LFM2_KEYS: &[Key] = &[
     Key("vocab_size", |c| size(c.vocab())),
 ];
 
-/// What each layer has.
+/// Returns the type of each layer.
 pub(super) fn layer_types(config: &Config) -> Result<&[Json]> {
     let types = config.field(&["layer_types"]).and_then(Json::as_array).ok_or("config.json has no layer_types")?;
     if types.len() != config.layers()? {
@@ -125,7 +125,7 @@ pub(super) fn layer_types(config: &Config) -> Result<&[Json]> {
     Ok(types)
 }
 
-/// The width of the feed-forward layer, which most files state before it is reduced by a third.
+/// Returns the width of the feed-forward layer. Most files state it before it is reduced by a third.
 fn lfm2_width(config: &Config) -> Result<usize> {
     let width = config.size(&["block_ff_dim", "intermediate_size"])?;
     if !config.flag("block_auto_adjust_ff_dim", true) {
@@ -142,7 +142,7 @@ pub(super) const HUNYUAN: &[Rule] = &[
     rule("layers.{}.self_attn.key_layernorm", "blk.{}.attn_k_norm", How::Same),
 ];
 
-/// The up matrix has the gate's rows first.
+/// The rows of the gate come first in the up matrix.
 const GLM4: &[Rule] = &[
     rule("layers.{}.input_layernorm", "blk.{}.attn_norm", How::Same),
     rule("layers.{}.post_self_attn_layernorm", "blk.{}.post_attention_norm", How::Same),
@@ -171,7 +171,7 @@ pub(super) const SHARED_EXPERT: &[Rule] = &[
 
 pub(super) const LFM2: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Same),
-    // The final norm is called so in files.
+    // GGUF files have this name for the final norm.
     rule("embedding_norm", "token_embd_norm", How::Same),
     optional("lm_head", "output", How::Same),
     rule("layers.{}.operator_norm", "blk.{}.attn_norm", How::Same),

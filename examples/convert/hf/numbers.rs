@@ -1,6 +1,6 @@
-//! JSON that is mostly numbers, read from the first byte to the last: names with nested arrays become tensors.
+//! Reads JSON that is mostly numbers, from the first byte to the last. Nested arrays become tensors.
 //!
-//! Memory grows with the numbers that are kept, 4 bytes each, of which each has two bytes or more in the file.
+//! Memory grows by 4 bytes for each number that is kept. Each takes at least two bytes in the file.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use common::Result;
 
-/// What nothing goes beyond: arrays in arrays, the bytes of a name, the bytes of settings, tensors.
+/// Limits: depth of nested arrays, bytes of a name, bytes of settings, number of tensors.
 const MAX_DEPTH: usize = 4;
 const MAX_NAME: usize = 256;
 const MAX_SETTINGS: usize = 1 << 16;
@@ -18,19 +18,19 @@ const MAX_TENSORS: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) shape: Vec<usize>,
-    /// In little-endian order.
+    /// Elements in little-endian order.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a file has.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub(crate) struct File {
     pub(crate) tensors: BTreeMap<String, Numbers>,
     pub(crate) config: Option<Json>,
 }
 
-/// Reads an object of tensors. They may lie in an object `state_dict`, `weights` or `model`; settings in one called
-/// `config`. Tensors whose names end in one of `left_out` are not kept.
+/// Reads an object of tensors. They may be in an inner object `state_dict`, `weights` or `model`, and settings in
+/// `config`. Tensors whose names end with one of `left_out` are not kept.
 pub(crate) fn read(bytes: &[u8], left_out: &[&str]) -> Result<File> {
     let mut reader = Reader { bytes, at: 0, left_out };
     let mut file = File::default();
@@ -48,14 +48,14 @@ struct Reader<'j> {
 }
 
 impl Reader<'_> {
-    /// The next byte that is no white space.
+    /// Skips white space and returns the next byte without taking it.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         self.at += rest.iter().take_while(|byte| b" \t\r\n".contains(byte)).count();
         self.bytes.get(self.at).copied()
     }
 
-    /// Whether the next byte is this one, which then is passed.
+    /// Takes the next byte if it is this one. Returns whether it is.
     fn takes(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.at += usize::from(found);
@@ -70,7 +70,7 @@ impl Reader<'_> {
         format!("byte {}: {expected} is expected", self.at).into()
     }
 
-    /// The members of an object; `outer` is the whole file.
+    /// Reads the members of an object. `outer`: the object is the whole file.
     fn members(&mut self, file: &mut File, outer: bool) -> Result<()> {
         self.expect(b'{')?;
         if self.takes(b'}') {
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// An array of numbers, or of equal arrays; `depth` arrays are around it.
+    /// Reads an array of numbers or of equal arrays, inside of `depth` arrays.
     fn array(&mut self, depth: usize, numbers: &mut Numbers, keep: bool) -> Result<()> {
         if depth >= MAX_DEPTH {
             return Err(format!("byte {}: more than {MAX_DEPTH} arrays in each other", self.at).into());
@@ -118,7 +118,7 @@ impl Reader<'_> {
                 self.expect(b',')?;
             }
             let is_array = self.peek() == Some(b'[');
-            // As the first element, and as in the arrays at this depth that have ended.
+            // All elements are of one kind: that of the first one, and that of finished arrays at this depth.
             let others = match numbers.shape.get(depth..) {
                 _ if count > 0 => holds_arrays,
                 Some([size, inner @ ..]) if *size != usize::MAX => !inner.is_empty(),
@@ -137,7 +137,7 @@ impl Reader<'_> {
         self.dimension(depth, count, numbers)
     }
 
-    /// Arrays at the same depth have the same length. The innermost one ends first.
+    /// Checks that arrays at the same depth have the same length. The innermost array ends first.
     fn dimension(&self, depth: usize, count: usize, numbers: &mut Numbers) -> Result<()> {
         if numbers.shape.len() <= depth {
             numbers.shape.resize(depth + 1, usize::MAX);
@@ -167,7 +167,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A string.
+    /// Reads a string.
     fn name(&mut self) -> Result<String> {
         if self.peek() != Some(b'"') {
             return Err(self.wrong("a name"));
@@ -180,7 +180,7 @@ impl Reader<'_> {
         Ok(name)
     }
 
-    /// A small object.
+    /// Reads a small object.
     fn settings(&mut self) -> Result<Json> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let rest = rest.get(..MAX_SETTINGS).unwrap_or(rest);

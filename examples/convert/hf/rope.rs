@@ -1,4 +1,4 @@
-//! Rotary positions: `rope_parameters`, or what older files have for it.
+//! Reads rotary positions: `rope_parameters`, or the fields of older files.
 
 use serde_json::Value as Json;
 
@@ -6,16 +6,16 @@ use super::config::Config;
 use common::Result;
 use common::gguf::Value;
 
-/// What a file says about rotary positions.
+/// The rotary settings of a file.
 #[derive(Default)]
 pub(crate) struct Rope {
-    /// Names without the architecture, and values.
+    /// Metadata: names without the architecture, and values.
     pub(crate) keys: Vec<(&'static str, Value)>,
-    /// Names and elements.
+    /// Tensors: names and elements.
     pub(crate) tensors: Vec<(&'static str, Vec<f32>)>,
 }
 
-/// Reads the settings. `partial` is the default of the rotated part of each head.
+/// Reads the settings. `partial` is the default for the rotated part of each head.
 pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
     let Parameters { json, base, local } = parameters(config)?;
     let field = |name: &str| json[name].as_f64();
@@ -28,7 +28,7 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
     }
     let dims = (part * head_dim as f64) as usize;
     let kind = json["rope_type"].as_str().or(json["type"].as_str()).unwrap_or("default");
-    // Hunyuan: another base, and no scaling.
+    // Hunyuan has another base and no scaling.
     let alpha = field("alpha").filter(|alpha| kind == "dynamic" && *alpha > 0.0);
     let base = alpha.map_or(base, |alpha| base * alpha.powf(head_dim as f64 / (head_dim as f64 - 2.0)));
     let mut rope = Rope::default();
@@ -59,10 +59,10 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
             {
                 rope.keys.extend(field(name).map(|value| (key, Value::F32(value as f32))));
             }
-            // What there is without it, is always multiplied.
+            // The default factor, 0.1 * ln(factor) + 1, is always applied. So write the ratio to it.
             let magnitude = field("attention_factor").map(|factor_wanted| factor_wanted / (0.1 * factor.ln() + 1.0));
             rope.keys.extend(magnitude.map(|magnitude| ("rope.scaling.attn_factor", Value::F32(magnitude as f32))));
-            // Of two equal factors one takes back the other, and what there is without them.
+            // Two equal factors cancel each other and the default factor.
             match [field("mscale"), field("mscale_all_dim")] {
                 [Some(first), Some(second)] if first == second => {
                     rope.keys.push(("rope.scaling.yarn_log_multiplier", Value::F32(1.0)));
@@ -97,10 +97,10 @@ pub(crate) fn read(config: &Config, partial: f64) -> Result<Rope> {
 }
 
 struct Parameters<'c> {
-    /// The scaling, null where there is none.
+    /// Settings of the scaling; null if there is none.
     json: &'c Json,
     base: f64,
-    /// The base of layers with a window, where it is another one.
+    /// Base of layers with a window, if it differs.
     local: Option<f64>,
 }
 
@@ -126,7 +126,7 @@ fn parameters(config: &Config) -> Result<Parameters<'_>> {
     Ok(Parameters { json, base, local: local["rope_theta"].as_f64() })
 }
 
-/// The divisors of long or short sequences.
+/// Returns the divisors for long or short sequences.
 fn factors(json: &Json, name: &str, dims: usize) -> Result<Vec<f32>> {
     let list = json[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let factors: Vec<f32> = list.iter().filter_map(|factor| factor.as_f64().map(|factor| factor as f32)).collect();

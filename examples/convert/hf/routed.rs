@@ -75,7 +75,7 @@ pub(super) const ROUTED: &[Architecture] = &[
     },
 ];
 
-/// Some choose groups of experts first.
+/// Refuses models that choose groups of experts first.
 fn one_group(config: &Config) -> Result<()> {
     config.want("n_group", &[json!(1), json!(0)])?;
     config.want("topk_group", &[json!(1), json!(0)])
@@ -99,20 +99,20 @@ const OPTIONAL_QK_NORM: &[Rule] = &[
     optional("layers.{}.self_attn.k_norm", "blk.{}.attn_k_norm", How::Same),
 ];
 
-/// Of the first layers.
+/// Feed-forward layers without experts, at the start.
 const DENSE_FFN: &[Rule] = &[
     optional("layers.{}.mlp.gate_proj", "blk.{}.ffn_gate", How::Same),
     optional("layers.{}.mlp.up_proj", "blk.{}.ffn_up", How::Same),
     optional("layers.{}.mlp.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// How rows find their experts, in the others.
+/// The router of the layers with experts.
 const ROUTER: &[Rule] = &[
     optional("layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mlp.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias", How::Flat),
 ];
 
-/// Matrices of each expert, and of those that all tokens go through.
+/// Matrices of the experts and of the shared expert.
 pub(super) const EXPERT_MATRICES: &[Rule] = &[
     optional("layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", How::Experts),
     optional("layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", How::Experts),
@@ -122,7 +122,7 @@ pub(super) const EXPERT_MATRICES: &[Rule] = &[
     optional("layers.{}.mlp.shared_experts.down_proj", "blk.{}.ffn_down_shexp", How::Same),
 ];
 
-/// Q, K and V are one matrix.
+/// Tensors of Bailing. Q, K and V are one matrix.
 const BAILING: &[Rule] = &[
     rule("word_embeddings", "token_embd", How::Same),
     rule("norm", "output_norm", How::Same),
@@ -135,7 +135,7 @@ const BAILING: &[Rule] = &[
     rule("layers.{}.post_attention_layernorm", "blk.{}.ffn_norm", How::Same),
 ];
 
-/// Numbers that may be lists with one for each layer, all alike.
+/// Keys of Hunyuan. Each may be a list with one number per layer, all alike.
 const HUNYUAN_EXPERTS: &[Key] = &[
     Key("expert_count", |c| alike(c, &["num_experts"])),
     Key("expert_used_count", |c| alike(c, &["moe_topk"])),

@@ -1,4 +1,4 @@
-//! The safetensors format: the length of a JSON header, the header, the tensors' bytes.
+//! Reads the safetensors format: the length of a JSON header, the header, and the bytes of the tensors.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,20 +12,20 @@ use common::Result;
 /// A tensor in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored<'a> {
-    /// Its name for the type, "BF16" for example.
+    /// Name of the type, "BF16" for example.
     dtype: String,
-    /// The last one is the length of a row.
+    /// Sizes of the dimensions. The last one is the length of a row.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Stored<'a> {
-    /// A tensor of f32.
+    /// Returns a tensor of f32.
     pub(crate) fn f32(shape: Vec<usize>, bytes: &'a [u8]) -> Self {
         Self { dtype: "F32".to_owned(), shape, bytes }
     }
 
-    /// The matrices of a tensor with three dimensions.
+    /// Returns the matrices of a tensor with three dimensions.
     pub(crate) fn parts(&self) -> Result<Vec<Self>> {
         let [count, ref shape @ ..] = self.shape[..] else { return Err("it has no dimension".into()) };
         if count == 0 || !self.bytes.len().is_multiple_of(count) || self.bytes.is_empty() {
@@ -35,7 +35,7 @@ impl<'a> Stored<'a> {
         Ok(self.bytes.chunks(self.bytes.len() / count).map(part).collect())
     }
 
-    /// So many matrices that are one below the other.
+    /// Splits a matrix into `count` matrices that lie one below the other.
     pub(crate) fn stacked(&self, count: usize) -> Result<Vec<Self>> {
         match self.shape[..] {
             [rows, cols] if count > 0 && rows.is_multiple_of(count) => {
@@ -45,7 +45,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Whether all elements are 0.
+    /// Returns whether all elements are 0.
     pub(crate) fn is_zero(&self) -> Result<bool> {
         // The sign is the highest bit of the last byte.
         let width = if self.dtype()? == Dtype::F32 { 4 } else { 2 };
@@ -54,7 +54,7 @@ impl<'a> Stored<'a> {
         }))
     }
 
-    /// The only element.
+    /// Returns the only element.
     pub(crate) fn number(&self) -> Result<f32> {
         match (self.dtype()?, self.bytes) {
             (Dtype::F32, &[a, b, c, d]) => Ok(f32::from_le_bytes([a, b, c, d])),
@@ -64,7 +64,7 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The type, if elements of it can be read.
+    /// Returns the type, if its elements can be read.
     pub(crate) fn dtype(&self) -> Result<Dtype> {
         match &*self.dtype {
             "F32" => Ok(Dtype::F32),
@@ -75,7 +75,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// The files with the tensors of a folder.
+/// Opens the files with the tensors of a folder.
 pub(crate) fn files(folder: &Path) -> Result<Vec<(PathBuf, MappedFile)>> {
     let index = folder.join("model.safetensors.index.json");
     let names = if index.is_file() { indexed(&index)? } else { vec!["model.safetensors".to_owned()] };
@@ -89,7 +89,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<(PathBuf, MappedFile)>> {
     names.iter().map(open).collect()
 }
 
-/// The names of the files in an index.
+/// Returns the names of the files in an index.
 fn indexed(index: &Path) -> Result<Vec<String>> {
     let json = super::read_json(index)?;
     let map = json["weight_map"].as_object().ok_or_else(|| format!("{}: it has no weight_map", index.display()))?;

@@ -29,7 +29,8 @@ pub(super) const STATE_SPACE: &[Architecture] = &[
         rules: &[FALCON],
         check: |config| {
             config.want("mamba_norm_before_gate", &[json!(false)])?;
-            // The factor of the logits is in the output matrix.
+            // The factor of the logits is multiplied into the output matrix. If that is the embedding, both factors
+            // must be equal.
             match config.flag("tie_word_embeddings", false) {
                 true => config.want("lm_head_multiplier", &[config.0["embedding_multiplier"].clone()]),
                 false => Ok(()),
@@ -63,7 +64,7 @@ pub(super) const STATE_SPACE: &[Architecture] = &[
     },
 ];
 
-/// What is not computed of Nemotron-H.
+/// Refuses settings of Nemotron-H that Gleed does not compute.
 fn nemotron(config: &Config) -> Result<()> {
     config.want("mlp_hidden_act", &[json!("relu2")])?;
     kinds(config).map(|_| ())
@@ -76,7 +77,7 @@ const GRANITE_H: Architecture = Architecture {
     ..DECODER
 };
 
-/// What a layer is.
+/// The kind of a layer.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     State,
@@ -84,7 +85,7 @@ enum Kind {
     FeedForward,
 }
 
-/// What each layer is: a list of names, or a text of signs.
+/// Returns the kind of each layer, from a list of names or a string of signs.
 fn kinds(config: &Config) -> Result<Vec<Kind>> {
     let of_name = |name: &str| -> Result<Kind> {
         match name {
@@ -110,7 +111,7 @@ fn kinds(config: &Config) -> Result<Vec<Kind>> {
     }
 }
 
-/// A number for the layers of a kind, 0 for the others.
+/// Returns a list with `number` for the layers of a kind, and 0 for the others.
 fn of_kind(config: &Config, kind: Kind, number: usize) -> Setting {
     let number = i32::try_from(number)?;
     Ok(Some(Value::I32s(kinds(config)?.iter().map(|&found| if found == kind { number } else { 0 }).collect())))
@@ -140,7 +141,7 @@ const MAMBA: &[Key] = &[
     Key("ssm.time_step_rank", |c| size(c.size(&["mamba_n_heads"]))),
 ];
 
-/// Elements of all heads of a state space.
+/// Returns the number of elements of all heads of a state space.
 fn inner(config: &Config) -> Result<usize> {
     if let Some(inner) = config.optional_size(&["mamba_d_ssm"])? {
         return Ok(inner);
@@ -203,7 +204,7 @@ const GRANITE_EXPERTS: &[Rule] = &[
     rule("layers.{}.block_sparse_moe.output_linear", "blk.{}.ffn_down_exps", How::Same),
 ];
 
-/// The factors of a configuration are in the matrices.
+/// Tensors of Falcon-H1. The factors of the configuration are multiplied into the matrices.
 const FALCON: &[Rule] = &[
     rule("embed_tokens", "token_embd", How::Times(|c| factors(c, &["embedding_multiplier"]))),
     rule("final_layernorm", "output_norm", How::Same),
@@ -238,7 +239,7 @@ const FALCON: &[Rule] = &[
     ),
 ];
 
-/// The product of some factors.
+/// Returns the product of some factors.
 fn factors(config: &Config, names: &[&str]) -> Result<Vec<f32>> {
     let mut product = 1.0;
     for name in names {
@@ -247,7 +248,7 @@ fn factors(config: &Config, names: &[&str]) -> Result<Vec<f32>> {
     Ok(vec![product as f32])
 }
 
-/// An element of a list of factors.
+/// Returns an element of a list of factors, or 1 if there is no list.
 fn listed(config: &Config, name: &str, index: usize) -> Result<f32> {
     match &config.0[name] {
         Json::Null => Ok(1.0),
@@ -255,7 +256,7 @@ fn listed(config: &Config, name: &str, index: usize) -> Result<f32> {
     }
 }
 
-/// One for each row of the matrix into a state space: those of the gate, of x, B, C and of the steps.
+/// Returns a factor for each row of the input matrix of a state space: rows of the gate, x, B, C and the steps.
 fn mixer_factors(config: &Config) -> Result<Vec<f32>> {
     let all = config.number(&["ssm_in_multiplier"])?.unwrap_or(1.0);
     let wide = config.state_groups()?.checked_mul(config.size(&["mamba_d_state"])?);
@@ -268,8 +269,8 @@ fn mixer_factors(config: &Config) -> Result<Vec<f32>> {
     Ok(factors)
 }
 
-/// A layer is one of three things. Rows of Q and K are in pairs as in the files of llama.cpp, though nothing is
-/// rotated.
+/// Tensors of Nemotron-H, whose layers are of one of three kinds. Rows of Q and K are reordered for pairs, as in the
+/// files of llama.cpp, although nothing is rotated.
 const NEMOTRON: &[Rule] = &[
     rule("embeddings", "token_embd", How::Same),
     rule("norm_f", "output_norm", How::Same),
@@ -290,7 +291,7 @@ const NEMOTRON: &[Rule] = &[
     optional("layers.{}.mixer.down_proj", "blk.{}.ffn_down", How::Same),
 ];
 
-/// They have no gate.
+/// Experts of Nemotron-H, which have no gate.
 const NEMOTRON_EXPERTS: &[Rule] = &[
     optional("layers.{}.mixer.gate", "blk.{}.ffn_gate_inp", How::Same),
     whole("layers.{}.mixer.gate.e_score_correction_bias", "blk.{}.exp_probs_b.bias", How::Flat),

@@ -1,4 +1,4 @@
-//! Tensors by their names: what each is called in a GGUF file, and how its rows are written there.
+//! Finds tensors by their names, with their names in a GGUF file and how their rows are written there.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,33 +11,33 @@ use super::safetensors::Stored;
 use crate::output::{Contents, Matrix, Tensor};
 use common::Result;
 
-/// A row of an architecture's table: a weight, and its bias where there is one.
+/// A row of an architecture's table: a weight, and its bias if there is one.
 pub(crate) struct Rule {
-    /// The name without `model.` or the like in front; `{}` is the layer, `{e}` the expert or the head.
+    /// Name without a prefix such as `model.`. `{}` is the layer, `{e}` the expert or the head.
     pub(crate) from: &'static str,
     pub(crate) to: &'static str,
     pub(crate) how: How,
     pub(crate) required: bool,
-    /// Whether these are the whole names. Otherwise `.weight` and `.bias` follow.
+    /// Whether the names are whole. Otherwise `.weight` and `.bias` follow them.
     pub(crate) whole: bool,
 }
 
-/// A required tensor.
+/// Returns the rule of a required tensor.
 pub(crate) const fn rule(from: &'static str, to: &'static str, how: How) -> Rule {
     Rule { from, to, how, required: true, whole: false }
 }
 
-/// One that a model may not have.
+/// Returns the rule of an optional tensor.
 pub(crate) const fn optional(from: &'static str, to: &'static str, how: How) -> Rule {
     Rule { required: false, ..rule(from, to, how) }
 }
 
-/// One that a model may not have, and whose name ends in another way.
+/// Returns the rule of an optional tensor whose name does not end with `.weight` or `.bias`.
 pub(crate) const fn whole(from: &'static str, to: &'static str, how: How) -> Rule {
     Rule { whole: true, ..optional(from, to, how) }
 }
 
-/// What stands before the names.
+/// Prefixes of names that are left out.
 const PREFIXES: [&str; 9] = [
     "model.language_model.",
     "language_model.model.",
@@ -50,8 +50,8 @@ const PREFIXES: [&str; 9] = [
     "roberta.",
 ];
 
-/// Of images and sounds, and of the prediction of several tokens: what the names of tensors that are left out begin
-/// with.
+/// Beginnings of the names of tensors that are left out: those for images and sounds, and those that predict several
+/// tokens.
 const OTHERS: [&str; 14] = [
     "model.visual.",
     "visual.",
@@ -69,7 +69,7 @@ const OTHERS: [&str; 14] = [
     "mtp.",
 ];
 
-/// Constants that old files have among the weights.
+/// Ends of the names of constants that old files have among the weights.
 const IGNORED: [&str; 6] = [
     ".attn.bias",
     ".attn.masked_bias",
@@ -104,7 +104,7 @@ impl<'a> Store<'a> {
         self.tensors.contains_key(name)
     }
 
-    /// Leaves out the layers from this one on: those that predict further ahead.
+    /// Leaves out the layers from `first` on, which predict further ahead.
     pub(crate) fn leave_out_layers(&mut self, first: usize) {
         let all = self.tensors.len();
         let layer = |name: &str| name.strip_prefix("layers.")?.split('.').next()?.parse().ok();
@@ -114,7 +114,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The elements of tensors of one element, one for each layer.
+    /// Returns the elements of tensors with one element, one tensor for each layer.
     pub(crate) fn numbers(&mut self, from: &str, layers: usize) -> Result<Vec<f32>> {
         let number = |layer: usize| {
             let name = from.replace("{}", &layer.to_string());
@@ -129,7 +129,7 @@ impl<'a> Store<'a> {
         self.tensors.remove(name);
     }
 
-    /// The tensors of the rules: those outside of layers, then layer after layer.
+    /// Returns the tensors of the rules: first those outside of layers, then layer after layer.
     pub(crate) fn take(&mut self, rules: &[&[Rule]], config: &Config) -> Result<Vec<Tensor<'a>>> {
         let rules = || rules.iter().copied().flatten();
         let of_layers = |rule: &&Rule| rule.from.contains("{}");
@@ -146,7 +146,7 @@ impl<'a> Store<'a> {
         Ok(tensors)
     }
 
-    /// Adds a weight, and its bias where there is one.
+    /// Adds a weight, and its bias if there is one.
     fn add(&mut self, rule: &Rule, from: &str, to: &str, config: &Config, tensors: &mut Vec<Tensor<'a>>) -> Result<()> {
         let ends: &[&str] = if rule.whole { &[""] } else { &[".weight", ".bias"] };
         for (index, end) in ends.iter().enumerate() {
@@ -211,7 +211,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The tensor that is written.
+/// Returns the tensor to write.
 fn made<'a>(
     found: &[Stored<'a>],
     scales: Option<&'a [u8]>,
@@ -263,20 +263,20 @@ fn made<'a>(
     Ok(Tensor { name, dims, contents })
 }
 
-/// `singles`: what is put in order are the elements of a vector.
+/// Returns a stored matrix. `singles`: it is a vector whose elements are reordered.
 fn matrix<'a>(stored: &Stored<'a>, singles: bool, transposed: bool) -> Result<Matrix<'a>> {
     let (rows, cols) = match stored.shape[..] {
         [n] if singles => (n, 1),
         [n] => (1, n),
         [rows, cols] if transposed => (cols, rows),
-        // A kernel for each channel.
+        // A convolution kernel for each channel.
         [rows, cols] | [rows, 1, cols] => (rows, cols),
         _ => return Err(format!("its shape is {:?}, no matrix", stored.shape).into()),
     };
     Ok(Matrix { dtype: stored.dtype()?, rows, cols, transposed, bytes: Cow::Borrowed(stored.bytes), scales: None })
 }
 
-/// Matrices of MXFP4 blocks: `[matrices, rows, blocks, bytes]`.
+/// Returns the matrix of MXFP4 blocks, which are stored as `[matrices, rows, blocks, bytes]`.
 fn blocks<'a>(found: &[Stored<'a>], scales: &'a [u8]) -> Result<Matrix<'a>> {
     let [Stored { shape, bytes, .. }] = found else { return Err("there are several".into()) };
     let &[matrices, rows, count, 16] = &shape[..] else {
@@ -287,7 +287,7 @@ fn blocks<'a>(found: &[Stored<'a>], scales: &'a [u8]) -> Result<Matrix<'a>> {
     Ok(Matrix { dtype: Dtype::MXFP4, rows, cols, transposed: false, bytes: Cow::Borrowed(bytes), scales: Some(scales) })
 }
 
-/// A vector that is in no file.
+/// Returns a vector that is in no file.
 pub(crate) fn vector(name: &str, elements: &[f32]) -> Tensor<'static> {
     let bytes: Vec<u8> = elements.iter().flat_map(|x| x.to_le_bytes()).collect();
     let (cols, bytes) = (elements.len(), Cow::Owned(bytes));

@@ -1,34 +1,34 @@
-//! The codebook of a format, and which of its entries is next to some elements.
+//! The codebook of a format, and the search for the entry that is nearest to some elements.
 
 use gleed::quant::dequantize;
 
 use super::lattice::{Block, Format, Signs};
 
-/// Elements that have their signs, or the sign of their delta, together: one entry, or two of half the length.
+/// Number of elements whose signs, or whose delta's sign, are stored together: one entry, or two of half the length.
 pub(super) const GROUP: usize = 8;
 
-/// The entries of a codebook, sorted for a search.
+/// The entries of a codebook, sorted for the search.
 pub(super) struct Book {
-    /// The codes that digits stand for. Where entries have a delta, the second list is for the other one.
+    /// Code of each digit. If entries have a delta, there is a second list for the other delta.
     values: Vec<[f32; 8]>,
-    /// How many digits there are: 3, or 8.
+    /// Number of digits: 3 or 8.
     digits: usize,
-    /// Elements of an entry: 8, or 4.
+    /// Number of elements of an entry: 8 or 4.
     len: usize,
-    /// The second half of some entries, and which ones these are in `entries`.
+    /// Second half of some entries, and the range of these entries in `entries`.
     runs: Vec<(u8, usize, usize)>,
-    /// The first half, and the index in the format.
+    /// First half of each entry, and its index in the format.
     entries: Vec<(u8, u16)>,
 }
 
-/// Eight elements as the search wants them.
+/// Eight elements, prepared for the search.
 #[derive(Clone, Copy)]
 pub(super) struct Eight {
-    /// Without their signs, where codes have none.
+    /// Elements, without their signs if codes have none.
     x: [f32; GROUP],
     w: [f32; GROUP],
     signs: u8,
-    /// The elements whose sign is changed for trial, where the signs themselves cannot be written.
+    /// Indices of two elements: if the signs cannot be stored, the search tries to change the sign of either.
     wrong: Option<[usize; 2]>,
 }
 
@@ -40,7 +40,7 @@ impl Eight {
         let signs = x.iter().enumerate().fold(0, |signs, (i, x)| signs | u8::from(*x < 0.0) << i);
         let x = x.map(f32::abs);
         let odd = kind == Signs::Even && signs.count_ones() % 2 == 1;
-        // Where an element counts least.
+        // A wrong sign costs least at the element with the least weighted size.
         let cost = |i: &usize| w[*i] * x[*i];
         let mut order: [usize; GROUP] = std::array::from_fn(|i| i);
         order.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
@@ -48,26 +48,26 @@ impl Eight {
     }
 }
 
-/// What a group of elements is written as.
+/// The stored form of a group of elements.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Group {
-    /// A bit per element that is less than 0; for entries with a delta 1 where it is the second one.
+    /// A bit for each element that is less than 0. For entries with a delta, 1 for the second delta.
     pub(super) signs: u8,
     pub(super) indices: [u16; 2],
-    /// The sum of w * x * code.
+    /// Sum of w * x * code.
     pub(super) products: f32,
-    /// The sum of w * code * code.
+    /// Sum of w * code * code.
     pub(super) squares: f32,
 }
 
 impl Group {
-    /// The weighted squared error, less that of zeros.
+    /// Returns the weighted squared error minus that of zeros.
     pub(super) fn error(&self, scale: f32) -> f32 {
         scale * (scale * self.squares - 2.0 * self.products)
     }
 }
 
-/// An entry, and its halves.
+/// An entry that was found, with its halves.
 #[derive(Clone, Copy)]
 struct Found {
     error: f32,
@@ -75,11 +75,11 @@ struct Found {
     index: u16,
 }
 
-/// The errors of all halves; no more than 81.
+/// The errors of all halves, of which there are at most 81.
 type Table = [f32; 128];
 
 impl Book {
-    /// The codebook that a format's blocks are read with; `None` where this build does not know the format.
+    /// Returns the codebook of a format, or `None` if this build does not know the format.
     pub(super) fn of(format: &Format) -> Option<Self> {
         let lists = (0..if format.signs == Signs::OfDelta { 2 } else { 1 }).map(|signs| codes(format, signs));
         let lists = lists.collect::<Option<Vec<_>>>()?;
@@ -100,17 +100,17 @@ impl Book {
         Some(Self { values, digits, len: format.entry_len, runs, entries })
     }
 
-    /// The largest code.
+    /// Returns the largest code.
     pub(super) fn largest(&self) -> f32 {
         self.values.iter().flatten().fold(0.0_f32, |max, x| max.max(x.abs()))
     }
 
-    /// What is next to `scale * code`, with the delta `which`.
+    /// Returns the nearest group of `scale * code` with the delta `which`.
     pub(super) fn with_delta(&self, eight: &Eight, scale: f32, which: u8) -> Group {
         Group { signs: which, ..self.group(&eight.x, &eight.w, scale, usize::from(which)) }
     }
 
-    /// What is next to `scale * code`, with signs.
+    /// Returns the nearest group of `scale * code` with signs.
     pub(super) fn with_signs(&self, eight: &Eight, scale: f32) -> Group {
         let Some(wrong) = eight.wrong else {
             return Group { signs: eight.signs, ..self.group(&eight.x, &eight.w, scale, 0) };
@@ -147,7 +147,7 @@ impl Book {
         group
     }
 
-    /// The entry with the least error, of all.
+    /// Returns the entry with the least error.
     fn nearest<const DIGITS: usize, const HALF: usize>(
         &self,
         x: &[f32],
@@ -161,7 +161,7 @@ impl Book {
         let (low, least) = table::<DIGITS>(std::array::from_fn::<_, HALF, _>(errors));
         let (high, _) = table::<DIGITS>(std::array::from_fn::<_, HALF, _>(|i| errors(HALF + i)));
         let of = |table: &Table, half: u8| table[usize::from(half & 127)];
-        // The run that is likely to have the best entry first: then most others need no look.
+        // Search the most likely run first. Then most other runs can be skipped.
         let mut likely = (f32::INFINITY, 0);
         for (at, run) in self.runs.iter().enumerate() {
             let error = of(&high, run.0);
@@ -184,7 +184,8 @@ impl Book {
     }
 }
 
-/// The errors of all halves, from those of the digits at each place, less those of zeros; and the least one.
+/// Returns the errors of all halves, minus those of zeros, from the errors of the digits at each place, and the least
+/// error.
 #[inline(always)]
 fn table<const DIGITS: usize>(places: impl AsRef<[[f32; DIGITS]]>) -> (Table, f32) {
     let mut table = [0.0; 128];
@@ -201,7 +202,7 @@ fn table<const DIGITS: usize>(places: impl AsRef<[[f32; DIGITS]]>) -> (Table, f3
     (table, least)
 }
 
-/// The codes of all entries in their order, read from blocks that have them.
+/// Returns the codes of all entries in their order, by writing blocks with them and reading the blocks.
 fn codes(format: &Format, signs: u8) -> Option<Vec<f32>> {
     let per_block = 256 / format.entry_len;
     let mut codes = Vec::new();
@@ -219,7 +220,7 @@ fn codes(format: &Format, signs: u8) -> Option<Vec<f32>> {
     Some(codes)
 }
 
-/// The codes that there are, the least first, the rest filled with the largest.
+/// Returns the distinct codes in ascending order. The rest of the array repeats the largest one.
 fn distinct(codes: &[f32]) -> [f32; 8] {
     let mut values = codes.to_vec();
     values.sort_by(f32::total_cmp);
@@ -227,7 +228,7 @@ fn distinct(codes: &[f32]) -> [f32; 8] {
     std::array::from_fn(|i| values.get(i).or(values.last()).copied().unwrap_or(0.0))
 }
 
-/// The first half of the codes as a number, its first digit lowest, and the second.
+/// Returns the first and the second half of the codes as numbers, the first digit lowest.
 fn halves(codes: &[f32], values: &[f32; 8], digits: usize) -> [u8; 2] {
     let digit = |code: &f32| values.iter().position(|value| value == code).unwrap_or(0) as u8;
     let number = |codes: &[f32]| codes.iter().rev().fold(0, |number, code| number * digits as u8 + digit(code));

@@ -1,12 +1,11 @@
 //! The codes of a format, and the best scale for some elements: x ≈ scale * code, or scale * code + min.
 //!
-//! What is best is what gives the least weighted squared error. The search tries scales around the one that maps the
-//! extreme element to the end of the codes; the codes that follow from each have a best scale of their own (least
-//! squares).
+//! The best scale has the least weighted squared error. The search tries scales around the one that maps the extreme
+//! element to the end of the codes. For the codes that follow from each, least squares gives the best scale.
 
 use half::f16;
 
-/// Elements, and the weights of their squared errors: what importance they have, or 1.
+/// Elements, and the weights of their squared errors: their importance, or 1.
 #[derive(Clone, Copy)]
 pub(super) struct Elements<'a> {
     pub(super) x: &'a [f32],
@@ -14,40 +13,40 @@ pub(super) struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements in parts of `len`.
+    /// Returns the elements in parts of `len`.
     pub(super) fn parts(self, len: usize) -> impl Iterator<Item = Self> {
         self.x.chunks_exact(len).zip(self.w.chunks_exact(len)).map(|(x, w)| Self { x, w })
     }
 
-    /// Each element with its weight.
+    /// Returns each element with its weight.
     pub(super) fn each(self) -> impl Iterator<Item = (f32, f32)> {
         self.x.iter().copied().zip(self.w.iter().copied())
     }
 
-    /// Eight elements at a time.
+    /// Returns eight elements and their weights at a time.
     #[inline(always)]
     pub(super) fn lanes(self) -> impl Iterator<Item = (&'a [f32; LANES], &'a [f32; LANES])> {
         self.x.as_chunks::<LANES>().0.iter().zip(self.w.as_chunks::<LANES>().0)
     }
 
-    /// The element that is farthest from 0.
+    /// Returns the element that is farthest from 0.
     pub(super) fn extreme(self) -> f32 {
         extreme(self.x)
     }
 }
 
-/// The number that is farthest from 0.
+/// Returns the number that is farthest from 0.
 pub(super) fn extreme(x: &[f32]) -> f32 {
     x.iter().copied().fold(0.0_f32, |max, x| if x.abs() > max.abs() { x } else { max })
 }
 
-/// The codes that elements can have.
+/// The set of codes of a format.
 pub(super) trait Grid {
-    /// The code that has the extreme element, and the one at the other end.
+    /// Code of the extreme element, and the code at the other end.
     const ENDS: [f32; 2];
-    /// How far from the ends the extreme element is mapped to, for trial.
+    /// Largest distance from the ends to which the search maps the extreme element.
     const SLACK: f32;
-    /// The codes next to `x`.
+    /// Returns the codes nearest to `x`.
     fn nearest(x: [f32; LANES]) -> [f32; LANES];
 }
 
@@ -60,24 +59,24 @@ impl<const LOW: i32, const HIGH: i32> Grid for Integers<LOW, HIGH> {
 
     #[inline(always)]
     fn nearest(x: [f32; LANES]) -> [f32; LANES] {
-        // Adding it leaves no bits for a fraction.
+        // Adding this number rounds: the sum has no bits for a fraction.
         const SHIFT: f32 = 12_582_912.0;
         x.map(|x| (x.max(LOW as f32).min(HIGH as f32) + SHIFT) - SHIFT)
     }
 }
 
-/// Elements that are smaller become zeros: an f16 scale cannot tell them apart from zero.
+/// Smaller elements become zeros, because an f16 scale cannot represent them.
 pub(super) const SMALLEST: f32 = 1e-20;
 
-/// Elements that are looked at together.
+/// Number of elements that are computed together.
 pub(super) const LANES: usize = 8;
 
-/// A number as it is in the file.
+/// Returns a number rounded to f16, as it is in the file.
 pub(super) fn rounded(x: f32) -> f32 {
     f16::from_f32(x).to_f32()
 }
 
-/// `[sum of w * x * code, sum of w * code * code]` for the codes next to `x * inverse`.
+/// Returns `[sum of w * x * code, sum of w * code * code]` for the codes nearest to `x * inverse`.
 #[inline]
 fn moments<G: Grid>(elements: Elements<'_>, inverse: f32) -> [f32; 2] {
     let mut sums = [[0.0_f32; LANES]; 2];
@@ -91,13 +90,13 @@ fn moments<G: Grid>(elements: Elements<'_>, inverse: f32) -> [f32; 2] {
     sums.map(|sums| sums.iter().sum())
 }
 
-/// The weighted squared error of `scale * code` with the best codes.
+/// Returns the weighted squared error of `scale * code` with the best codes.
 #[inline]
 pub(super) fn error<G: Grid>(elements: Elements<'_>, scale: f32) -> f32 {
     error_with_min::<G>(elements, scale, 0.0)
 }
 
-/// The weighted squared error of `scale * code + min` with the best codes.
+/// Returns the weighted squared error of `scale * code + min` with the best codes.
 #[inline]
 pub(super) fn error_with_min<G: Grid>(elements: Elements<'_>, scale: f32, min: f32) -> f32 {
     let inverse = inverse(scale);
@@ -112,7 +111,7 @@ pub(super) fn error_with_min<G: Grid>(elements: Elements<'_>, scale: f32, min: f
     sums.iter().sum()
 }
 
-/// The codes of `scale * code + min`.
+/// Writes the best codes for `scale * code + min`.
 pub(super) fn codes<G: Grid>(x: &[f32], scale: f32, min: f32, out: &mut [i8]) {
     let inverse = inverse(scale);
     for (out, x) in out.as_chunks_mut::<LANES>().0.iter_mut().zip(x.as_chunks::<LANES>().0) {
@@ -120,19 +119,19 @@ pub(super) fn codes<G: Grid>(x: &[f32], scale: f32, min: f32, out: &mut [i8]) {
     }
 }
 
-/// `1 / scale`; 0 where that is too large.
+/// Returns `1 / scale`, or 0 if that is too large.
 fn inverse(scale: f32) -> f32 {
     if scale.abs() < SMALLEST { 0.0 } else { 1.0 / scale }
 }
 
-/// The scale with the least error.
+/// Returns the scale with the least error.
 pub(super) fn best_scale<G: Grid>(elements: Elements<'_>) -> f32 {
     const STEPS: i32 = 9;
     let extreme = elements.extreme();
     if extreme.abs() < SMALLEST {
         return 0.0;
     }
-    // The error is sum of w * x * x less the gain.
+    // The error is the sum of w * x * x minus the gain.
     let (mut best, mut best_gain) = (0.0, 0.0);
     let mut attempt = |inverse: f32| {
         let [products, squares] = moments::<G>(elements, inverse);
@@ -149,7 +148,7 @@ pub(super) fn best_scale<G: Grid>(elements: Elements<'_>) -> f32 {
     refined::<G>(elements, best)
 }
 
-/// A better scale for the codes that follow from this one, and so on.
+/// Refines a scale: takes the best scale for its codes, twice.
 fn refined<G: Grid>(elements: Elements<'_>, mut scale: f32) -> f32 {
     for _ in 0..2 {
         let [products, squares] = moments::<G>(elements, inverse(scale));
@@ -160,7 +159,7 @@ fn refined<G: Grid>(elements: Elements<'_>, mut scale: f32) -> f32 {
     scale
 }
 
-/// Of the f16 numbers around `scale`, the one with the least error.
+/// Returns the f16 number with the least error, among `around` numbers below and above `scale`.
 pub(super) fn best_f16<G: Grid>(elements: Elements<'_>, scale: f32, around: u16) -> f32 {
     let middle = f16::from_f32(scale).to_bits();
     let bits = middle.saturating_sub(around)..=middle.saturating_add(around);
@@ -168,13 +167,14 @@ pub(super) fn best_f16<G: Grid>(elements: Elements<'_>, scale: f32, around: u16)
     least(near, |&near| error::<G>(elements, near)).unwrap_or(0.0)
 }
 
-/// What has the least error; the first one of several.
+/// Returns the candidate with the least error, the first of equal ones.
 pub(super) fn least<T>(candidates: impl Iterator<Item = T>, error: impl Fn(&T) -> f32) -> Option<T> {
     let with_error = candidates.map(|candidate| (error(&candidate), candidate));
     with_error.reduce(|best, other| if other.0 < best.0 { other } else { best }).map(|(_, candidate)| candidate)
 }
 
-/// Scale and minimum with the least error, for codes from 0 to `HIGH`. With `below_zero` the minimum is not positive.
+/// Returns scale and minimum with the least error, for codes from 0 to `HIGH`. With `below_zero` the minimum is not
+/// positive.
 pub(super) fn best_scale_and_min<const HIGH: i32>(elements: Elements<'_>, below_zero: bool) -> [f32; 2] {
     const STEPS: i32 = 13;
     let fold = |f: fn(f32, f32) -> f32, from| elements.x.iter().copied().fold(from, f);
@@ -186,15 +186,16 @@ pub(super) fn best_scale_and_min<const HIGH: i32>(elements: Elements<'_>, below_
     if range < SMALLEST {
         return [0.0, low];
     }
-    // Sums of differences from the lowest element lose nothing where all are far from zero.
+    // Sums of differences from the lowest element stay precise if all elements are far from zero.
     let origin = if below_zero { 0.0 } else { low };
     let mut search = Search::<HIGH> { elements, origin, below_zero, best: [0.0, low], error: f32::INFINITY };
     for step in 0..=STEPS {
-        // About a code more or less than there are: some are left unused, or some elements cut off.
+        // Spread the range over about one code more or less than there are, so that some codes stay unused or some
+        // elements are clamped.
         let codes = HIGH as f32 - 0.9 + 1.9 * step as f32 / STEPS as f32;
         search.attempt([range / codes, low]);
     }
-    // Elements at both ends cut off.
+    // Clamp the elements at both ends.
     for cut in [0.03, 0.06, 0.1, 0.15] {
         search.attempt([range * (1.0 - 2.0 * cut) / HIGH as f32, low + cut * range]);
     }
@@ -215,7 +216,8 @@ struct Search<'x, const HIGH: i32> {
 }
 
 impl<const HIGH: i32> Search<'_, HIGH> {
-    /// The best scale and minimum for the codes that follow from these.
+    /// Returns the best scale and minimum for the codes that follow from these, and keeps them if they are the best so
+    /// far.
     #[inline]
     fn attempt(&mut self, [scale, min]: [f32; 2]) -> [f32; 2] {
         let fit = least_squares::<HIGH>(self.elements, inverse(scale), min, self.origin, self.below_zero);
@@ -230,7 +232,7 @@ impl<const HIGH: i32> Search<'_, HIGH> {
 /// The integers from 0.
 pub(super) type Codes<const HIGH: i32> = Integers<0, HIGH>;
 
-/// Scale and minimum that are the best ones for the codes next to `(x - min) * inverse`.
+/// Returns the best scale and minimum for the codes nearest to `(x - min) * inverse`.
 #[inline]
 fn least_squares<const HIGH: i32>(
     elements: Elements<'_>,
@@ -256,7 +258,7 @@ fn least_squares<const HIGH: i32>(
     let [scale, min] = if determinant > 0.0 {
         [(n * yq - q * y) / determinant, origin + (qq * y - q * yq) / determinant]
     } else {
-        // One code for all.
+        // All elements have one code.
         [0.0, origin + y / n]
     };
     if below_zero && min > 0.0 { [if qq > 0.0 { yq / qq } else { 0.0 }, 0.0] } else { [scale, min] }

@@ -1,4 +1,4 @@
-//! The bytes of the formats with codebooks. `src/quant` describes them.
+//! Writes the bytes of the formats with codebooks. `src/quant` describes them.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use half::f16;
 use super::lattice::{Block, Format, Lattice, Signs};
 use super::legacy::put;
 
-/// The search for a format; `None` where this build does not know the format, or it has no codebook.
+/// Returns the search for a format, or `None` if this build does not know the format or it has no codebook.
 pub(super) fn lattice(dtype: Dtype) -> Option<&'static Lattice> {
     static ALL: LazyLock<Vec<(Dtype, Lattice)>> = LazyLock::new(|| {
         FORMATS.into_iter().filter_map(|format| Some((format.dtype, Lattice::new(format)?))).collect()
@@ -119,19 +119,19 @@ fn iq1_m(block: &Block, out: &mut [u8]) {
     }
 }
 
-/// For each sub-block of 32 the four indices of signs, and above them the sub-scale.
+/// Returns a word for each sub-block of 32: the four indices of signs, and the sub-scale above them.
 fn sub_words(block: &Block) -> impl Iterator<Item = u32> {
     let subs = block.signs.as_chunks::<4>().0.iter().zip(block.subs);
     // The sign of the last element of 8 follows from the others.
     subs.map(|(signs, sub)| (0..4).fold(u32::from(sub) << 28, |word, j| word | u32::from(signs[j] & 0x7f) << (7 * j)))
 }
 
-/// The lower 8 bits of the indices.
+/// Writes the lower 8 bits of the indices.
 fn put_low(out: &mut [u8], indices: &[u16]) {
     out.iter_mut().zip(indices).for_each(|(out, index)| *out = *index as u8);
 }
 
-/// Sub-scales, two in a byte, the first in the low nibble.
+/// Writes sub-scales, two in a byte, the first in the low nibble.
 fn put_pairs(out: &mut [u8], subs: &[u8; 16]) {
     out.iter_mut().zip(subs.as_chunks::<2>().0).for_each(|(out, [low, high])| *out = low | high << 4);
 }

@@ -25,7 +25,7 @@ impl Grid for Table {
     }
 }
 
-/// Between two values of the table: the middle, and the difference.
+/// Middle and difference of each two neighbouring values of the table.
 const STEPS: [[f32; 2]; 15] = {
     let mut steps = [[0.0; 2]; 15];
     let mut i = 0;
@@ -59,7 +59,7 @@ pub(super) fn iq4_xs(x: Elements<'_>, out: &mut [u8]) {
     }
 }
 
-/// The place of a value in the table.
+/// Returns the index of a value in the table.
 fn index(value: i8) -> u8 {
     VALUES.iter().position(|&known| known == value).unwrap_or(8) as u8
 }

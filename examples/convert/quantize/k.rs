@@ -15,7 +15,7 @@ pub(super) fn q2_k(x: Elements<'_>, out: &mut [u8]) {
     put(out, 82, block.min);
 }
 
-/// As above.
+/// Writes the super-block of 256 elements.
 pub(super) fn q3_k(x: Elements<'_>, out: &mut [u8]) {
     let block = scaled::<Integers<-4, 3>, 16, -32>(x);
     let code = |element: usize| (block.codes[element] + 4) as u8;
@@ -31,7 +31,7 @@ pub(super) fn q3_k(x: Elements<'_>, out: &mut [u8]) {
     put(out, 108, block.scale);
 }
 
-/// As above.
+/// Writes the super-block of 256 elements.
 pub(super) fn q4_k(x: Elements<'_>, out: &mut [u8]) {
     let block = with_mins::<15, 8, 63>(x);
     put(out, 0, block.scale);
@@ -40,7 +40,7 @@ pub(super) fn q4_k(x: Elements<'_>, out: &mut [u8]) {
     put_bits(&mut out[16..144], 32, 4, |element| block.codes[element]);
 }
 
-/// As above.
+/// Writes the super-block of 256 elements.
 pub(super) fn q5_k(x: Elements<'_>, out: &mut [u8]) {
     let block = with_mins::<31, 8, 63>(x);
     put(out, 0, block.scale);
@@ -50,7 +50,7 @@ pub(super) fn q5_k(x: Elements<'_>, out: &mut [u8]) {
     put_bits(&mut out[48..176], 32, 4, |element| block.codes[element] & 15);
 }
 
-/// As above.
+/// Writes the super-block of 256 elements.
 pub(super) fn q6_k(x: Elements<'_>, out: &mut [u8]) {
     let block = scaled::<Integers<-32, 31>, 16, -128>(x);
     let code = |element: usize| (block.codes[element] + 32) as u8;
@@ -60,8 +60,8 @@ pub(super) fn q6_k(x: Elements<'_>, out: &mut [u8]) {
     put(out, 208, block.scale);
 }
 
-/// Codes of `bits` bits: `run` elements in the lowest bits of `run` bytes, the next ones in the bits above, until the
-/// bytes are full.
+/// Writes codes of `bits` bits: `run` elements in the lowest bits of `run` bytes, and the next ones in the bits above,
+/// until the bytes are full.
 fn put_bits(out: &mut [u8], run: usize, bits: usize, code: impl Fn(usize) -> u8) {
     let per_byte = 256 / out.len();
     debug_assert_eq!(per_byte * bits, 8);
@@ -73,7 +73,7 @@ fn put_bits(out: &mut [u8], run: usize, bits: usize, code: impl Fn(usize) -> u8)
     }
 }
 
-/// The sub-scales and sub-minima of Q4_K and Q5_K.
+/// Writes the sub-scales and sub-minima of Q4_K and Q5_K.
 fn put_six_bits(out: &mut [u8], subs: &[u8; 8], mins: &[u8; 8]) {
     for j in 0..4 {
         out[j] = subs[j] | (subs[j + 4] >> 4) << 6;

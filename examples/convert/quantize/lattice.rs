@@ -1,7 +1,7 @@
 //! IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS and IQ3_S: super-blocks whose elements are entries of a codebook, with
 //! sub-scales that are odd numbers. `src/quant` describes the bytes.
 //!
-//! The search finds the best scale of each sub-block, then the scale of the super-block that these fit best with.
+//! The search finds the best scale of each sub-block, and then the scale of the super-block with which these fit best.
 
 use gleed::tensor::Dtype;
 
@@ -11,37 +11,37 @@ use super::grid::{self, Elements};
 /// A format with a codebook.
 pub(super) struct Format {
     pub(super) dtype: Dtype,
-    /// Elements with one sub-scale.
+    /// Number of elements that share a sub-scale.
     pub(super) sub_len: usize,
-    /// Elements of an entry: 8, or 4.
+    /// Number of elements of an entry: 8 or 4.
     pub(super) entry_len: usize,
-    /// Entries of the codebook.
+    /// Number of entries of the codebook.
     pub(super) entries: usize,
     pub(super) signs: Signs,
-    /// Sub-scales are 0 to this, each s stands for 2 s + 1.
+    /// Largest stored sub-scale. A stored s stands for 2 s + 1.
     pub(super) top: u8,
-    /// An element is scale / divisor * (2 s + 1) * code.
+    /// Divisor in the value of an element: scale / divisor * (2 s + 1) * code.
     pub(super) divisor: f32,
-    /// Where the largest element is, for trial: as multiples of the largest code.
+    /// Multiples of the largest code to which the search maps the largest element.
     pub(super) ends: &'static [f32],
     pub(super) write: fn(&Block, &mut [u8]),
 }
 
-/// The signs of 8 elements.
+/// The rule for the signs of 8 elements.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Signs {
     Any,
-    /// An even number of elements is less than 0.
+    /// The number of elements that are less than 0 is even.
     Even,
-    /// The codes have signs, and a delta that has one: of 8 elements, or of all in the sub-block.
+    /// The codes have signs. The sign that is stored is that of a delta, for 8 elements or for the whole sub-block.
     OfDelta,
 }
 
-/// What is written of a super-block.
+/// The stored form of a super-block.
 pub(super) struct Block {
     pub(super) scale: f32,
     pub(super) subs: [u8; 16],
-    /// The entries, one or two per group.
+    /// Indices of entries, one or two per group.
     pub(super) indices: [u16; 64],
     /// [`Group::signs`] of each group.
     pub(super) signs: [u8; 32],
@@ -59,7 +59,7 @@ pub(super) struct Lattice {
     book: Book,
 }
 
-/// A sub-block as it is written with some scale.
+/// A sub-block with the codes for some scale.
 #[derive(Clone, Copy, Default)]
 struct Sub {
     groups: [Group; 4],
@@ -74,19 +74,19 @@ impl Sub {
         Self { groups, products, squares }
     }
 
-    /// The weighted squared error, less that of zeros.
+    /// Returns the weighted squared error minus that of zeros.
     fn error(&self, scale: f32) -> f32 {
         scale * (scale * self.squares - 2.0 * self.products)
     }
 
-    /// The scale that is the best one for these codes.
+    /// Returns the best scale for these codes.
     fn fit(&self) -> f32 {
         if self.products > 0.0 && self.squares > 0.0 { self.products / self.squares } else { 0.0 }
     }
 }
 
 impl Lattice {
-    /// `None` where this build does not know the format.
+    /// Returns the search for a format, or `None` if this build does not know the format.
     pub(super) fn new(format: Format) -> Option<Self> {
         let book = Book::of(&format)?;
         Some(Self { format, book })
@@ -107,7 +107,7 @@ impl Lattice {
         if largest < grid::SMALLEST {
             return best;
         }
-        // A little more than the largest sub-scale needs: most of the others fit better then.
+        // A little more than the largest sub-scale needs, because most of the others fit better then.
         let mut scale = self.rounded(largest / (odd(self.format.top) - 0.5));
         let mut best_error = f32::INFINITY;
         for _ in 0..2 {
@@ -129,17 +129,17 @@ impl Lattice {
         best
     }
 
-    /// The scale of a super-block as it is in the file.
+    /// Returns the scale of a super-block, rounded as in the file.
     fn rounded(&self, unit: f32) -> f32 {
         grid::rounded(unit * self.format.divisor)
     }
 
-    /// The scale with the least error for a sub-block. `extreme` is its largest element.
+    /// Returns the scale with the least error for a sub-block. `extreme` is its largest element.
     fn best_scale(&self, sub: &[Eight], extreme: f32) -> f32 {
         if extreme < grid::SMALLEST {
             return 0.0;
         }
-        // The error is sum of w * x * x less the gain.
+        // The error is the sum of w * x * x minus the gain.
         let gain = |sub: &Sub| sub.products.max(0.0) * sub.fit();
         let unit = extreme / self.book.largest();
         let tried = self.format.ends.iter().map(|end| self.nearest(sub, unit / end));
@@ -147,7 +147,7 @@ impl Lattice {
         best.map_or(0.0, |best| self.nearest(sub, best.fit()).fit())
     }
 
-    /// The sub-scale with the least error, of those around the one that is wanted.
+    /// Returns the sub-scale with the least error, among those around the wanted one.
     fn best_sub(&self, sub: &[Eight], unit: f32, wanted: f32) -> (Sub, u8) {
         let middle = if unit < grid::SMALLEST { 0.0 } else { ((wanted / unit - 1.0) / 2.0).round() };
         let middle = middle.clamp(0.0, f32::from(self.format.top)) as u8;
@@ -156,7 +156,7 @@ impl Lattice {
         grid::least(subs, |(sub, s)| sub.error(unit * odd(*s))).unwrap_or_default()
     }
 
-    /// The codes next to the elements of a sub-block.
+    /// Returns the codes nearest to the elements of a sub-block.
     fn nearest(&self, sub: &[Eight], scale: f32) -> Sub {
         let groups = |group: &dyn Fn(&Eight) -> Group| {
             let mut groups = [Group::default(); 4];
@@ -190,7 +190,7 @@ impl Lattice {
     }
 }
 
-/// What a sub-scale stands for.
+/// Returns the value of a stored sub-scale.
 fn odd(s: u8) -> f32 {
     f32::from(2 * s + 1)
 }

@@ -11,7 +11,7 @@ pub(super) fn q4_0(x: Elements<'_>, out: &mut [u8]) {
     put_nibbles(&mut out[2..], &codes.map(|code| (code + 8) as u8));
 }
 
-/// As above.
+/// Writes the block of 32 elements.
 pub(super) fn q4_1(x: Elements<'_>, out: &mut [u8]) {
     let (scale, min, codes) = with_min::<15>(x);
     put(out, 0, scale);
@@ -19,14 +19,14 @@ pub(super) fn q4_1(x: Elements<'_>, out: &mut [u8]) {
     put_nibbles(&mut out[4..], &codes);
 }
 
-/// As above.
+/// Writes the block of 32 elements.
 pub(super) fn q5_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, codes) = scaled::<Integers<-16, 15>>(x);
     put(out, 0, scale);
     put_five_bits(&mut out[2..], &codes.map(|code| (code + 16) as u8));
 }
 
-/// As above.
+/// Writes the block of 32 elements.
 pub(super) fn q5_1(x: Elements<'_>, out: &mut [u8]) {
     let (scale, min, codes) = with_min::<31>(x);
     put(out, 0, scale);
@@ -34,11 +34,11 @@ pub(super) fn q5_1(x: Elements<'_>, out: &mut [u8]) {
     put_five_bits(&mut out[4..], &codes);
 }
 
-/// As above.
+/// Writes the block of 32 elements.
 pub(super) fn q8_0(x: Elements<'_>, out: &mut [u8]) {
     type G = Integers<-127, 127>;
     let largest = x.extreme().abs();
-    // So many codes that the sums of a search are not exact enough: the errors themselves are compared.
+    // There are so many codes that the sums of the search are not exact enough, so compare the errors themselves.
     let scale = grid::best_f16::<G>(x, largest / 127.0, 8);
     let mut codes = [0; 32];
     grid::codes::<G>(x.x, scale, 0.0, &mut codes);
@@ -51,7 +51,7 @@ pub(super) fn put(out: &mut [u8], at: usize, scale: f32) {
     out[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());
 }
 
-/// Element i in the low nibble of byte i, element i + 16 in the high one.
+/// Writes codes of 4 bits: element i in the low nibble of byte i, element i + 16 in the high one.
 pub(super) fn put_nibbles(out: &mut [u8], codes: &[u8; 32]) {
     for (i, out) in out.iter_mut().take(16).enumerate() {
         *out = codes[i] & 15 | codes[i + 16] << 4;
@@ -64,7 +64,7 @@ fn put_five_bits(out: &mut [u8], codes: &[u8; 32]) {
     put_nibbles(&mut out[4..], codes);
 }
 
-/// Scale and codes.
+/// Returns scale and codes of a block.
 pub(super) fn scaled<G: Grid>(x: Elements<'_>) -> (f32, [i8; 32]) {
     let scale = grid::best_f16::<G>(x, grid::best_scale::<G>(x), 1);
     let mut codes = [0; 32];
@@ -72,10 +72,10 @@ pub(super) fn scaled<G: Grid>(x: Elements<'_>) -> (f32, [i8; 32]) {
     (scale, codes)
 }
 
-/// Scale, minimum and codes.
+/// Returns scale, minimum and codes of a block.
 fn with_min<const HIGH: i32>(x: Elements<'_>) -> (f32, f32, [u8; 32]) {
     let [scale, min] = grid::best_scale_and_min::<HIGH>(x, false).map(grid::rounded);
-    // Where the minimum was rounded much, the scale makes up for it.
+    // The minimum was rounded. Another scale may make up for that.
     let near = [-2, -1, 0, 1, 2].map(|step| f16::from_bits(f16::from_f32(scale).to_bits().saturating_add_signed(step)));
     let near = near.map(f16::to_f32).into_iter().filter(|near| near.is_finite());
     let scale = grid::least(near, |&near| grid::error_with_min::<Codes<HIGH>>(x, near, min)).unwrap_or(0.0);

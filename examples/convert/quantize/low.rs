@@ -3,8 +3,8 @@
 use super::grid::{self, Elements, Grid, Integers, LANES};
 use super::legacy::put;
 
-/// The integers from `LOW` to `HIGH`, which are so few that the extreme elements are best cut off: they are mapped to
-/// codes around `END`, in tenths, and around -`END`.
+/// The integers from `LOW` to `HIGH`. They are so few that extreme elements are best clamped: the search maps them to
+/// around `END` and -`END`, which are in tenths of a code.
 struct Few<const LOW: i32, const HIGH: i32, const END: i32>;
 
 impl<const LOW: i32, const HIGH: i32, const END: i32> Grid for Few<LOW, HIGH, END> {
@@ -19,7 +19,7 @@ impl<const LOW: i32, const HIGH: i32, const END: i32> Grid for Few<LOW, HIGH, EN
 
 /// Writes the block of 128 elements.
 pub(super) fn q1_0(x: Elements<'_>, out: &mut [u8]) {
-    // The best number with the signs of the elements is the mean of what they are without.
+    // With one magnitude for all, the best one is the weighted mean of the elements' magnitudes.
     let sum: f64 = x.each().map(|(x, w)| f64::from(x.abs()) * f64::from(w)).sum();
     let weights: f64 = x.w.iter().copied().map(f64::from).sum();
     put(out, 0, (sum / weights) as f32);
@@ -40,12 +40,12 @@ pub(super) fn q2_0(x: Elements<'_>, out: &mut [u8]) {
 /// Writes the block of 256 elements.
 pub(super) fn tq1_0(x: Elements<'_>, out: &mut [u8]) {
     let (scale, digits) = scaled::<Few<-1, 1, 25>, 256>(x);
-    // Bytes, the elements from one digit to the next, and the first element.
+    // Range of bytes, number of elements from one digit to the next, and index of the first element.
     for (bytes, step, first) in [(0..32, 32, 0), (32..48, 16, 160), (48..52, 4, 240)] {
         for (m, out) in out[bytes].iter_mut().enumerate() {
             let digit = |n: usize| if step == 4 && n == 4 { 0 } else { u16::from(digits[first + step * n + m]) };
             let number = (0..5).fold(0, |number, n| 3 * number + digit(n));
-            // The fraction number / 3^5 in 256ths, rounded up: so the digits come out by multiplication.
+            // The fraction number / 3^5 in 256ths, rounded up, so that multiplications give the digits.
             *out = (number * 256).div_ceil(243) as u8;
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn tq2_0(x: Elements<'_>, out: &mut [u8]) {
     put(out, 64, scale);
 }
 
-/// Scale, and codes plus 1.
+/// Returns the scale, and the codes plus 1.
 fn scaled<G: Grid, const LEN: usize>(x: Elements<'_>) -> (f32, [u8; LEN]) {
     let scale = grid::best_f16::<G>(x, grid::best_scale::<G>(x), 1);
     let mut codes = [0; LEN];

@@ -1,4 +1,5 @@
-//! Elements to blocks: each format is written with as small a squared error as a search in reasonable time finds.
+//! Quantizes elements to blocks. Each format is written with the smallest squared error that a search in reasonable
+//! time finds.
 
 mod codebook;
 mod fp4;
@@ -15,7 +16,8 @@ use gleed::tensor::Dtype;
 use grid::Elements;
 use half::{bf16, f16};
 
-/// Writes a row of elements as `dtype`. `importance` is that of each column. `out` has the bytes of the row.
+/// Writes a row of elements as `dtype`. `importance` has the importance of each column. `out` is as long as the row's
+/// bytes.
 pub(crate) fn quantize(dtype: Dtype, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Result<(), String> {
     check(dtype, x)?;
     if needs_importance(dtype) && importance.is_none() {
@@ -33,7 +35,7 @@ pub(crate) fn quantize(dtype: Dtype, x: &[f32], importance: Option<&[f32]>, out:
     Ok(())
 }
 
-/// Whether nothing useful comes out without an importance matrix.
+/// Returns whether the result is useless without an importance matrix.
 pub(crate) fn needs_importance(dtype: Dtype) -> bool {
     use Dtype as D;
     matches!(dtype, D::IQ1_S | D::IQ1_M | D::IQ2_XXS | D::IQ2_XS | D::IQ2_S | D::IQ3_XXS)
@@ -43,13 +45,14 @@ fn each<T>(x: &[f32], bytes: impl Fn(f32) -> T) -> Vec<T> {
     x.iter().copied().map(bytes).collect()
 }
 
-/// The weights of the squared errors: importance times the root of x * x plus its mean, or 1.
+/// Returns the weights of the squared errors: the importance times the root of x * x plus its mean, or 1.
 ///
-/// So large elements count more than small ones, but less than by their square. The mean of each block is 1.
+/// So large elements count more than small ones, but less than by their square. The weights of each block have the mean
+/// 1.
 fn weights(x: &[f32], importance: Option<&[f32]>, block_len: usize) -> Vec<f32> {
     let Some(importances) = importance else { return vec![1.0; x.len()] };
     let mean = importances.iter().copied().map(f64::from).sum::<f64>() / importances.len().max(1) as f64;
-    // What has no importance still gets a code that is near it.
+    // An element without importance still gets a code near its value.
     let importance = |value: f32| if mean > 0.0 { (f64::from(value) / mean).max(1e-6) as f32 } else { 1.0 };
     let mut weights: Vec<f32> = importances.iter().copied().map(importance).collect();
     let span = if block_len == 256 { 256 } else { x.len() };
@@ -61,20 +64,20 @@ fn weights(x: &[f32], importance: Option<&[f32]>, block_len: usize) -> Vec<f32> 
     weights
 }
 
-/// Makes the mean 1.
+/// Scales the weights so that their mean is 1.
 fn normalize(weights: &mut [f32]) {
     let mean = weights.iter().sum::<f32>() / weights.len() as f32;
     let usable = mean > f32::MIN_POSITIVE;
     weights.iter_mut().for_each(|w| *w = if usable { *w / mean } else { 1.0 });
 }
 
-/// Refuses what the type cannot hold.
+/// Refuses elements that the type cannot hold.
 fn check(dtype: Dtype, x: &[f32]) -> Result<(), String> {
     let limit = match dtype {
         Dtype::F32 | Dtype::BF16 | Dtype::MXFP4 => f32::MAX,
         // The largest scale times the largest code.
         Dtype::NVFP4 => 448.0 * 6.0,
-        // Also the largest scale.
+        // The largest f16, which bounds scales, too.
         _ => 65504.0,
     };
     match x.iter().find(|x| x.is_nan() || x.abs() > limit) {
@@ -83,7 +86,7 @@ fn check(dtype: Dtype, x: &[f32]) -> Result<(), String> {
     }
 }
 
-/// Block after block.
+/// Writes the elements block by block.
 fn blocks(dtype: Dtype, elements: Elements<'_>, out: &mut [u8]) -> Result<(), String> {
     let block = writer(dtype).ok_or_else(|| format!("this build does not know {dtype}"))?;
     for (elements, out) in elements.parts(dtype.block_len()).zip(out.chunks_mut(dtype.block_bytes())) {
@@ -92,7 +95,7 @@ fn blocks(dtype: Dtype, elements: Elements<'_>, out: &mut [u8]) -> Result<(), St
     Ok(())
 }
 
-/// What writes a block.
+/// A function that writes a block.
 type Writer = Box<dyn Fn(Elements<'_>, &mut [u8])>;
 
 fn writer(dtype: Dtype) -> Option<Writer> {

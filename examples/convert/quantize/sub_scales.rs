@@ -9,12 +9,12 @@ pub(super) struct Scaled<const SUBS: usize> {
     pub(super) codes: [i8; 256],
 }
 
-/// The best one with sub-scales from `LOW` to `-LOW - 1`.
+/// Returns the best super-block with sub-scales from `LOW` to `-LOW - 1`.
 pub(super) fn scaled<G: Grid, const SUBS: usize, const LOW: i32>(elements: Elements<'_>) -> Scaled<SUBS> {
     let subs: [Elements<'_>; SUBS] = split(elements);
     let wanted = subs.map(grid::best_scale::<G>);
     let extreme = grid::extreme(&wanted);
-    // The sub-scale at the end where there is one more.
+    // The loop maps the extreme sub-scale to an end: first to `LOW`, the end with one more value.
     let mut best = Scaled { scale: 0.0, subs: [0; SUBS], codes: [0; 256] };
     let mut best_error = elements.each().map(|(x, w)| w * (x * x)).sum::<f32>();
     if extreme.abs() < grid::SMALLEST {
@@ -36,13 +36,13 @@ pub(super) fn scaled<G: Grid, const SUBS: usize, const LOW: i32>(elements: Eleme
     best
 }
 
-/// The sub-blocks of a super-block.
+/// Returns the sub-blocks of a super-block.
 fn split<const SUBS: usize>(elements: Elements<'_>) -> [Elements<'_>; SUBS] {
     let len = 256 / SUBS;
     std::array::from_fn(|j| Elements { x: &elements.x[j * len..][..len], w: &elements.w[j * len..][..len] })
 }
 
-/// The sub-scale with the least error, of those around the one that is wanted.
+/// Returns the sub-scale with the least error, among those around the wanted one.
 fn best_sub<G: Grid, const LOW: i32>(elements: Elements<'_>, scale: f32, wanted: f32) -> i8 {
     if scale.abs() < grid::SMALLEST {
         return 0;
@@ -61,7 +61,7 @@ fn codes_with<G: Grid, const SUBS: usize>(x: &[f32], scale: f32, subs: &[i8; SUB
     codes
 }
 
-/// The scale that is the best one for these codes, and the error with the one that there is.
+/// Returns the best scale for these codes, and the error with the given scale.
 fn fitted<const SUBS: usize>(elements: Elements<'_>, scale: f32, subs: &[i8; SUBS], codes: &[i8; 256]) -> (f32, f32) {
     let (mut products, mut squares, mut error) = (0.0_f32, 0.0_f32, 0.0_f32);
     let len = 256 / SUBS;
@@ -85,7 +85,7 @@ pub(super) struct WithMins<const SUBS: usize> {
     pub(super) codes: [u8; 256],
 }
 
-/// The best one with codes up to `HIGH`, and sub-scales and sub-minima up to `TOP`.
+/// Returns the best super-block with codes up to `HIGH`, and sub-scales and sub-minima up to `TOP`.
 pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(elements: Elements<'_>) -> WithMins<SUBS> {
     let wanted = split::<SUBS>(elements).map(|sub| {
         let [scale, min] = grid::best_scale_and_min::<HIGH>(sub, true);
@@ -94,7 +94,7 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(elem
     let largest = |which: usize| wanted.iter().fold(0.0_f32, |max, pair| max.max(pair[which]));
     let empty = WithMins { scale: 0.0, min: 0.0, subs: [0; SUBS], sub_mins: [0; SUBS], codes: [0; 256] };
     let (mut best, mut best_error) = (empty, f32::INFINITY);
-    // Which of the larger sub-scales and sub-minima the others fit best with is not known before.
+    // Try several tops: it is not known before with which ones most sub-scales and sub-minima fit best.
     for tops in [[0.0, 0.0], [1.5, 0.7], [0.7, 1.5]] {
         let unit = |which: usize| grid::rounded(largest(which) / (TOP as f32 - tops[which]));
         let mut units = [unit(0), unit(1)];
@@ -110,7 +110,7 @@ pub(super) fn with_mins<const HIGH: i32, const SUBS: usize, const TOP: i32>(elem
     best
 }
 
-/// Sub-scale and sub-minimum with the least error, of those around the ones that are wanted.
+/// Returns sub-scale and sub-minimum with the least error, among those around the wanted ones.
 fn best_pair<const HIGH: i32, const TOP: i32>(elements: Elements<'_>, unit: [f32; 2], wanted: [f32; 2]) -> [u8; 2] {
     let near = |unit: f32, wanted: f32| {
         let middle = if unit < grid::SMALLEST { 0 } else { (wanted / unit).round().clamp(0.0, TOP as f32) as i32 };
@@ -125,7 +125,7 @@ fn best_pair<const HIGH: i32, const TOP: i32>(elements: Elements<'_>, unit: [f32
 }
 
 impl<const SUBS: usize> WithMins<SUBS> {
-    /// With this scale and minimum.
+    /// Returns the super-block with this scale and minimum.
     fn with_units<const HIGH: i32, const TOP: i32>(
         elements: Elements<'_>,
         units: [f32; 2],
@@ -144,7 +144,7 @@ impl<const SUBS: usize> WithMins<SUBS> {
         block
     }
 
-    /// Scale and minimum that are the best ones for these codes, and the error with those that there are.
+    /// Returns the best scale and minimum for these codes, and the error with the present ones.
     fn fitted(&self, elements: Elements<'_>) -> ([f32; 2], f32) {
         let len = 256 / SUBS;
         let (mut aa, mut ab, mut bb, mut ax, mut bx, mut error) =

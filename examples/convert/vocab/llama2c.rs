@@ -1,4 +1,4 @@
-//! `tokenizer.bin` of llama2.c: the length of the longest token, then a score, a length and the bytes of each.
+//! Reads `tokenizer.bin` of llama2.c: the length of the longest token, then score, length and bytes of each token.
 
 use super::{Kind, Token, Vocab, is_byte};
 use common::Result;
@@ -26,7 +26,7 @@ fn token(bytes: &[u8], id: usize) -> Option<(Token, &[u8])> {
     let (text, rest) = rest.split_at_checked(usize::try_from(i32::from_le_bytes(*len)).ok()?)?;
     let text = str::from_utf8(text).ok()?;
     let (text, kind) = match id {
-        // The names of the first three are in lines of their own, or not there.
+        // The file has the names of the first three tokens between line breaks, or not at all.
         0 => ("<unk>".to_owned(), Kind::Unknown),
         1 => ("<s>".to_owned(), Kind::Control),
         2 => ("</s>".to_owned(), Kind::Control),

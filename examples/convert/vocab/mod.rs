@@ -14,30 +14,30 @@ use crate::hf::read_json;
 use common::Result;
 use common::gguf::{Header, Value};
 
-/// Tokens, more than any vocabulary has.
+/// Number of tokens that no vocabulary exceeds.
 pub(crate) const MAX_VOCAB: usize = 1 << 22;
 
-/// What is written of a tokenizer.
+/// The tokenizer as it is written.
 #[derive(Default)]
 pub(crate) struct Vocab {
-    /// `tokenizer.ggml.model`; empty where there is no tokenizer.
+    /// `tokenizer.ggml.model`; empty if there is no tokenizer.
     model: &'static str,
-    /// The pre-tokenizer of byte-level BPE.
+    /// Name of the pre-tokenizer of byte-level BPE.
     pre: Option<&'static str>,
     tokens: Vec<Token>,
-    /// Of byte-level BPE.
+    /// Merges of byte-level BPE.
     merges: Vec<String>,
     /// Whether a blank is put before texts.
     space_prefix: Option<bool>,
-    /// Names of keys for special tokens, `bos` for example, and ids.
+    /// Names of special tokens in keys, such as `bos`, and their ids.
     special: Vec<(&'static str, usize)>,
     add_bos: Option<bool>,
     add_eos: Option<bool>,
     chat_template: Option<String>,
-    /// Of unigram: the rules of normalization, and whether runs of blanks become one.
+    /// Normalization rules of unigram. `merge_blanks`: whether runs of blanks become one.
     charsmap: Vec<u8>,
     merge_blanks: Option<bool>,
-    /// Of WordPiece: whether letters become small ones, and lose their accents.
+    /// Whether WordPiece makes letters lowercase. `strip_accents`: whether it removes accents.
     lowercase: Option<bool>,
     strip_accents: Option<bool>,
 }
@@ -49,7 +49,7 @@ struct Token {
     kind: Kind,
 }
 
-/// What a token is, with its number in GGUF files and in those of SentencePiece.
+/// The kind of a token, with its number in GGUF files and in those of SentencePiece.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Normal = 1,
@@ -60,7 +60,8 @@ enum Kind {
     Byte = 6,
 }
 
-/// The tokenizer in a folder, with `size` tokens. An empty one, and a note, where there is none.
+/// Reads the tokenizer of a folder and pads it to `size` tokens. If there is none, returns an empty one and prints a
+/// note.
 pub(crate) fn of_folder(folder: &Path, size: usize, config: &Json) -> Result<Vocab> {
     let optional = |name: &str| {
         let path = folder.join(name);
@@ -91,8 +92,8 @@ pub(crate) fn of_folder(folder: &Path, size: usize, config: &Json) -> Result<Voc
     Ok(vocab)
 }
 
-/// The tokenizer of a llama2.c model, with `size` tokens: its own format, or the SentencePiece model that it was made
-/// of.
+/// Reads the tokenizer of a llama2.c model with `size` tokens: its own format, or the SentencePiece model that it was
+/// made from.
 pub(crate) fn of_llama2c(file: &[u8], size: usize) -> Result<Vocab> {
     if !sentencepiece::begins(file) {
         return llama2c::read(file, size);
@@ -104,12 +105,12 @@ pub(crate) fn of_llama2c(file: &[u8], size: usize) -> Result<Vocab> {
 }
 
 impl Vocab {
-    /// The id of a token.
+    /// Returns the id of a token.
     fn find(&self, text: &str) -> Option<usize> {
         self.tokens.iter().position(|token| token.text == text)
     }
 
-    /// Adds a token, or changes the one with this id, which can be beyond the last one.
+    /// Sets the token with this id, which can be beyond the last one.
     fn put(&mut self, id: usize, token: Token) -> Result<()> {
         if id >= MAX_VOCAB {
             return Err(format!("the token {:?} has the id {id}, more than any vocabulary has", token.text).into());
@@ -121,7 +122,7 @@ impl Vocab {
         Ok(())
     }
 
-    /// Makes it `size` tokens, as many as the embedding has rows.
+    /// Pads the vocabulary to `size` tokens, as many as the embedding has rows.
     fn pad(&mut self, size: usize) -> Result<()> {
         if self.tokens.len() > size {
             return Err(format!("the tokenizer has {} tokens, the model only {size}", self.tokens.len()).into());
@@ -172,12 +173,12 @@ impl Vocab {
     }
 }
 
-/// A token that no text has.
+/// Returns a token that no text contains.
 fn unused(id: usize) -> Token {
     Token { text: format!("[PAD{id}]"), score: -1000.0, kind: Kind::Unused }
 }
 
-/// The byte that `<0x0A>` and the like stand for.
+/// Returns whether a token stands for a byte, as `<0x0A>` does.
 fn is_byte(text: &str) -> bool {
     let digits = text.strip_prefix("<0x").and_then(|text| text.strip_suffix('>'));
     digits.is_some_and(|digits| digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok())

@@ -1,4 +1,4 @@
-//! Pre-tokenizers: what `tokenizer.json` says about cutting texts into words, and its name in GGUF files.
+//! Finds the name in GGUF files for the pre-tokenizer of a `tokenizer.json`, which cuts texts into words.
 
 use serde_json::Value as Json;
 
@@ -7,20 +7,21 @@ use common::Result;
 /// A step of a pre-tokenizer.
 #[derive(Debug, PartialEq)]
 enum Step<'a> {
-    /// Around what the expression matches.
+    /// Cuts around the matches of the expression.
     Split(&'a str),
-    /// GPT-2's expression.
+    /// Cuts with the expression of GPT-2.
     Gpt2,
-    /// Around every digit.
+    /// Cuts around every digit.
     Digits,
-    /// Around numbers.
+    /// Cuts around numbers.
     Numbers,
-    /// Around punctuation.
+    /// Cuts around punctuation.
     Punctuation,
     Other(&'a str),
 }
 
-/// The names, the steps, and whether words that are tokens are taken without a look at the merges, where that matters.
+/// Name, steps, and the value of `ignore_merges` (whether words that are tokens are taken without merges), if it
+/// matters.
 const TABLE: [(&str, &[Step<'_>], Option<bool>); 15] = [
     ("gpt-2", &[Step::Gpt2], None),
     ("smollm", &[Step::Digits, Step::Gpt2], None),
@@ -76,7 +77,7 @@ const SIGNS: &str = r"\s?[!-/:-~！-／：-～‘-‟　-。]+";
 const CJK: &str = "[一-龥ࠀ-一가-\u{d7ff}]+";
 const LETTERS: &str = r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+";
 
-/// The name of the pre-tokenizer.
+/// Returns the name of the pre-tokenizer.
 pub(super) fn name(tokenizer: &Json) -> Result<&'static str> {
     let steps = steps(&tokenizer["pre_tokenizer"]);
     let ignores_merges = tokenizer["model"]["ignore_merges"].as_bool().unwrap_or(false);
@@ -87,7 +88,7 @@ pub(super) fn name(tokenizer: &Json) -> Result<&'static str> {
     found.map(|(name, ..)| *name).ok_or_else(|| format!("its pre-tokenizer is not known: {steps:?}").into())
 }
 
-/// The steps but those that cut nothing.
+/// Returns the steps, without those that cut nothing.
 fn steps(json: &Json) -> Vec<Step<'_>> {
     if let Some(list) = json["pretokenizers"].as_array() {
         return list.iter().flat_map(steps).collect();

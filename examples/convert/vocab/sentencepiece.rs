@@ -1,4 +1,4 @@
-//! `tokenizer.model` of SentencePiece: a protocol buffer, of which a few fields matter.
+//! Reads `tokenizer.model` of SentencePiece, a protocol buffer of which a few fields matter.
 
 use super::{Kind, Token, Vocab};
 use common::Result;
@@ -11,20 +11,20 @@ enum Field<'a> {
     Other,
 }
 
-/// How a model cuts texts.
+/// Number of the BPE model type in `model_type`.
 const BPE: u64 = 2;
 
-/// Whether a file begins as a model does: with a piece, and its text. A `tokenizer.bin` that began so would have tokens
-/// of thousands of bytes.
+/// Returns whether a file begins as a model does, with a piece and its text. A `tokenizer.bin` with these bytes would
+/// have tokens of thousands of bytes.
 pub(super) fn begins(bytes: &[u8]) -> bool {
     const BYTES_OF_FIELD_1: u8 = 1 << 3 | 2;
     matches!(bytes, [BYTES_OF_FIELD_1, len, BYTES_OF_FIELD_1, ..] if *len > 0)
 }
 
-/// Reads the pieces, and how texts are changed before they are cut.
+/// Reads the pieces, and whether a blank is put before texts.
 pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
     let mut vocab = Vocab { model: "llama", space_prefix: Some(true), ..Vocab::default() };
-    // Without the field it is the other one, unigram.
+    // Without the field the type is 1, unigram.
     let mut kind = 1;
     let mut special = [("unknown", Some(0)), ("bos", Some(1)), ("eos", Some(2)), ("padding", None)];
     for field in fields(bytes) {
@@ -34,7 +34,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vocab> {
                 for field in fields(trainer) {
                     match field? {
                         (3, Field::Number(number)) => kind = number,
-                        // Ids are i32: -1 stands for none.
+                        // Ids are i32. -1 means that there is no such token.
                         (number @ 40..=43, Field::Number(id)) => {
                             special[number as usize - 40].1 = u32::try_from(id).ok();
                         }
@@ -82,7 +82,7 @@ fn known_kind(number: u64) -> Result<Kind> {
     found.ok_or_else(|| format!("a piece of type {number} is not supported").into())
 }
 
-/// The fields of a message with their numbers; after an error nothing.
+/// Returns the fields of a message with their numbers. Ends after an error.
 fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Result<(u64, Field<'_>)>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {

@@ -1,11 +1,11 @@
-//! What the other files of a folder say about its tokenizer: added and special tokens, flags, the chat template.
+//! Reads the other files of a folder about its tokenizer: added and special tokens, flags, the chat template.
 
 use serde_json::Value as Json;
 
 use super::{Kind, Token, Vocab};
 use common::Result;
 
-/// The files; null where one is not there.
+/// The files. A missing one is null.
 pub(super) struct Settings<'c> {
     pub(super) tokenizer: Option<Json>,
     pub(super) tokenizer_config: Json,
@@ -15,7 +15,7 @@ pub(super) struct Settings<'c> {
     pub(super) template_file: Option<String>,
 }
 
-/// What to do with a token that is not in the vocabulary proper.
+/// A token that is added to the vocabulary proper.
 struct Added<'a> {
     id: usize,
     text: &'a str,
@@ -35,7 +35,7 @@ impl Settings<'_> {
                 vocab.special.push((name, id));
             }
         }
-        // Encoders have other names for what begins and ends a text.
+        // Encoders have other names for the tokens that begin and end a text.
         for (name, key) in [("bos", "cls_token"), ("eos", "sep_token")] {
             if vocab.special.iter().all(|(known, _)| *known != name) && !self.is_decoder() {
                 vocab.special.extend(self.special(vocab, key).map(|id| (name, id)));
@@ -51,7 +51,7 @@ impl Settings<'_> {
         Ok(())
     }
 
-    /// Whether the model predicts tokens.
+    /// Returns whether the model predicts tokens.
     fn is_decoder(&self) -> bool {
         self.config["architectures"][0]
             .as_str()
@@ -70,7 +70,7 @@ impl Settings<'_> {
         let plain = self.added_tokens.as_object().into_iter().flatten();
         let plain = plain.filter_map(|(text, number)| Some(Added { id: id(number)?, text, special: false }));
         let mut added: Vec<_> = full.collect();
-        // Old files know no more than names.
+        // Old files have names and ids only.
         plain.for_each(|token| {
             if added.iter().all(|known| known.id != token.id) {
                 added.push(token);
@@ -79,7 +79,7 @@ impl Settings<'_> {
         added
     }
 
-    /// The id of a special token: by its name, or by its number.
+    /// Returns the id of a special token, which files give by its name or as a number.
     fn special(&self, vocab: &Vocab, key: &str) -> Option<usize> {
         let named = &self.tokenizer_config[key];
         let named = named.as_str().or_else(|| named["content"].as_str()).and_then(|text| vocab.find(text));
@@ -91,7 +91,7 @@ impl Settings<'_> {
         named.or_else(|| usize::try_from(numbered?).ok().filter(|&id| id < vocab.tokens.len()))
     }
 
-    /// Generations may end with several tokens; one of them besides `eos` can be named.
+    /// Adds one more token that ends a generation, besides `eos`. GGUF has a key for one.
     fn add_end_of_turn(&self, vocab: &mut Vocab) {
         let eos = vocab.special.iter().find(|(name, _)| *name == "eos").map(|(_, id)| *id);
         let ends = self.generation["eos_token_id"].as_array().into_iter().flatten();
@@ -100,12 +100,12 @@ impl Settings<'_> {
         vocab.special.extend(other.map(|id| ("eot", id)));
     }
 
-    /// Whether the post-processor puts tokens before and after texts; `None` where it is silent.
+    /// Returns whether the post-processor puts tokens before and after texts; `None` if it does not say.
     fn processor(&self, vocab: &Vocab) -> [Option<bool>; 2] {
         let Some(json) = &self.tokenizer else { return [None; 2] };
         let processor = &json["post_processor"];
         let list = processor["processors"].as_array().map_or(std::slice::from_ref(processor), Vec::as_slice);
-        // Those of RoBERTa and BERT put one before and one after each text.
+        // The post-processors of RoBERTa and BERT put one token before and one after each text.
         if list.iter().any(|step| step["type"] == "RobertaProcessing" || step["type"] == "BertProcessing") {
             return [Some(true); 2];
         }
@@ -132,7 +132,7 @@ impl Settings<'_> {
     }
 }
 
-/// Adds a token, or says of a known one what it is.
+/// Adds a token, or sets the kind of a known one.
 fn add(vocab: &mut Vocab, added: &Added<'_>) -> Result<()> {
     let kind = if added.special { Kind::Control } else { Kind::UserDefined };
     match vocab.tokens.get_mut(added.id) {

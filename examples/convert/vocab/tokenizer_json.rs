@@ -1,5 +1,5 @@
-//! `tokenizer.json`: BPE over bytes, BPE over characters with bytes to fall back to, which is SentencePiece's,
-//! WordPiece, and unigram.
+//! Reads `tokenizer.json`: BPE over bytes, SentencePiece's BPE over characters with bytes as a fallback, WordPiece, and
+//! unigram.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::{Kind, Token, Vocab, is_byte, pre};
 use common::Result;
 
-/// Whether it is BPE over bytes that are written as printable characters.
+/// Returns whether it is BPE over bytes that are written as printable characters.
 pub(super) fn is_byte_level(json: &Json) -> bool {
     json["model"]["type"] == "BPE" && !has_fallback(json)
 }
@@ -17,7 +17,8 @@ fn has_fallback(json: &Json) -> bool {
     json["model"]["byte_fallback"].as_bool().unwrap_or(false)
 }
 
-/// Reads tokens and merges, or scores that merge in the same order; or the tokens of WordPiece or unigram.
+/// Reads the tokens, with merges for BPE over bytes, and with scores that merge in the same order for SentencePiece's
+/// BPE.
 pub(super) fn read(json: &Json) -> Result<Vocab> {
     let kind = json["model"]["type"].as_str().unwrap_or("BPE");
     if kind == "Unigram" {
@@ -36,7 +37,7 @@ pub(super) fn read(json: &Json) -> Result<Vocab> {
         vocab.model = "bert";
         let normalizer = &json["normalizer"];
         vocab.lowercase = normalizer["lowercase"].as_bool();
-        // Where it is null, it is as the other.
+        // If it is null, it has the value of `lowercase`.
         vocab.strip_accents = normalizer["strip_accents"].as_bool();
         mark_unknown(&mut vocab, &json["model"]["unk_token"]);
         return Ok(vocab);
@@ -51,7 +52,7 @@ pub(super) fn read(json: &Json) -> Result<Vocab> {
         vocab.model = "gpt2";
         vocab.pre = Some(pre::name(json)?);
         if vocab.pre == Some("whitespace") {
-            // Characters stand for themselves.
+            // Characters stand for themselves, not for bytes.
             vocab.model = "whitespace";
             vocab.lowercase = steps(&json["normalizer"]).any(|step| step["type"] == "Lowercase").then_some(true);
             mark_unknown(&mut vocab, &json["model"]["unk_token"]);
@@ -61,7 +62,7 @@ pub(super) fn read(json: &Json) -> Result<Vocab> {
     Ok(vocab)
 }
 
-/// Notes the token for what cannot be spelled.
+/// Marks the token for text that cannot be spelled.
 fn mark_unknown(vocab: &mut Vocab, name: &Json) {
     if let Some(id) = name.as_str().and_then(|text| vocab.find(text)) {
         vocab.tokens[id].kind = Kind::Unknown;
@@ -69,7 +70,7 @@ fn mark_unknown(vocab: &mut Vocab, name: &Json) {
     }
 }
 
-/// SentencePiece unigram: pieces with scores.
+/// Reads SentencePiece's unigram: pieces with scores.
 fn unigram(json: &Json) -> Result<Vocab> {
     let list = json["model"]["vocab"].as_array().ok_or("it has no vocabulary")?;
     let mut vocab = Vocab { model: "t5", space_prefix: Some(puts_space(json)), ..Vocab::default() };
@@ -91,19 +92,19 @@ fn unigram(json: &Json) -> Result<Vocab> {
             other => return Err(format!("the normalizer {other} is not supported").into()),
         }
     }
-    // Pieces of white space come with a pre-tokenizer that leaves white space out.
+    // If the pre-tokenizer leaves white space out, runs of blanks become one.
     let split = steps(&json["pre_tokenizer"]).any(|step| step["type"] == "WhitespaceSplit");
     vocab.merge_blanks = vocab.merge_blanks.or(Some(split));
     Ok(vocab)
 }
 
-/// The steps of a normalizer or pre-tokenizer.
+/// Returns the steps of a normalizer or pre-tokenizer.
 fn steps(json: &Json) -> impl Iterator<Item = &Json> {
     let list = json["normalizers"].as_array().or(json["pretokenizers"].as_array());
     list.map_or(std::slice::from_ref(json), Vec::as_slice).iter()
 }
 
-/// The bytes of a text in base64.
+/// Decodes base64.
 fn base64(text: &str) -> Result<Vec<u8>> {
     let (mut bytes, mut bits, mut count) = (Vec::with_capacity(text.len() / 4 * 3), 0_u32, 0);
     for digit in text.trim_end_matches('=').bytes() {
@@ -124,7 +125,8 @@ fn base64(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A piece of WordPiece as files have it: U+2581 is before pieces that begin a word, nothing before others.
+/// Spells a piece of WordPiece as GGUF files do: with U+2581 before pieces that begin a word, and nothing before
+/// others.
 pub(super) fn respell(token: &mut Token) {
     token.text = match token.text.strip_prefix("##") {
         Some(rest) => rest.to_owned(),
@@ -132,7 +134,7 @@ pub(super) fn respell(token: &mut Token) {
     };
 }
 
-/// Pairs, or texts with a blank between.
+/// Reads the merges: pairs, or texts with a blank between the two parts.
 fn merges(json: &Json) -> Result<Vec<[&str; 2]>> {
     let list = json.as_array().ok_or("it has no merges")?;
     list.iter().map(|merge| pair(merge).ok_or_else(|| format!("the merge {merge} is no pair").into())).collect()
@@ -145,7 +147,7 @@ fn pair(merge: &Json) -> Option<[&str; 2]> {
     }
 }
 
-/// Scores by which tokens merge in the order of the merges.
+/// Gives tokens scores with which they merge in the order of the merges.
 fn score(vocab: &mut Vocab, merges: &[[&str; 2]]) {
     let mut ranks: HashMap<String, usize> = HashMap::new();
     for (rank, pair) in merges.iter().enumerate() {
@@ -160,7 +162,7 @@ fn score(vocab: &mut Vocab, merges: &[[&str; 2]]) {
     }
 }
 
-/// Whether a blank is put before texts.
+/// Returns whether a blank is put before texts.
 fn puts_space(json: &Json) -> bool {
     let normalizer = &json["normalizer"];
     let list = normalizer["normalizers"].as_array().map_or(std::slice::from_ref(normalizer), Vec::as_slice);

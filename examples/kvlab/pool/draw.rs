@@ -1,20 +1,21 @@
-//! The pictures of `pool`.
+//! Draws the picture of `pool`.
 
 use common::plot::svg::{Anchor, SMALL, Svg, text_width};
 use gleed::cache::BLOCK_TOKENS;
 
-/// Blocks of the pool: rows of so many in the picture.
+/// Number of blocks of the pool. `COLUMNS` is the number of blocks in a row of the picture.
 pub(super) const BLOCKS: usize = 16;
 const COLUMNS: usize = 8;
 
-/// Who is there, each in a colour of its own.
+/// Names of the sequences. Each has a colour of its own.
 pub(super) const NAMES: [&str; 4] = ["Narrator", "Anna", "Ben", "Dora"];
 
 /// A block as it is drawn.
 #[derive(Clone)]
 pub(super) struct Block {
     pub(super) tokens: usize,
-    /// The sequences whose tables hold it, as numbers in [`NAMES`], and how many of its tokens are theirs.
+    /// Sequences whose block tables have it, as indices into [`NAMES`], and the number of its tokens that belong to
+    /// each.
     pub(super) holders: Vec<(usize, usize)>,
     pub(super) finalized: bool,
     pub(super) cached: bool,
@@ -25,7 +26,7 @@ pub(super) struct Scene {
     pub(super) title: &'static str,
     pub(super) text: &'static str,
     pub(super) blocks: Vec<Block>,
-    /// Tokens of each sequence that is open.
+    /// Number of tokens of each open sequence.
     pub(super) lengths: [Option<usize>; NAMES.len()],
 }
 
@@ -34,8 +35,7 @@ impl Scene {
         self.blocks.iter().filter(|block| of(block)).count()
     }
 
-    /// Blocks that somebody holds; that several hold; that nobody may write to; that nobody holds, but whose prefix can
-    /// be found; that are free.
+    /// Returns numbers of blocks: used; shared; used and finalized; held by nobody but cached; free.
     pub(super) fn counts(&self) -> [usize; 5] {
         [
             self.count(|block| !block.holders.is_empty()),
@@ -47,7 +47,7 @@ impl Scene {
     }
 }
 
-/// The width of the picture, of a scene, of a block's place and of the block, and how high a block is.
+/// Width of the picture, of a scene, and of a block with its margin; width and height of a block.
 const WIDTH: f64 = 880.0;
 const SCENE: f64 = 278.0;
 const PLACE: f64 = 31.0;
@@ -72,7 +72,7 @@ pub(super) fn draw(scenes: &[Scene], subtitle: &str) -> String {
     svg.finish(top + height * scenes.len().div_ceil(3) as f64, &title, &description.join(" "))
 }
 
-/// What the colours and frames mean. Returns where the scenes begin.
+/// Draws the meaning of colours and frames. Returns the y coordinate at which the scenes begin.
 fn legend(svg: &mut Svg, y: f64) -> f64 {
     let held = |holders: &[usize], tokens, finalized| {
         let holders = holders.iter().map(|&holder| (holder, tokens)).collect();
@@ -109,7 +109,8 @@ fn draw_scene(svg: &mut Svg, number: usize, scene: &Scene, [x, y]: [f64; 2]) {
     svg.text("quiet", [x, bottom + 12.0], 11.0, Anchor::Start, &counts);
 }
 
-/// As full as its tokens fill it, with a stripe for each sequence. A dashed frame: a sequence writes to it.
+/// Draws a block, filled as far as its tokens fill it, with a stripe for each sequence. A dashed frame marks a block
+/// that is written to.
 fn draw_block(svg: &mut Svg, block: &Block, [x, y]: [f64; 2], [width, height]: [f64; 2]) {
     let nobodys = block.holders.is_empty();
     svg.rect("cell", [x, y], [width, height], r#"rx="3""#);

@@ -1,4 +1,4 @@
-//! `pool`: the blocks of a pool while sequences are forked, rewound and closed.
+//! `pool`: shows the blocks of a pool while sequences are forked, rewound and closed.
 
 mod draw;
 
@@ -17,9 +17,9 @@ pub(crate) struct PoolArgs {
     pub(crate) lab: LabArgs,
 }
 
-/// Tokens of the prompt: two full blocks, and half of one.
+/// Number of tokens of the prompt: two full blocks and half of one.
 const PROMPT: usize = 40;
-/// Tokens of the longest sequence.
+/// Number of tokens of the longest sequence.
 const LONGEST: usize = 96;
 
 pub(crate) fn run(lab: &Lab<'_>) -> Result<Report> {
@@ -33,13 +33,13 @@ pub(crate) fn run(lab: &Lab<'_>) -> Result<Report> {
     Ok(report)
 }
 
-/// What the picture is of: nothing in it depends on the machine.
+/// Returns the subtitle of the picture. It does not name the machine, because nothing in the picture depends on it.
 fn subtitle(lab: &Lab<'_>) -> String {
     let config = lab.model.config();
     format!("{}: {}, {} layers, KV {}", lab.file.short_name(), config.architecture, config.layers, lab.args.kv_type)
 }
 
-/// Plays it in an engine, and looks at the pool after each step.
+/// Plays the scenes in an engine. Returns the state of the pool after each step.
 fn play(engine: &mut Engine<'_, '_>, tokens: &[u32]) -> Result<Vec<Scene>> {
     let mut scenes = Vec::new();
     let mut cast: [Option<SeqId>; NAMES.len()] = [None; NAMES.len()];
@@ -57,7 +57,7 @@ fn play(engine: &mut Engine<'_, '_>, tokens: &[u32]) -> Result<Vec<Scene>> {
     cast = [Some(narrator), Some(anna), Some(ben), None];
     look(engine, &cast, "Two forks", "Three tables name the same blocks.")?;
 
-    // Each goes on with tokens of its own.
+    // Each sequence continues with tokens of its own.
     engine.prefill(anna, &tokens[PROMPT..PROMPT + 40])?;
     engine.prefill(ben, &tokens[PROMPT + 1..PROMPT + 8])?;
     engine.prefill(narrator, &tokens[PROMPT + 2..PROMPT + 22])?;
