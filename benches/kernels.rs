@@ -6,11 +6,11 @@
 //! cargo bench --bench kernels -- attend --sort name
 //! ```
 //!
-//! The column "fastest" is the one to look at on a busy machine. Rates: for one row, bytes of weights, or of keys and
-//! values in attention; for several rows, multiply-adds ("items"); elsewhere bytes of the row.
+//! The column "fastest" is the one to look at on a busy machine. Rates: for one row of activations, bytes of weights,
+//! or bytes of keys and values in attention; for several rows, multiply-adds ("items"); elsewhere, bytes of the row.
 
 #[path = "../examples/common/blocks.rs"]
-#[allow(dead_code, unreachable_pub)] // A part of what the examples share.
+#[allow(dead_code, unreachable_pub)] // This program uses only a part of the module.
 mod blocks;
 #[path = "../examples/common/random.rs"]
 #[allow(dead_code, unreachable_pub)]
@@ -37,7 +37,7 @@ fn main() {
     divan::main();
 }
 
-/// What a benchmark is run with: the level comes last, so that names sort by what they do.
+/// What a benchmark runs, and at which level. The level comes last, so that names sort by what they do.
 #[derive(Clone, Copy)]
 struct Case<T> {
     what: T,
@@ -71,7 +71,7 @@ fn all_products() -> Vec<Case<Product>> {
     at_all_levels(Dtype::ALL.into_iter().flat_map(|dtype| [1, 2, 3, 4, 64, 512].map(|rows| Product { dtype, rows })))
 }
 
-/// 32 rows of weights of 2048 columns, times so many rows of activations.
+/// 32 rows of weights of 2048 columns times `rows` rows of activations.
 #[divan::bench(args = all_products(), max_time = 0.3)]
 fn products(bencher: Bencher<'_, '_>, case: Case<Product>) {
     let Case { what: Product { dtype, rows }, level } = case;
@@ -113,7 +113,8 @@ impl fmt::Display for Attention {
     }
 }
 
-/// Llama 3.2 1B, SmolLM2 135M, Qwen3 0.6B; one row as in decode, and as many as go together in prefill.
+/// The shapes of Llama 3.2 1B, SmolLM2 135M and Qwen3 0.6B. One row as in decode, and as many rows as prefill takes at
+/// once.
 fn all_attentions() -> Vec<Case<Attention>> {
     let shapes = [(4, 64), (3, 64), (2, 128)];
     let cases = KvType::ALL.into_iter().flat_map(|kv_type| {
@@ -131,12 +132,13 @@ fn all_attentions() -> Vec<Case<Attention>> {
     at_all_levels(cases)
 }
 
-/// The blocks of one KV head, one after the other: K, V.
+/// The blocks of one KV head, one after the other. Each has its keys, then its values.
 struct Sequence {
     kv_type: KvType,
     words: Vec<u32>,
-    /// Words of K, and of both.
+    /// Number of words of a block's keys.
     k: usize,
+    /// Number of words of a block's keys and values.
     tile: usize,
 }
 
@@ -170,7 +172,7 @@ impl KvSource for Sequence {
     }
 }
 
-/// The query heads of one KV head in the last rows.
+/// Attention of all query heads of one KV head, in the last rows of the sequence.
 #[divan::bench(args = all_attentions(), max_time = 0.3)]
 fn attend(bencher: Bencher<'_, '_>, case: Case<Attention>) {
     let Case { what: Attention { kv_type, group, head_dim, tokens, rows }, level } = case;
@@ -221,7 +223,7 @@ fn quantize_row(bencher: Bencher<'_, '_>, case: Case<Rows>) {
     bencher.counter(BytesCount::of_slice(&x)).bench_local(|| level.quantize_row(form, &x, &mut words).unwrap());
 }
 
-/// A row of 2048.
+/// A row of 2048 numbers.
 #[divan::bench(args = at_all_levels([COLS]), max_time = 0.3)]
 fn rms_norm(bencher: Bencher<'_, '_>, case: Case<usize>) {
     let mut random = Random::new(4);
@@ -232,7 +234,7 @@ fn rms_norm(bencher: Bencher<'_, '_>, case: Case<usize>) {
     bencher.counter(BytesCount::of_slice(&x)).bench_local(|| case.level.norm(&how, &x, &mut out));
 }
 
-/// Numbers from -1 to 1.
+/// Returns random numbers from -1 to 1.
 fn floats(count: usize, random: &mut Random) -> Vec<f32> {
     (0..count).map(|_| 2.0 * random.unit() - 1.0).collect()
 }

@@ -1,4 +1,5 @@
-//! Snapshots of 1,024 tokens of a model of 0.6B parameters, written and read, beside what they are made of.
+//! Snapshots of 1,024 tokens of a model of 0.6B parameters: writing and reading them, beside the hash and the copy that
+//! both contain.
 //!
 //! ```text
 //! cargo bench --bench snapshot
@@ -14,7 +15,7 @@ use gleed::mem::{ALIGN, Arena};
 use gleed::num::Xxh64;
 use gleed::{KvKind, KvType};
 
-/// Where the benchmarks only run as tests, a few tokens do.
+/// A few tokens are enough where the benchmarks only run as tests.
 const TOKENS: usize = if cfg!(debug_assertions) { 32 } else { 1024 };
 const VOCAB: usize = 1000;
 
@@ -39,7 +40,7 @@ fn geometry() -> KvGeometry {
     }
 }
 
-/// A cache with one sequence of [`TOKENS`] tokens.
+/// Calls `test` with a cache that holds one sequence of [`TOKENS`] tokens.
 fn with_cache(test: impl FnOnce(&mut KvCache<'_>, SeqId)) {
     let mut measuring = Arena::measuring();
     KvCache::carve(&mut measuring, geometry()).unwrap();
@@ -80,7 +81,7 @@ fn bytes(cache: &KvCache<'_>, seq: SeqId) -> Vec<u8> {
     bytes
 }
 
-/// Into a buffer.
+/// Writes to a buffer.
 #[divan::bench]
 fn write_to_buffer(bencher: Bencher<'_, '_>) {
     with_cache(|cache, seq| {
@@ -89,7 +90,7 @@ fn write_to_buffer(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// To a host that does nothing with the bytes.
+/// Writes to a host that does nothing with the bytes.
 #[divan::bench]
 fn write_to_nowhere(bencher: Bencher<'_, '_>) {
     with_cache(|cache, seq| {
@@ -101,7 +102,7 @@ fn write_to_nowhere(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// From a buffer: verified and restored. The sequence that was written is closed, so that its blocks are used again.
+/// Verifies and restores from a buffer. The written sequence is closed, so that its blocks are used again.
 #[divan::bench]
 fn restore_from_buffer(bencher: Bencher<'_, '_>) {
     with_cache(|cache, seq| {
@@ -114,7 +115,7 @@ fn restore_from_buffer(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// What the checksums cost: the hash of as many bytes.
+/// The cost of the checksums: a hash of the snapshot's bytes.
 #[divan::bench]
 fn hash(bencher: Bencher<'_, '_>) {
     with_cache(|cache, seq| {
@@ -123,7 +124,7 @@ fn hash(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// What copying costs.
+/// The cost of copying the snapshot's bytes.
 #[divan::bench]
 fn copy(bencher: Bencher<'_, '_>) {
     with_cache(|cache, seq| {

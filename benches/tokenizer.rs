@@ -1,4 +1,5 @@
-//! Tokenizers: building the tables, English text, and long runs of one thing. Needs the vocabularies of `../shared`.
+//! Tokenizers: building the tables, encoding English text, and encoding long runs of one character. Needs the
+//! vocabularies of `../shared`.
 //!
 //! ```text
 //! cargo bench --bench tokenizer
@@ -14,13 +15,13 @@ use gguf_rs_lite::Gguf;
 use gleed::mem::ALIGN;
 use gleed::token::{EncodeOptions, Tokenizer};
 
-/// Where the benchmarks only run as tests, short texts do.
+/// Short texts are enough where the benchmarks only run as tests.
 const TEXT_BYTES: usize = if cfg!(debug_assertions) { 1 << 14 } else { 1 << 20 };
 
-/// The vocabularies: two of SentencePiece, three of byte-level BPE.
+/// Names of the vocabularies: two of SentencePiece, three of byte-level BPE.
 const VOCABULARIES: [&str; 5] = ["llama-spm", "phi-3", "gpt-2", "llama-bpe", "qwen2"];
 
-/// What the long runs consist of.
+/// Names of the long runs, and the character that each repeats.
 const RUNS: [(&str, &str); 8] = [
     ("letter", "a"),
     ("space", " "),
@@ -40,7 +41,7 @@ fn shared(path: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path)
 }
 
-/// The vocabularies that are there.
+/// Returns the names of the vocabularies whose files exist.
 fn vocabularies() -> Vec<&'static str> {
     VOCABULARIES.into_iter().filter(|name| path(name).is_file()).collect()
 }
@@ -49,19 +50,19 @@ fn path(name: &str) -> PathBuf {
     shared(&format!("fixtures/tokenizers/vocab/ggml-vocab-{name}.gguf"))
 }
 
-/// Every vocabulary with every run.
+/// Returns every vocabulary with every run.
 fn runs() -> Vec<String> {
     let names = vocabularies();
     names.iter().flat_map(|name| RUNS.map(|(run, _)| format!("{name} {run}"))).collect()
 }
 
-/// The first [`TEXT_BYTES`] of a text, or less.
+/// Returns the first [`TEXT_BYTES`] of a text, or the whole text if it is shorter.
 fn beginning(text: &str) -> &str {
     let end = (0..=TEXT_BYTES.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap();
     &text[..end]
 }
 
-/// Memory that starts at a multiple of [`ALIGN`].
+/// Returns the part of the memory that starts at a multiple of [`ALIGN`].
 fn aligned(memory: &mut [u8]) -> &mut [u8] {
     let start = memory.as_ptr().align_offset(ALIGN);
     &mut memory[start..]
@@ -102,7 +103,7 @@ fn mixture(bencher: Bencher<'_, '_>, name: &str) {
     encode(bencher, name, beginning(&text));
 }
 
-/// The same character over and over.
+/// Encodes one character over and over.
 #[divan::bench(args = runs())]
 fn run(bencher: Bencher<'_, '_>, name: &str) {
     let (name, run) = name.split_once(' ').unwrap();
@@ -110,7 +111,7 @@ fn run(bencher: Bencher<'_, '_>, name: &str) {
     encode(bencher, name, &character.repeat(TEXT_BYTES / character.len()));
 }
 
-/// The tables, from the file to the first text.
+/// Builds the tables from the file.
 #[divan::bench(args = vocabularies())]
 fn tables(bencher: Bencher<'_, '_>, name: &str) {
     let file = std::fs::read(path(name)).unwrap();

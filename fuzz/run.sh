@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# The fuzz targets: builds them, replays their corpora, runs them. Needs rustup; installs the toolchain of scripts/nightly.sh where it is missing.
-# Fetches nothing else but the crates of fuzz/Cargo.lock.
+# The fuzz targets: builds them, replays their corpora, runs them. Needs rustup. Installs the toolchain of scripts/nightly.sh if it is missing. Fetches nothing
+# else except the crates of fuzz/Cargo.lock.
 #
 #   fuzz/run.sh build                   one program with all targets, with the address sanitizer and overflow checks
 #   fuzz/run.sh list                    the names of the targets
 #   fuzz/run.sh replay [TARGET...]      every input of the corpora
-#   fuzz/run.sh short SECONDS [TARGET...]  the corpora, and as many new inputs as take about so long, the same ones each time
-#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for so long; prints lines "TARGET: N runs, M inputs or calls",
+#   fuzz/run.sh short SECONDS [TARGET...]  the corpora, and as many new inputs as take about SECONDS, the same ones each time
+#   fuzz/run.sh fuzz SECONDS [TARGET...]   new inputs, each target for SECONDS; prints lines "TARGET: N runs, M inputs or calls",
 #                                       without those of the corpus
-#   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, which nothing leads, without the sanitizer: builds a program of
-#                                       its own, each target for so much processor time. GLEED_FUZZ_SEED decides which inputs (the time)
-#   fuzz/run.sh fixed SECONDS [TARGET...]  the same program, with as many runs as take about so long: the same ones each time
-#   fuzz/run.sh minimise [TARGET...]    takes what new inputs have found into the corpora, and drops what others cover
-#   fuzz/run.sh show TARGET FILE        one input, with what it calls
+#   fuzz/run.sh breadth SECONDS [TARGET...]   many more inputs in the same time, without the sanitizer and without guidance by coverage: builds
+#                                       a program of its own, each target for SECONDS of processor time. GLEED_FUZZ_SEED (the time) decides
+#                                       which inputs
+#   fuzz/run.sh fixed SECONDS [TARGET...]  the same program, with as many runs as take about SECONDS, the same ones each time
+#   fuzz/run.sh minimise [TARGET...]    adds new inputs that were found to the corpora, and drops inputs whose coverage others have
+#   fuzz/run.sh show TARGET FILE        one input, with the calls that it makes
 #
 # GLEED_FUZZ_FEATURES=all builds every block format and instruction set, for long runs.
 set -euo pipefail
@@ -20,11 +21,11 @@ cd "$(dirname "$0")"
 
 out=${CARGO_TARGET_DIR:-$PWD/../target}/fuzz
 program=$out/x86_64-unknown-linux-gnu/release/all
-# What runs find, apart from the corpora: that of a target may be large.
+# New inputs that runs find. They are apart from the corpora, because there can be many.
 found=$out/found
-# No target needs more than a fraction of this; what an input asks for must not decide about memory. A run of 60 s is a hang, on a busy machine too.
+# No target needs more than a fraction of this memory, even if an input asks for more. A run of 60 s is a hang, even on a busy machine.
 limits=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=512)
-# Short stacks and little memory that waits to be used again: both take longer than what is tested.
+# Short stack traces and a small quarantine of freed memory: larger ones take longer than the tests themselves.
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:malloc_context_size=2:quarantine_size_mb=8:thread_local_quarantine_size_kb=64
 
 build() {
@@ -40,11 +41,11 @@ list() {
     sed -n 's/^    ("\([a-z]*\)", [a-z]*::[a-z]*),$/\1/p' src/targets/mod.rs
 }
 
-# run TARGET ARGUMENTS...: the program with a target. What it prints is shown where it fails.
+# run TARGET ARGUMENTS...: runs the program with a target. Its output is shown if it fails.
 run() {
     local target=$1 log=$out/log-$1 len=4096
     shift
-    # A file with a model in it.
+    # An input of this target contains a whole model file.
     [ "$target" != gguf ] || len=16384
     mkdir -p "$found/$target" "corpus/$target"
     GLEED_FUZZ_TARGET=$target "$program" "${limits[@]}" -max_len=$len -print_final_stats=1 \
@@ -65,8 +66,8 @@ replay() {
     for target in "$@"; do run "$target" -runs=0 "corpus/$target"; done
 }
 
-# A number of runs, not of seconds: what a change is told must not depend on how busy its machine is. Where there are threads, what libFuzzer
-# takes for new may differ, so not all inputs are the same there.
+# The length is a number of runs and not of seconds, so that the result for a change does not depend on how busy its machine is. In targets with threads,
+# libFuzzer may find other inputs new, so there not all inputs are the same.
 short() {
     local seconds=$1 target new
     shift
@@ -81,7 +82,7 @@ short() {
     done
 }
 
-# How many runs of a target took about a second of processor time in the program with libFuzzer.
+# Prints about how many runs of a target take a second of processor time in the program with libFuzzer.
 depth_a_second() {
     case $1 in
     gguf) echo 600 ;;
@@ -111,7 +112,7 @@ fuzz() {
     done
 }
 
-# new KNOWN ALL: what run has said of all inputs, less what it has said of those that were known.
+# new KNOWN ALL: prints what `run` printed for all inputs, less what it printed for the known inputs.
 new() {
     local known all
     read -ra known <<<"$(tr -dc '0-9 ' <<<"${1#*: }")"
@@ -124,7 +125,7 @@ build_breadth() {
         --features "${GLEED_FUZZ_FEATURES:-}"
 }
 
-# without_libfuzzer COMMAND TARGET SEED AMOUNT CORPUS...: new inputs made of corpora; src/breadth.rs says what the arguments are.
+# without_libfuzzer COMMAND TARGET SEED AMOUNT CORPUS...: new inputs made from corpora. src/breadth.rs explains the arguments.
 without_libfuzzer() {
     local command=$1 target=$2 seed=$3 amount=$4 log=$out/log-$2 input=$found/$2-breadth
     shift 4
@@ -144,7 +145,7 @@ breadth() {
     for target in "$@"; do without_libfuzzer try "$target" "$seed" "$seconds" "corpus/$target" "$found/$target"; done
 }
 
-# As many runs as take about so long.
+# Makes as many runs as take about the given seconds.
 fixed() {
     local seconds=$1 target pace
     shift
@@ -155,7 +156,7 @@ fixed() {
     done
 }
 
-# How many runs of a target took about a second of processor time.
+# Prints about how many runs of a target take a second of processor time in the program without libFuzzer.
 runs_a_second() {
     case $1 in
     gguf) echo 28000 ;;
@@ -184,7 +185,7 @@ minimise() {
         small=$out/small-$target
         rm -rf "$small"
         mkdir -p "$small"
-        # What has such a name is a regression or a seed, and stays.
+        # Inputs with such a name are regressions or seeds, and stay.
         find "corpus/$target" -type f -name '*-*' -exec cp -t "$small" {} +
         run "$target" -merge=1 "$small" "corpus/$target" "$found/$target"
         rm -rf "corpus/$target"

@@ -1,4 +1,4 @@
-//! LoRA adapters: the same as a model with the products merged into its weights, and nothing where nobody wants them.
+//! LoRA adapters: equal to a model with the products merged into its weights, and without effect on other sequences.
 
 use common::gguf_writer::GgufWriter;
 use common::playback::hash;
@@ -14,7 +14,8 @@ use half::f16;
 
 const ALPHA: f32 = 12.0;
 
-/// An adapter for all matrices in the model's layers that end with one of `targets`, of numbers that f16 has.
+/// Returns an adapter for all matrices in the model's layers that end with one of `targets`. Its numbers are exact in
+/// f16.
 fn adapter(model: &SyntheticModel, targets: &[&str], rank: usize, seed: u64) -> GgufWriter {
     let mut rng = Rng::new(seed);
     let mut writer = GgufWriter::default();
@@ -39,7 +40,7 @@ fn adapter(model: &SyntheticModel, targets: &[&str], rank: usize, seed: u64) -> 
     writer
 }
 
-/// The file of an adapter with its matrices in F16.
+/// Returns the file of an adapter, with its matrices in F16.
 fn narrow(mut adapter: GgufWriter) -> Vec<u8> {
     for tensor in &mut adapter.tensors {
         tensor.ggml_type = 1;
@@ -52,7 +53,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect()
 }
 
-/// The model with adapters merged into its weights.
+/// Returns the model with adapters merged into its weights.
 fn merged(model: &SyntheticModel, adapters: &[(&GgufWriter, f32)]) -> Vec<u8> {
     let mut writer = model.writer();
     for (adapter, scale) in adapters {
@@ -87,7 +88,7 @@ fn limits(rows: usize) -> Limits {
     }
 }
 
-/// The logits of every token of a sequence with some adapters.
+/// Returns the logits of every token of a sequence with some adapters.
 fn run(file: &[u8], limits: Limits, adapters: &[(&[u8], f32)], tokens: &[u32], threads: usize) -> Vec<Vec<f32>> {
     let model = Model::open(file).unwrap();
     let plan = Plan::new(&model, &Limits { workers: threads, ..limits }).unwrap();
@@ -116,8 +117,8 @@ const TARGETS: [&str; 8] = [
     "ffn_down.weight",
 ];
 
-/// Separate and fused matrices, with biases and without, a gate and none, branches side by side and with norms at the
-/// end.
+/// Covers separate and fused matrices, matrices with and without biases, feed-forward layers with and without a gate,
+/// branches side by side, and norms at the end of branches.
 #[test]
 fn equal_merged_weights() {
     use Architecture::{Bloom, Gemma2, GptNeoX, Llama, Phi3};
@@ -149,7 +150,7 @@ fn equal_merged_weights() {
     }
 }
 
-/// Batches, levels and threads do not matter; a scale of 0 is no adapter.
+/// Batches, levels and threads do not change the bits. A scale of 0 is the same as no adapter.
 #[test]
 fn the_same_bits_in_every_way() {
     for (weights, width, f16) in [(Dtype::F32, 64, true), (Dtype::Q8_0, 64, false), (Dtype::Q4_K, 256, true)] {
@@ -174,7 +175,7 @@ fn the_same_bits_in_every_way() {
     }
 }
 
-/// Sequences of one batch, each with its own.
+/// The sequences of one batch each have their own scales.
 #[test]
 fn every_sequence_has_its_own() {
     let model = SyntheticModel::qwen3();
@@ -198,7 +199,7 @@ fn every_sequence_has_its_own() {
                 assert_eq!(engine.adapter(seq, index), Ok(0.0));
                 engine.set_adapter(seq, index, scale).unwrap();
             }
-            // What is known was computed without adapters.
+            // The prefix cache knows only tokens that were computed without adapters.
             let reused = engine.reuse(seq, &tokens).unwrap();
             assert!(reused == 0 || scales == [0.0, 0.0]);
             engine.queue(seq, reused, &tokens[reused..], Logits::Last).unwrap();
@@ -211,7 +212,7 @@ fn every_sequence_has_its_own() {
             }
         }
         assert_eq!(found, alone);
-        // A fork has what its parent has.
+        // A fork has the scales of its parent.
         engine.close(sequences[0]).unwrap();
         let fork = engine.fork(sequences[3], 23).unwrap();
         assert_eq!([0, 1].map(|index| engine.adapter(fork, index)), [Ok(0.5), Ok(0.25)]);

@@ -1,5 +1,5 @@
-//! Every architecture and its options on made models: against the f64 reference, the same bits in every way to compute
-//! them, and damaged files.
+//! Every architecture and its options, on synthetic models: compared with the f64 reference, the same bits in every way
+//! to compute them, and damaged files.
 
 use common::gguf_writer::GgufWriter;
 use common::playback::{Plain, Stage};
@@ -14,10 +14,10 @@ use gleed::par::Serial;
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
 
-/// Longer than the windows, and than what the short factors of phi3 are for.
+/// More tokens than the windows have, and more than phi3's short factors are for.
 const TOKENS: usize = 70;
 
-/// The engine's logits of every row, and the reference's.
+/// Returns the largest relative error among the rows of the engine's logits, compared with the reference.
 fn worst_row(name: &str, model: &SyntheticModel, context: usize) -> f64 {
     let file = model.bytes();
     let tokens = Rng::new(3).tokens(TOKENS.min(context), model.vocab);
@@ -45,12 +45,12 @@ fn agree_with_the_reference() {
     }
 }
 
-/// Heads that are no multiple of 16, an odd number of them, an odd width.
+/// Heads whose dimension is no multiple of 16, an odd number of heads, and an odd width.
 #[test]
 fn agree_with_the_reference_in_odd_shapes() {
     for (name, model) in SyntheticModel::all() {
         let odd = SyntheticModel { hidden: 90, ffn: 33, heads: 9, kv_heads: 3, head_dim: 10, vocab: 61, ..model };
-        // Learned and fused weights of as many KV heads as heads.
+        // These need as many KV heads as heads.
         let of_all_heads = SyntheticModel { heads: 9, kv_heads: 9, ..odd.clone() };
         let odd = if ["gpt2", "bloom", "mpt", "mpt, q/k norm"].contains(&name) { of_all_heads } else { odd };
         let worst = worst_row(name, &odd, 200);
@@ -58,7 +58,7 @@ fn agree_with_the_reference_in_odd_shapes() {
     }
 }
 
-/// Sequences that are planned short have the short factors.
+/// A plan for short sequences takes the short factors.
 #[test]
 fn short_plans_of_phi3() {
     let all = SyntheticModel::all();
@@ -67,7 +67,7 @@ fn short_plans_of_phi3() {
     assert!(short <= 1e-5 && long <= 1e-5, "{short:e} {long:e}");
 }
 
-/// Chunks, levels, threads, batches of sequences, and steps: with weights of 32-bit floats and of blocks.
+/// Covers chunks, levels, threads, batches of sequences, and steps, with weights of 32-bit floats and of blocks.
 #[test]
 fn the_same_bits_in_every_way() {
     let pool = ThreadPool::new(2).unwrap();
@@ -112,21 +112,21 @@ fn the_same_bits_in_every_way() {
     }
 }
 
-/// Every tensor is needed, and none may be there that is not known; but a few that a file may leave out.
+/// A file without a tensor is refused, except for a few optional tensors. So is a file with an unknown tensor.
 #[test]
 fn tensors_are_needed() {
-    // Of Gemma 4. Without values a layer takes its keys for them.
+    // Optional tensors of Gemma 4. A layer without a matrix for values takes its keys as values.
     const OPTIONAL: [&str; 3] = ["attn_v.weight", "layer_output_scale.weight", "ffn_down_exps.scale"];
     for (name, model) in SyntheticModel::all() {
-        // One of each kind. The third one may read keys and values of another.
+        // One layer of each kind. The third layer may read keys and values of another layer.
         let layers = if model.shared_kv() > 0 { 3 } else { model.architecture.turn().max(2) };
         let model = SyntheticModel { layers, ..model };
         let writer = model.writer();
         for (index, tensor) in writer.tensors.iter().enumerate() {
             let mut changed = writer.clone();
             changed.tensors.remove(index);
-            // Files without some of these are other models, with a matrix tied or fused, a norm shared, no bias, and so
-            // on.
+            // Files without some of these tensors are other models: with a tied or fused matrix, a shared norm, or no
+            // bias.
             let optional = ["output.weight", "rope_freqs.weight"].contains(&tensor.name.as_str())
                 || tensor.name.ends_with(".bias") && !tensor.name.ends_with("ssm_dt.bias")
                 || model.architecture == Architecture::Gemma4 && OPTIONAL.iter().any(|end| tensor.name.ends_with(end))
@@ -136,7 +136,7 @@ fn tensors_are_needed() {
                 Err(error) => {
                     let missing =
                         matches!(error, ModelError::MissingTensor { tensor: said } if said.to_string() == tensor.name);
-                    // What is not there can decide what the others must be.
+                    // The missing tensor can decide what the other tensors must be.
                     let other = matches!(error, ModelError::UnknownTensor { .. } | ModelError::MissingTensor { .. });
                     assert!(missing || other, "{name}: {error} without {}", tensor.name);
                 }
@@ -148,8 +148,8 @@ fn tensors_are_needed() {
     }
 }
 
-/// Bytes of the metadata and of the weights changed at random: refused, or computed without a panic.
-/// Files can have layers behind the others that predict tokens further ahead. The logits are those without them.
+/// Files can have layers behind the others that predict tokens further ahead. The logits are those without these
+/// layers.
 #[test]
 fn layers_that_predict_further_are_left_out() {
     for architecture in [Architecture::Qwen35, Architecture::Ernie45Moe, Architecture::Glm4, Architecture::Gemma3] {
@@ -158,7 +158,7 @@ fn layers_that_predict_further_are_left_out() {
         let plain = model.writer();
         let mut file = plain.clone();
         file.set(&format!("{name}.block_count"), layers as u32 + 2).set(&format!("{name}.nextn_predict_layers"), 2_u32);
-        // Without the tensors nobody knows what the numbers mean.
+        // The number in the metadata alone is refused: without the tensors its meaning is unknown.
         let refused = |file: &GgufWriter| Model::open(&file.finish()).unwrap_err().to_string();
         assert!(refused(&file).contains("nextn_predict_layers"), "{name}: {}", refused(&file));
         for layer in layers..layers + 2 {
@@ -182,7 +182,7 @@ fn layers_that_predict_further_are_left_out() {
             (engine.prefill(seq, &[5, 6, 7, 8]).unwrap().to_vec(), plan.bytes())
         };
         assert!(logits(&file) == logits(&plain), "{name}");
-        // All of them, or those behind the last layer: nothing else is left out.
+        // All such layers are left out, and no other layer can be declared to be one.
         file.set(&format!("{name}.nextn_predict_layers"), layers as u32 + 2);
         assert!(refused(&file).contains("nextn_predict_layers"), "{name}");
         file.set(&format!("{name}.nextn_predict_layers"), 1_u32);
@@ -191,6 +191,7 @@ fn layers_that_predict_further_are_left_out() {
 }
 
 #[test]
+/// Files with random changes of bytes in the metadata and the weights are refused, or computed without a panic.
 fn damaged_files() {
     let mut rng = Rng::new(9);
     for (_, model) in SyntheticModel::all() {

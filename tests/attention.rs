@@ -1,4 +1,4 @@
-//! Attention of every level against `docs/arithmetic.md` section 7, written down plainly, bit for bit.
+//! Attention of every level, compared bit for bit with a plain implementation of `docs/arithmetic.md` section 7.
 
 #[path = "common/elements.rs"]
 mod elements;
@@ -17,7 +17,7 @@ use gleed::num::{exp, settle, short, tanh, tree16};
 use gleed::{KvElement, KvType};
 use random::Rng;
 
-/// Keys and values `[positions][head_dim]` as they are read back, and the tiles that hold them.
+/// Keys and values `[positions][head_dim]` as a reader gets them, and the tiles that hold them.
 struct Cache {
     keys: Vec<f32>,
     values: Vec<f32>,
@@ -26,7 +26,7 @@ struct Cache {
     tiles: Vec<[Vec<u32>; 2]>,
 }
 
-/// Same, and different.
+/// Types with the same element type for keys and values, and with different ones.
 const TYPES: [KvType; 7] = [
     KvType::F32,
     KvType::F16,
@@ -38,7 +38,8 @@ const TYPES: [KvType; 7] = [
 ];
 
 impl Cache {
-    /// What lies past the last position in its tile is NaN, or has a scale that is: nothing may come of it.
+    /// Returns a cache of random rows. Behind the last position, its tile is NaN or has a NaN scale, which must not
+    /// matter.
     fn new(rng: &mut Rng, positions: usize, head_dim: usize, kv_type: KvType) -> Self {
         let KvType { k, v } = kv_type;
         let words = |bytes: Option<usize>| vec![u32::MAX; bytes.unwrap() / 4];
@@ -59,7 +60,7 @@ impl Cache {
         cache
     }
 
-    /// The output of one query, of head `head` of the group at `position`, that sees what `sees` says.
+    /// Returns the output of one query: of head `head` of the group, at `position`, which sees what `sees` says.
     fn attend(
         &self,
         q: &[f32],
@@ -123,13 +124,13 @@ impl KvSource for Cache {
     }
 }
 
-/// `rows` rows from `position` on, in the middle columns of a wider matrix.
+/// Checks `rows` rows from `position` on. The queries are the middle columns of a wider matrix.
 fn check(rng: &mut Rng, head_dim: usize, group: usize, rows: usize, position: usize, kv_type: KvType) {
     let cache = Cache::new(rng, position + rows, head_dim, kv_type);
     check_window(rng, &cache, group, rows, position, Sees::default());
 }
 
-/// Written down plainly: the first `sinks` and the last `last`, and of these the last `own`; 0 stands for all.
+/// A plain window: the first `sinks` and the last `last` positions, and of these only the last `own`. 0 means all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sees {
     sinks: usize,
@@ -144,7 +145,7 @@ impl Sees {
     }
 }
 
-/// The tiles that some row sees: asking for another one is a mistake.
+/// A cache that allows only the tiles that some row sees.
 struct Seen<'c> {
     cache: &'c Cache,
     tiles: Vec<bool>,
@@ -177,7 +178,7 @@ fn check_window(rng: &mut Rng, cache: &Cache, group: usize, rows: usize, positio
         2 => Scores { scale, soft_cap: 2.5, slopes: &[] },
         _ => Scores::scaled(scale),
     };
-    // All chunks at once, or each by itself, or in between.
+    // Two chunks at once, each chunk by itself, or several calls.
     let steps: &[Range<usize>] = match position % 3 {
         0 => &[0..256, 256..512],
         1 => &[0..1, 1..2, 2..3, 3..usize::MAX],
@@ -234,8 +235,8 @@ fn all_places_in_a_chunk() {
     }
 }
 
-/// Every offset of a window over the borders of blocks and chunks, with sinks and without, and the model's own
-/// window shorter and longer than the host's.
+/// Covers every offset of a window over the borders of blocks and chunks, with and without sinks, and with the model's
+/// own window shorter and longer than the host's.
 #[test]
 fn windows() {
     let mut rng = Rng::new(24);
@@ -243,7 +244,7 @@ fn windows() {
         [(KvType::F32, 16), (KvType::F16, 10), (KvType::F16, 32), (KvType::Q8_0, 48), (TYPES[5], 20)]
     {
         let cache = Cache::new(&mut rng, 640, head_dim, kv_type);
-        // Up to more queries than registers hold.
+        // The last shape has more queries than registers hold.
         for (group, rows) in [(1, 1), (1, 8), (3, 2), (2, 13)] {
             let positions = (0..40).chain(248..290).chain(505..530).chain([600, 612]);
             for position in positions.step_by(one_of(if rows > 8 { 5 } else { 1 }, 17)) {
@@ -255,7 +256,7 @@ fn windows() {
     }
 }
 
-/// Of how many positions one is tried. An emulator takes forty times as long.
+/// Returns the step between positions that a test tries. An emulator takes forty times as long, so its step is larger.
 fn one_of(native: usize, emulated: usize) -> usize {
     if std::env::var_os("GLEED_EMULATED").is_some() { emulated } else { native }
 }
@@ -270,7 +271,7 @@ fn windows_at(position: usize) -> impl Iterator<Item = Sees> {
     windows.chain([Sees { own: 16, ..Sees::default() }, Sees { sinks: 5, last: 7, own: 0 }])
 }
 
-/// More queries than registers hold: rows that see different parts of a chunk, for all ways to cut them into batches.
+/// Covers more queries than registers hold: rows that see different parts of a chunk, in all cuts into batches.
 #[test]
 fn many_rows() {
     let mut rng = Rng::new(24);
@@ -284,13 +285,13 @@ fn many_rows() {
             check(&mut rng, head_dim, 3, 11, 249, kv_type);
         }
     }
-    // Every place in a tile, before, at and after the start of a chunk.
+    // Every position in a tile, before, at and after the start of a chunk.
     for position in (0..18).chain(225..274).step_by(one_of(1, 5)) {
         check(&mut rng, 32, 3, 10, position, TYPES[position % TYPES.len()]);
     }
 }
 
-/// Less scratch makes attention slower, not different.
+/// Less scratch makes attention slower, but not different.
 #[test]
 fn scratch_for_a_few_queries_is_enough() {
     let (head_dim, group, rows, position) = (32, 3, 10, 260);
@@ -384,7 +385,7 @@ fn units_are_bounded() {
     assert_eq!((attend_chunks(0, 0, 0), attend_rows(0)), (1, 1));
 }
 
-/// What a mismatch of sizes in the end gives.
+/// Sizes that do not match give `None`.
 #[test]
 fn partials_have_one_size() {
     let partial = Partial { group: 2, head_dim: 3 };

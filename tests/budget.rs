@@ -1,5 +1,4 @@
-//! Steps end where the budget says, by units, by the host's clock or by its flag, and the bits are those of work that
-//! is not cut.
+//! Steps end where the budget says: by units, by the host's clock, or by its flag. The bits are those of uncut work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +27,7 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
     Rng::new(seed).tokens(len, 40)
 }
 
-/// Counts how often it is asked: that is the time.
+/// A clock whose time is the number of calls.
 #[derive(Default)]
 struct Calls(AtomicU64);
 
@@ -42,7 +41,7 @@ impl Calls {
     }
 }
 
-/// Runs workers on threads of their own, all of them.
+/// Runs every worker on a thread of its own.
 struct Threads(usize);
 
 impl Parallel for Threads {
@@ -60,8 +59,8 @@ impl Parallel for Threads {
     }
 }
 
-/// A prompt, a fork whose shared block is copied, and several sequences that decode together; `run` finishes what is
-/// queued.
+/// Plays a prompt, a fork whose shared block is copied, and several sequences that decode together. `run` finishes the
+/// queued tokens.
 fn story(player: &mut Player<'_, '_>, mut run: impl FnMut(&mut Player<'_, '_>)) {
     let seq = player.open();
     player.queue(seq, &tokens(1, 11));
@@ -74,7 +73,7 @@ fn story(player: &mut Player<'_, '_>, mut run: impl FnMut(&mut Player<'_, '_>)) 
     run(player);
 }
 
-/// Units of the whole story, when nothing ends it but their number.
+/// Returns the number of units of the whole story.
 fn story_units(model: &Model<'_>, limits: Limits) -> u64 {
     let mut units = 0;
     Stage::new(limits).play(model, |player| {
@@ -115,7 +114,7 @@ fn a_deadline_that_has_passed_lets_one_unit_be_done() {
             });
             plain.assert_same(&recorded, &"passed");
             assert_eq!(steps, story_units(model, limits));
-            // The first unit needs no clock.
+            // A step asks the clock from its second unit on.
             assert!(units > 1 || calls.count() == 0);
         }
     });
@@ -139,7 +138,7 @@ fn the_clock_is_asked_once_per_unit() {
                 });
             });
             plain.assert_same(&recorded, &workers);
-            // A worker may ask and find that another one took the last unit.
+            // A worker may ask, and then find that another worker took the last unit.
             let most = units * workers as u64;
             assert!((units - steps..=most).contains(&calls.count()), "{} for {units}", calls.count());
             assert!(workers > 1 || calls.count() == units - steps);
@@ -147,7 +146,7 @@ fn the_clock_is_asked_once_per_unit() {
     });
 }
 
-/// Deadlines of every length, by a clock that counts units.
+/// Deadlines of many lengths, by a clock that counts units.
 #[test]
 fn deadlines() {
     with_each(|model, limits, plain| {
@@ -162,7 +161,8 @@ fn deadlines() {
                         while player.engine.is_busy() {
                             let at = calls.count() + length;
                             let _ = player.step_within(Deadline { clock: &clock, at }.into());
-                            // Each worker that was at work asks once more at most, and the step itself, how late it is.
+                            // After the deadline, each worker that was at work asks at most once more, and the step
+                            // asks once how late it is.
                             assert!(calls.count() <= at + workers as u64);
                         }
                     });
@@ -173,7 +173,7 @@ fn deadlines() {
     });
 }
 
-/// The flag is set at every unit, as an interrupt would, and the work goes on.
+/// The flag is set at every unit, as an interrupt would set it. The work can go on afterwards.
 #[test]
 fn the_flag_at_every_unit() {
     with_each(|model, limits, plain| {
@@ -208,7 +208,7 @@ fn the_flag_at_every_unit() {
     });
 }
 
-/// `Engine::cancel` after the flag, at every unit: the committed tokens stay.
+/// Checks `Engine::cancel` after the flag, at every third unit.
 #[test]
 fn committed_tokens_stay() {
     with_each(|model, limits, plain| {
@@ -238,7 +238,7 @@ fn committed_tokens_stay() {
         }
         assert!(lengths.is_sorted());
         lengths.dedup();
-        // Batches are finished as a whole.
+        // Only whole batches are committed.
         assert!(lengths.iter().all(|length| length % limits.logit_rows == 0 || *length == 20), "{lengths:?}");
         assert!(lengths.len() > 1);
     });
@@ -289,7 +289,7 @@ fn a_clock_that_panics() {
                 assert!(catch_unwind(step).is_err());
                 player.engine.set_parallel(&Serial);
                 match player.engine.step(usize::MAX) {
-                    // It was among the copies: nothing was half done.
+                    // The panic came while blocks were copied, so no layer was computed in part.
                     Ok(Step::Ready) => player.engine.rewind(fork, 5).unwrap(),
                     other => assert!(matches!(other, Err(EngineError::Internal(_))), "{other:?}"),
                 }
@@ -301,7 +301,7 @@ fn a_clock_that_panics() {
     });
 }
 
-/// What is said to be left is what the work takes.
+/// The engine reports exactly the remaining work.
 #[test]
 fn progress() {
     with_each(|model, limits, _| {
@@ -347,7 +347,7 @@ fn units_per_token() {
     });
 }
 
-/// Heads so wide that a unit of attention is one chunk for several rows, and two for one row.
+/// The heads are so wide that a unit of attention is one chunk for several rows, and two chunks for one row.
 #[test]
 fn attention_over_a_long_context_is_many_units() {
     let small = SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..SyntheticModel::llama() };

@@ -1,5 +1,5 @@
-//! A clone without `../shared` tests the architectures: with numbers of transformers where their files fit here,
-//! otherwise with made models against the f64 reference of these tests.
+//! A clone without `../shared` tests every architecture: with numbers of transformers if their files fit into the
+//! repository, otherwise with synthetic models against the f64 reference of these tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,24 +9,24 @@ use common::fixtures::parse_json;
 use common::synthetic::Architecture;
 use gguf_rs_lite::Gguf;
 
-/// Those without numbers of transformers in `tests/data`: `tests/architectures.rs` and, of encoders,
-/// `tests/encoders.rs` compare made models of them with the reference. One that gets a file leaves this list.
+/// Architectures without numbers of transformers in `tests/data`. `tests/architectures.rs`, or `tests/encoders.rs` for
+/// encoders, compares synthetic models of them with the reference. One that gets a file must leave this list.
 const MADE: [&str; 7] =
     ["bailingmoe2", "eurobert", "jina-bert-v2", "llama-embed", "neo-bert", "nomic-bert-moe", "spark2_5"];
 
-/// The architectures of this library: the features by which `src/model/arch/mod.rs` has its rows.
+/// Returns the names of this library's architectures, from the features of the rows in `src/model/arch/mod.rs`.
 fn architectures() -> BTreeSet<String> {
     let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/model/arch/mod.rs")).unwrap();
     let rows = source.split("const ARCHITECTURES").nth(1).unwrap();
     let names: BTreeSet<String> =
         rows.split("feature = \"arch-").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
-    // A row that no feature leaves out would not be seen here.
+    // This search would miss a row without a feature, so the rows are counted, too.
     let rows = rows.lines().filter(|line| line.starts_with("    ") && line.trim_end().ends_with(',')).count();
     assert_eq!(names.len(), rows);
     names
 }
 
-/// The architecture that a Hugging Face folder becomes.
+/// Returns the name of the architecture that a Hugging Face folder becomes.
 fn of_folder(name: &str) -> &str {
     match name {
         "mistral" | "mixtral" => "llama",
@@ -36,7 +36,7 @@ fn of_folder(name: &str) -> &str {
     }
 }
 
-/// The files with numbers of transformers, by architecture.
+/// Returns the files with numbers of transformers, by architecture.
 fn golden() -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for folder in ["parity", "more", "newer", "encoders"] {
@@ -82,7 +82,7 @@ fn every_architecture_is_tested_by_what_is_committed() {
     assert_eq!(done, [""; 0], "MADE has names that it should not have");
 }
 
-/// Those of the list are made.
+/// Each architecture of [`MADE`] has a synthetic model in the tests.
 #[test]
 fn made_models_are_there() {
     let decoders: BTreeSet<&str> = Architecture::ALL.into_iter().map(|architecture| architecture.name()).collect();

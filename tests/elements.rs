@@ -1,5 +1,5 @@
-//! Keys and values as they are stored, on every level, against section 7 of `docs/arithmetic.md`: bits, bounds of the
-//! error, and attention over them against 64-bit floating point.
+//! Stored keys and values, on every level, against section 7 of `docs/arithmetic.md`: their bits, bounds of the error,
+//! and attention over them against 64-bit floating point.
 
 #[path = "common/elements.rs"]
 mod elements;
@@ -18,7 +18,7 @@ use random::Rng;
 
 const HEAD_DIMS: [usize; 11] = [1, 3, 8, 20, 31, 32, 33, 48, 64, 80, 128];
 
-/// A tile, what is in it anything.
+/// The words of a tile, which may have any contents.
 struct Tile {
     element: KvElement,
     head_dim: usize,
@@ -48,7 +48,7 @@ impl Tile {
         KvTile { k: element(k), v: element(v) }
     }
 
-    /// The key and the value of a token.
+    /// Returns the key and the value of a token.
     fn read(&self, slot: usize) -> [Vec<f32>; 2] {
         let (tile, element, len) = (self.tile(), self.element, self.head_dim);
         let key = (0..len).map(|dim| element.key(tile.k.bytes(), len, dim, slot).unwrap());
@@ -57,7 +57,7 @@ impl Tile {
     }
 }
 
-/// Heads of all sizes of numbers, with ties, zeros and blocks of nothing else.
+/// Returns heads with numbers of all sizes, with ties and zeros, and with blocks of only one of these.
 fn heads(rng: &mut Rng, head_dim: usize) -> Vec<Vec<f32>> {
     let mut heads = vec![vec![0.0; head_dim], vec![-0.0; head_dim]];
     for exponent in [-149, -140, -52, -51, -50, -49, -30, -25, -24, -20, -17, -15, -12, -10, -7, -3, 0, 1, 5, 9] {
@@ -86,7 +86,7 @@ fn every_level_stores_what_is_documented() {
                         let expected = [rounded(element, k), rounded(element, v)];
                         assert_eq!(tile.read(slot), expected, "{level} {element:?} {head_dim}");
                     }
-                    // Bit for bit, the bytes of other tokens included.
+                    // All bytes must be equal, including those of other tokens.
                     let words = &first.get_or_insert_with(|| Tile { words: tile.words.clone(), ..tile }).words;
                     assert!(*words == tile.words, "{level} {element:?} {head_dim}");
                 }
@@ -95,7 +95,7 @@ fn every_level_stores_what_is_documented() {
     }
 }
 
-/// Tokens that come together, anywhere in a tile, are stored as those that come one by one, and other slots left alone.
+/// Tokens that are stored together, anywhere in a tile, give the same bytes as one by one, and other slots stay.
 #[test]
 fn several_tokens_at_once() {
     let mut rng = Rng::new(34);
@@ -126,7 +126,7 @@ fn errors_are_bounded() {
             let amax = block.iter().fold(0.0_f32, |amax, x| x.abs().max(amax));
             for (element, codes) in [(KvElement::Q8_0, 127.0), (KvElement::Q4_0, 8.0)] {
                 let (scale, back) = (scale(element, block), rounded(element, block));
-                // A scale is at most an f16 larger than it has to be.
+                // A scale is at most one step of f16 larger than necessary.
                 let scale = scale.abs();
                 let step = (scale * 2.0_f32.powi(-10)).max(2.0_f32.powi(-24));
                 assert!(codes * scale >= amax && scale - amax / codes <= step, "{element:?}: {scale} for {amax}");
@@ -134,7 +134,7 @@ fn errors_are_bounded() {
                     let bound = if element == KvElement::Q8_0 { 0.500_01 } else { 1.000_01 } * scale;
                     assert!((x - back).abs() <= bound, "{element:?}: {x} became {back}, scale {scale}");
                 }
-                // What is written again is the same, unless the scale is subnormal.
+                // Rounding a second time changes nothing, unless the scale is subnormal.
                 if scale >= 2.0_f32.powi(-14) {
                     assert_eq!(rounded(element, &back), back);
                 }
@@ -146,7 +146,7 @@ fn errors_are_bounded() {
 #[test]
 fn what_can_not_be_stored_is_noticed() {
     for element in KvElement::ALL {
-        // The largest number with a finite scale, or which is finite itself.
+        // The largest number that is finite itself, or has a finite scale.
         let largest = match element {
             KvElement::F32 => f32::MAX,
             KvElement::F16 => 65_519.996,
@@ -187,7 +187,7 @@ fn sizes_are_checked() {
         assert_eq!(element.k_tile(usize::MAX), None);
         assert_eq!(element.v_tile(usize::MAX), None);
     }
-    // As many bytes as is documented: 8.5 and 4.5 bits.
+    // The sizes are as documented: 8.5 and 4.5 bits.
     assert_eq!([KvElement::Q8_0, KvElement::Q4_0].map(|element| element.k_tile(64)), [Some(16 * 68), Some(16 * 36)]);
     assert_eq!([KvElement::Q8_0, KvElement::Q4_0].map(|element| element.v_tile(80)), [Some(16 * 86), Some(16 * 46)]);
 }
@@ -204,7 +204,7 @@ impl KvSource for Tiles {
     }
 }
 
-/// The rounding is all the difference: attention over the values that are read back, in f64.
+/// Attention equals that in f64 over the stored values, so only rounding makes the difference.
 #[test]
 fn attention_is_that_of_what_is_read_back() {
     let (mut rng, positions) = (Rng::new(33), 300);
@@ -249,7 +249,7 @@ fn attention_is_that_of_what_is_read_back() {
             for (dim, out) in out.iter().enumerate() {
                 let values = rows.iter().zip(&scores).map(|([_, v], score)| f64::from(v[dim]) * score);
                 let expected = values.sum::<f64>() / sum;
-                // Queries and weights have 13 bits where keys and values have 11.
+                // With f16 keys and values, queries and weights have 13 bits.
                 let bound = if element == KvElement::F16 { 6e-5 } else { 1e-6 };
                 assert!((f64::from(*out) - expected).abs() < bound, "{element:?} {head_dim}: {out} for {expected}");
             }

@@ -1,4 +1,4 @@
-//! Models whose tokens see those after them: vectors of texts, the heads behind the pooling, and what is refused.
+//! Models whose tokens see later tokens, too: vectors of texts, the heads behind the pooling, and refusals.
 
 use common::encoder::{VOCAB, encoder, encoder_of_code};
 use common::gguf_writer::{GgufWriter, Meta};
@@ -12,20 +12,20 @@ use gleed::kernels::Level;
 use gleed::model::ModelError;
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Pooling, SeqId, Step, Window};
 
-/// A llama without a mask.
+/// Returns a llama without a causal mask.
 fn llama() -> GgufWriter {
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: VOCAB, head_dim: 10, ..SyntheticModel::llama() };
     model.with("attention.causal", false).writer()
 }
 
-/// An EmbeddingGemma with a window of 7.
+/// Returns an EmbeddingGemma with a window of 7.
 fn gemma() -> GgufWriter {
     use common::synthetic::Architecture::Gemma3;
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: VOCAB, head_dim: 10, ..SyntheticModel::of(Gemma3) };
     renamed(model.with("attention.sliding_window", 7u32).writer(), "gemma3", "gemma-embedding")
 }
 
-/// A NeoBERT or EuroBERT: what a llama has.
+/// Returns a NeoBERT or EuroBERT, which has the tensors of a llama.
 fn like_llama(name: &str) -> GgufWriter {
     let mut writer = renamed(llama(), "llama", name);
     writer.metadata.retain(|(key, _)| !key.ends_with("attention.causal"));
@@ -35,7 +35,7 @@ fn like_llama(name: &str) -> GgufWriter {
     writer
 }
 
-/// The same file of another architecture.
+/// Returns the same file with another architecture's name.
 fn renamed(mut writer: GgufWriter, from: &str, to: &str) -> GgufWriter {
     for (key, value) in &mut writer.metadata {
         *key = key.replace(&format!("{from}."), &format!("{to}."));
@@ -46,12 +46,13 @@ fn renamed(mut writer: GgufWriter, from: &str, to: &str) -> GgufWriter {
     writer
 }
 
-/// A BERT of odd sizes: 27 wide, 3 heads of 9, 2 layers, 300 positions. `fused`: one matrix of Q, K and V.
+/// Returns a BERT of odd sizes: 27 wide, 3 heads of 9, 2 layers, 300 positions. With `fused`, Q, K and V are one
+/// matrix.
 fn bert(fused: bool) -> GgufWriter {
     encoder("bert", 9, fused)
 }
 
-/// Models of all kinds, with names.
+/// Returns models of all kinds, with their names.
 fn models() -> [(&'static str, GgufWriter); 15] {
     [
         ("llama", llama()),
@@ -83,7 +84,7 @@ fn limits(rows: usize) -> Limits {
     Limits { sequences: 4, context: 300, rows, kv_type: KvType::F32, level: Level::SCALAR, ..Limits::default() }
 }
 
-/// The hidden states of a text, computed alone in steps of so many units.
+/// Returns the hidden states of a text that is computed alone, in steps of `budget` units.
 fn hidden(engine: &mut Engine<'_, '_>, seq: SeqId, text: &[u32], budget: usize) -> Vec<Vec<f32>> {
     engine.queue(seq, 0, text, Logits::Hidden).unwrap();
     while engine.step(budget).unwrap() == Step::Yielded {}
@@ -95,7 +96,8 @@ fn hidden(engine: &mut Engine<'_, '_>, seq: SeqId, text: &[u32], budget: usize) 
     rows
 }
 
-/// The outside oracle: hidden states of every token, over a chunk of attention and beyond windows.
+/// Compares the hidden states of every token with the reference. Texts are longer than a chunk of attention and than
+/// windows.
 #[test]
 fn agree_with_the_reference() {
     for (name, writer) in models() {
@@ -142,7 +144,7 @@ fn threads_levels_budgets_and_batches_do_not_matter() {
             let sum = |i: usize| rows.iter().fold(0.0, |sum: f32, row| sum + row[i]);
             assert!(mean.iter().enumerate().all(|(i, &mean)| mean == sum(i) / rows.len() as f32));
         }
-        // Engines hold on to them.
+        // Engines borrow the pools.
         let pools: &'static [ThreadPool; 3] =
             Box::leak(Box::new([1, 2, 3].map(|threads| ThreadPool::new(threads).unwrap())));
         for (level, pool) in Level::available().flat_map(|level| [level; 3]).zip(pools.iter().cycle()) {
@@ -155,7 +157,7 @@ fn threads_levels_budgets_and_batches_do_not_matter() {
                         assert!(&hidden(engine, seq, text, budget) == plain, "{level} {kv_kind} {}", text.len());
                         engine.reset(seq).unwrap();
                     }
-                    // Together with other texts, in whatever order they fit.
+                    // The texts again, in other batches and in the reverse order.
                     engine.close(seq).unwrap();
                     let mut out = vec![f32::NAN; texts.len() * width];
                     engine.embed_all(texts.iter().rev().map(Vec::as_slice), Pooling::Mean, &mut out).unwrap();
@@ -166,7 +168,7 @@ fn threads_levels_budgets_and_batches_do_not_matter() {
     }
 }
 
-/// What a row depends on: everything, or what is in the window.
+/// A token depends on all tokens, or on those in the window.
 #[test]
 fn tokens_see_those_after_them() {
     let text = Rng::new(3).tokens(40, VOCAB);
@@ -189,14 +191,14 @@ fn tokens_see_those_after_them() {
     }
 }
 
-/// The same with its first layer only.
+/// Returns the same file with its first layer only.
 fn one_layer(mut writer: GgufWriter) -> GgufWriter {
     writer.tensors.retain(|tensor| !tensor.name.starts_with("blk.") || tensor.name.starts_with("blk.0."));
     writer.set("gemma-embedding.block_count", 1u32);
     writer
 }
 
-/// One matrix of Q, K and V, or three: the same numbers in another file.
+/// Biases of matrices and token types may be missing, but not the bias of a norm.
 #[test]
 fn biases_and_types_can_be_left_out() {
     let mut writer = bert(false);
@@ -217,7 +219,7 @@ fn biases_and_types_can_be_left_out() {
     assert!(error.to_string().contains("blk.1.layer_output_norm.bias"), "{error}");
 }
 
-/// Everything that a sequence of such a model cannot do is refused with its number, and nothing changes.
+/// Calls that have no meaning for an encoder are refused with a specific error, and nothing changes.
 #[test]
 fn what_has_no_meaning_is_refused() {
     for writer in [llama(), bert(false)] {
@@ -235,7 +237,7 @@ fn what_has_no_meaning_is_refused() {
             assert_eq!(engine.prefill_prompt(seq, &tokens[..5]).err(), Some(EngineError::NoLogits));
             assert_eq!(engine.decode_step(seq, 1).err(), Some(EngineError::NoLogits));
             assert_eq!(engine.log_probs(seq, &tokens[..5], &mut [0.0; 4]), Err(EngineError::NoLogits));
-            // A text that no batch holds.
+            // A text that is too long for a batch.
             let too_long = EngineError::TextRows { tokens: 21, rows: 20 };
             let mut out = vec![0.0; hidden_len];
             assert_eq!(engine.queue(seq, 0, &tokens, Logits::Hidden), Err(too_long));
@@ -245,7 +247,7 @@ fn what_has_no_meaning_is_refused() {
             assert_eq!((engine.can_extend(seq, 20), engine.can_prefill(seq, 20)), (Ok(()), Ok(())));
             assert_eq!(engine.embed(seq, &tokens, Pooling::Rank, &mut out), Err(EngineError::NoClasses));
             assert_eq!((engine.seq_len(seq), engine.is_busy(), engine.stats().pools[0].used), (Ok(0), false, 0));
-            // A sequence that has its text.
+            // A sequence that already has its text.
             engine.embed(text, &tokens[..7], Pooling::Mean, &mut out).unwrap();
             let whole = EngineError::Whole { length: 7 };
             assert_eq!(engine.queue(text, 7, &tokens[..1], Logits::Hidden), Err(whole));
@@ -256,7 +258,7 @@ fn what_has_no_meaning_is_refused() {
             let copy = engine.fork(text, 7).unwrap();
             assert_eq!(engine.queue(copy, 7, &tokens[..1], Logits::Hidden), Err(whole));
             engine.close(copy).unwrap();
-            // The same text gives the same vector afterwards.
+            // Afterwards the same text gives the same vector.
             let mut again = vec![0.0; hidden_len];
             engine.reset(text).unwrap();
             engine.embed(text, &tokens[..7], Pooling::Mean, &mut again).unwrap();
@@ -266,7 +268,7 @@ fn what_has_no_meaning_is_refused() {
         let windowed = Limits { window: Window { sinks: 0, last: 8 }, ..limits(20) };
         let refused = Plan::new(&model, &windowed).unwrap_err();
         assert_eq!(refused, PlanError::Limit { name: "window", given: 8, min: 0, max: 0 });
-        // There is nothing to be reused.
+        // An encoder has no prefixes to reuse.
         let prefixes = Plan::new(&model, &Limits { prefix_cache: true, ..limits(20) }).unwrap();
         assert!(!prefixes.limits().prefix_cache);
     }
@@ -289,7 +291,7 @@ fn texts_are_not_cut() {
         }
         assert_eq!(engine.step(usize::MAX), Ok(Step::Idle));
     });
-    // One is cancelled while it runs with another: that one starts again, with the same vectors.
+    // One text is cancelled while it runs with another one. The other starts again and has the same vectors.
     with_engine(&file, limits(24), |engine| {
         let [a, b] = [engine.open().unwrap(), engine.open().unwrap()];
         let plain = hidden(engine, a, &texts[0], usize::MAX);
@@ -327,14 +329,14 @@ fn many_texts_leave_nothing_behind() {
         let wrong = EngineError::OutputLength { needed: 27 * 150, given: 27 };
         assert_eq!(engine.embed_all(all(), Pooling::Cls, &mut out[..27]), Err(wrong));
         let bad: Vec<&[u32]> = all().take(149).chain([&[1, 99][..]]).collect();
-        // Counted from the first token of all texts.
+        // The index counts from the first token of all texts.
         let index = all().take(149).map(<[u32]>::len).sum::<usize>() + 1;
         let wrong = EngineError::Token { index, token: 99, vocab: VOCAB };
         assert_eq!(engine.embed_all(bad, Pooling::Cls, &mut out), Err(wrong));
         let bad: Vec<&[u32]> = all().take(149).chain([&[][..]]).collect();
         assert_eq!(engine.embed_all(bad, Pooling::Cls, &mut out), Err(EngineError::Empty));
         assert_eq!((engine.is_busy(), engine.stats().pools[0].used), (false, 0));
-        // No sequence is free.
+        // All sequences are open.
         let others = [0; 3].map(|_| engine.open().unwrap());
         assert!(matches!(engine.embed_all(all(), Pooling::Cls, &mut out), Err(EngineError::Cache(_))));
         others.into_iter().for_each(|seq| engine.close(seq).unwrap());
@@ -344,7 +346,7 @@ fn many_texts_leave_nothing_behind() {
     });
 }
 
-/// Random numbers as a tensor, and the tensor's product with a vector in f64.
+/// Adds random numbers as a tensor. Returns the tensor's product with a vector in f64.
 fn matrix(writer: &mut GgufWriter, name: &str, [rows, cols]: [usize; 2]) -> impl Fn(&[f64]) -> Vec<f64> + use<> {
     let mut rng = Rng::new(rows as u64 * 31 + name.len() as u64);
     let values: Vec<f32> = (0..rows * cols).map(|_| 0.3 * rng.normal()).collect();
@@ -363,12 +365,12 @@ fn close(found: &[f32], expected: &[f64]) {
     }
 }
 
-/// The embedding of a text, and its hidden states.
+/// Returns the embedding of a text, and its hidden states.
 fn embed(file: &[u8], pooling: Pooling) -> (Vec<f32>, Vec<Vec<f64>>) {
     let model = Model::open(file).unwrap();
     let mut out = vec![f32::NAN; model.config().embedding_len(pooling).unwrap()];
     let text = Rng::new(8).tokens(19, VOCAB);
-    // In several batches where that can be.
+    // A causal model computes the text in several batches.
     let rows = if model.config().attention.causal { 7 } else { 20 };
     let rows = with_engine(file, limits(rows), |engine| {
         let seq = engine.open().unwrap();
@@ -418,7 +420,7 @@ fn classifiers_rank_texts() {
     let bias = matrix(&mut writer, "cls.bias", [27, 1])(&[1.0]);
     let add = |x: Vec<f64>, bias: &[f64]| -> Vec<f64> { x.iter().zip(bias).map(|(x, bias)| x + bias).collect() };
     let bent = |rows: &[Vec<f64>]| -> Vec<f64> { add(first(&rows[0]), &bias).iter().map(|x| x.tanh()).collect() };
-    // Without a last matrix it is what the first one gives.
+    // Without a last matrix, the result is the output of the first one.
     let (out, rows) = embed(&writer.finish(), Pooling::Rank);
     close(&out, &bent(&rows));
     let last = matrix(&mut writer, "cls.output.weight", [3, 27]);
@@ -426,11 +428,11 @@ fn classifiers_rank_texts() {
     let (out, rows) = embed(&writer.finish(), Pooling::Rank);
     close(&out, &add(last(&bent(&rows)), &last_bias));
     assert_eq!(Model::open(&writer.finish()).unwrap().pooling(), Some(Pooling::Rank));
-    // A vector is there all the same.
+    // The model can still make a vector.
     let (out, rows) = embed(&writer.finish(), Pooling::Mean);
     close(&out, &mean(&rows));
 
-    // ModernBERT: the mean, GELU, and a norm where there is one.
+    // ModernBERT takes the mean, GELU, and a norm if there is one.
     let mut writer = encoder("modern-bert", 8, true);
     let first = matrix(&mut writer, "cls.weight", [24, 24]);
     let last = matrix(&mut writer, "cls.output.weight", [2, 24]);
@@ -448,7 +450,7 @@ fn classifiers_rank_texts() {
     let normed: Vec<f64> = bent.iter().zip(&norm).map(|(x, w)| (x - center) / (variance + 1e-12).sqrt() * w).collect();
     close(&out, &last(&normed));
 
-    // A causal model reads its last row, and says how probable yes and no are.
+    // A causal model reads its last row, and returns the probabilities of yes and no.
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: VOCAB, head_dim: 10, ..SyntheticModel::qwen3() };
     let mut writer = model.with("pooling_type", 4u32).writer();
     let classes = matrix(&mut writer, "cls.output.weight", [2, 32]);
@@ -479,7 +481,7 @@ fn files_that_ask_for_more_are_refused_by_name() {
         let _ = matrix(&mut writer, name, [27, 1]);
         assert!(refused(&writer).contains(name), "{name}: {}", refused(&writer));
     }
-    // Norms that some layers have and others do not.
+    // Norms that only some of the layers have.
     for name in
         ["blk.1.attn_norm_2.weight", "blk.0.attn_norm_2.bias", "blk.1.attn_q_norm.weight", "blk.0.attn_k_norm.bias"]
     {

@@ -1,6 +1,6 @@
 //! Faults of the host: executors that lose, repeat, reorder and overlap work, clocks that jump, callbacks that fail,
-//! signals, a fork, threads that die, and a file that shrinks while it is mapped. The bits are those of a good host, or
-//! the call is refused and its sequence is as it was.
+//! signals, a fork, threads that die, and a file that shrinks while it is mapped. Either the bits are those of a good
+//! host, or the call is refused and its sequence is as before.
 #![cfg(unix)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use gleed::{Budget, Deadline, Engine, EngineError, Limits, Logits, Model, Plan, 
 
 type Body<'b> = &'b (dyn Fn(usize) + Sync);
 
-/// An executor made of a function that gets the number of the run, the slots and the body.
+/// An executor made of a function. The function gets the number of the run, the slots and the body.
 struct Host<F>(F, AtomicUsize);
 
 impl<F: Fn(usize, usize, Body<'_>) + Sync> Host<F> {
@@ -42,7 +42,7 @@ fn with_engine<R>(play: impl FnOnce(&mut Engine<'_, '_>) -> R) -> R {
     with_engine_on(&Serial, play)
 }
 
-/// On this executor.
+/// Calls `play` with an engine on this executor.
 fn with_engine_on<R>(parallel: &dyn Parallel, play: impl FnOnce(&mut Engine<'_, '_>) -> R) -> R {
     let file = model();
     let model = Model::open(&file).unwrap();
@@ -60,7 +60,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|logit| logit.to_bits()).collect()
 }
 
-/// A prompt and some tokens behind it: the logits of the last one.
+/// Computes a prompt and some tokens after it. Returns the logits of the last token.
 fn story(engine: &mut Engine<'_, '_>, seq: SeqId) -> Result<Vec<u32>, EngineError> {
     engine.prefill(seq, &PROMPT)?;
     (0..3).try_for_each(|token| engine.decode_step(seq, token).map(drop))?;
@@ -74,7 +74,7 @@ fn expected() -> Vec<u32> {
     })
 }
 
-/// Work in any order, many times, at the same time, or on some slots only: the same bits.
+/// Work in any order, repeated, at the same time, or on some slots only gives the same bits.
 #[test]
 fn executors_that_reorder_repeat_and_overlap() {
     let backwards = Host::new(|_, slots, body: Body<'_>| (0..slots).rev().for_each(body));
@@ -83,7 +83,7 @@ fn executors_that_reorder_repeat_and_overlap() {
     let last = Host::new(|_, slots, body: Body<'_>| body(slots - 1));
     let changing = Host::new(|run, slots, body: Body<'_>| body(run % slots));
     let unknown = Host::new(|_, slots, body: Body<'_>| [usize::MAX, slots, 0].into_iter().for_each(body));
-    // Every slot twice, all of them at the same time.
+    // Every slot twice, and all of them at the same time.
     let overlapping = Host::new(|_, slots, body: Body<'_>| {
         thread::scope(|scope| (0..2 * slots).for_each(|call| drop(scope.spawn(move || body(call % slots)))));
     });
@@ -110,8 +110,8 @@ fn executors_that_reorder_repeat_and_overlap() {
     }
 }
 
-/// The n-th run calls nobody, for every n until the story ends without it: an error, no token more, and the same bits
-/// afterwards.
+/// The n-th run calls no body, for every n until the story ends before it. The call is an error, commits no token, and
+/// afterwards the bits are the same.
 #[test]
 fn executors_that_lose_work() {
     let expected = expected();
@@ -130,7 +130,7 @@ fn executors_that_lose_work() {
             assert!(!engine.is_busy() || engine.cancel(seq).is_ok());
             assert_eq!(engine.cache().check(), Ok(()));
             assert_eq!(engine.seq_len(seq), Ok(length));
-            // What the sequence has is as it would be: it goes on, and so does another one.
+            // The committed tokens are intact: the sequence goes on, and so does another one.
             engine.set_parallel(&Serial);
             engine.rewind(seq, 0).unwrap();
             for seq in [seq, engine.open().unwrap()] {
@@ -146,7 +146,7 @@ fn executors_that_lose_work() {
     assert!(failing > 10, "{failing} runs");
 }
 
-/// Threads of the host that die before they call the body, and a run that ends with a panic of its own.
+/// Threads of the host that die before they call the body, and an executor that panics in a run.
 #[test]
 fn threads_that_die() {
     let hook = std::panic::take_hook();
@@ -159,7 +159,7 @@ fn threads_that_die() {
                     assert!((run + slot) % 3 != 0, "a thread of the host dies");
                     body(slot);
                 };
-                // The host knows that some of its threads die.
+                // This host expects some of its threads to die.
                 drop(scope.spawn(move || drop(catch_unwind(AssertUnwindSafe(call)))));
             }
             body(0);
@@ -169,7 +169,7 @@ fn threads_that_die() {
         let seq = engine.open().unwrap();
         assert_eq!(story(engine, seq).as_ref(), Ok(&expected));
     });
-    // The n-th run panics after it has done a part.
+    // The n-th run panics after a part of its work.
     for failing in (0..60).step_by(7) {
         let host = Host::new(|run, slots, body: Body<'_>| {
             body(0);
@@ -181,7 +181,7 @@ fn threads_that_die() {
             let died = catch_unwind(AssertUnwindSafe(|| story(engine, seq))).is_err();
             if died {
                 engine.set_parallel(&Serial);
-                // The step that was left has failed, if it was not done: its tokens can be given up.
+                // If the interrupted step was not complete, it has failed, and its tokens can be cancelled.
                 let left = engine.step(usize::MAX);
                 assert!(matches!(left, Ok(_) | Err(EngineError::Internal(_))), "{left:?}");
                 let _ = engine.cancel(seq);
@@ -194,7 +194,8 @@ fn threads_that_die() {
     std::panic::set_hook(hook);
 }
 
-/// Clocks that go backwards, jump, stand, and overflow: each step does a unit at least, and the bits are the same.
+/// Clocks that go backwards, jump, stand still, and overflow. Each step does at least one unit, and the bits are the
+/// same.
 #[test]
 fn clocks_that_jump() {
     let expected = expected();
@@ -235,8 +236,8 @@ fn clocks_that_jump() {
     }
 }
 
-/// The callback of rows panics at its n-th call, for every n until none is left; the consent to close a sequence
-/// likewise.
+/// The callback for rows panics at its n-th call, for every n up to the last call. The same for the consent to close a
+/// sequence.
 #[test]
 fn callbacks_that_die_at_every_call() {
     let hook = std::panic::take_hook();
@@ -284,7 +285,8 @@ fn callbacks_that_die_at_every_call() {
     std::panic::set_hook(hook);
 }
 
-/// The flag is set before the n-th unit, for every n until the story ends: what was done stays, and the rest goes on.
+/// The flag is set before the n-th unit, for every n until the story ends. Committed tokens stay, and the rest can go
+/// on.
 #[test]
 fn a_flag_at_every_unit() {
     let expected = expected();
@@ -336,27 +338,27 @@ mod system {
     }
 }
 
-/// The status of a child process that runs `work`: 0 where it answers true, 256 or 512 where it answers false or
-/// panics, and the number of the signal that ended it.
+/// Returns the status of a child process that runs `work`: 0 if it returns true, 256 if it returns false, 512 if it
+/// panics, and otherwise the number of the signal that ended it.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child calls `work`, which waits for no lock that another thread of this process has, and ends.
+    // SAFETY: the child calls `work`, which waits for no lock that another thread of this process holds, and then ends.
     let child = unsafe { system::fork() };
     assert!(child >= 0, "fork failed");
     if child == 0 {
-        // SAFETY: it takes no pointer.
+        // SAFETY: the function takes no pointer.
         unsafe { system::alarm(60) };
         let result = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: it takes no pointer, and does not come back.
+        // SAFETY: the function takes no pointer, and does not return.
         unsafe { system::_exit(result.map_or(2, |right| i32::from(!right))) };
     }
     let mut status = 0;
-    // SAFETY: `status` is a live i32 that the call writes.
+    // SAFETY: `status` is a live i32, to which the call writes.
     assert_eq!(unsafe { system::waitpid(child, &raw mut status, 0) }, child);
     status
 }
 
-/// A timer that interrupts every call of the system, thousands of times a second: decoding on threads and reading files
-/// go on. In a child, as the signals are for a whole process.
+/// A timer interrupts every system call thousands of times a second, while decoding on threads and reading files go on.
+/// It runs in a child process, because signals affect a whole process.
 #[test]
 fn a_storm_of_signals() {
     static SIGNALS: AtomicUsize = AtomicUsize::new(0);
@@ -368,7 +370,7 @@ fn a_storm_of_signals() {
     std::fs::write(&path, vec![9; 3 << 20]).unwrap();
     let status = in_child(|| {
         let every = || system::timeval { seconds: 0, micros: 100 };
-        // SAFETY: the handler adds to an atomic, and the timer is a live struct of the system's layout.
+        // SAFETY: the handler only adds to an atomic, and the timer is a live struct of the system's layout.
         unsafe {
             system::signal(system::SIGALRM, count);
             assert_eq!(system::siginterrupt(system::SIGALRM, 1), 0);
@@ -395,7 +397,7 @@ fn a_storm_of_signals() {
     assert_eq!(status, 0);
 }
 
-/// The child of a fork goes on where the parent was, with the pool of its parent, and both have the same bits.
+/// The child of a fork continues where the parent was, with its parent's pool, and both have the same bits.
 #[test]
 fn an_engine_in_a_forked_child() {
     let expected = expected();
@@ -412,7 +414,7 @@ fn an_engine_in_a_forked_child() {
     });
 }
 
-/// What the documentation of `MappedFile` says: a mapped file that shrinks ends the process, a copy does not.
+/// As the documentation of `MappedFile` says, a mapped file that shrinks ends the process, but a copy does not.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_file_that_shrinks_while_it_is_mapped() {
@@ -424,7 +426,7 @@ fn a_file_that_shrinks_while_it_is_mapped() {
         Plan::new(&model, &Limits::default()).is_ok()
     };
     std::fs::write(&path, &bytes).unwrap();
-    // Without the flag that says whether memory was dumped.
+    // The mask removes the flag that says whether memory was dumped.
     assert_eq!(in_child(|| play(&MappedFile::open(&path).unwrap())) & 0x7f, system::SIGBUS);
     std::fs::write(&path, &bytes).unwrap();
     assert_eq!(in_child(|| play(&MappedFile::copy(&path).unwrap())), 0);

@@ -1,4 +1,4 @@
-//! Products of F32, F16 and BF16 weights, and what is made of them: every level against scalar, bit for bit.
+//! Products of F32, F16 and BF16 weights, and the operations on their results: every level against scalar, bit for bit.
 
 #[path = "common/random.rs"]
 mod random;
@@ -10,7 +10,7 @@ use gleed::tensor::{Dtype, TensorView};
 use half::{bf16, f16};
 use random::Rng;
 
-/// Numbers of very different sizes, zeros and subnormals among them, none so large that a sum overflows.
+/// Returns a number of any size, including zeros and subnormals, but none so large that a sum overflows.
 fn number(rng: &mut Rng) -> f32 {
     match rng.below(16) {
         0 => 0.0,
@@ -28,14 +28,14 @@ fn encode(dtype: Dtype, numbers: impl Iterator<Item = f32>) -> Box<[u8]> {
         Dtype::F16 => numbers.flat_map(|x| f16::from_f32(x).to_le_bytes()).collect(),
         _ => numbers.flat_map(|x| bf16::from_f32(x).to_le_bytes()).collect(),
     };
-    // A box ends where its contents end.
+    // An allocation ends where its contents end.
     bytes.into_boxed_slice()
 }
 
-/// Bits of the products: `[rows of inputs][rows of weights]`.
+/// Returns the bits of the products: `[rows of inputs][rows of weights]`.
 fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<u32> {
     let mut out = vec![0.0_f32; inputs.rows() * OUTPUTS];
-    // One element more, so that scratch begins anywhere.
+    // One more element, so that scratch can begin at any address.
     let mut scratch = vec![f32::NAN; level.products_scratch(weights.dtype()) + 1];
     level.products(weights, inputs, &mut out, &mut scratch[inputs.rows() % 2..]).unwrap();
     out.chunks_exact(OUTPUTS).flat_map(|out| &out[..weights.rows()]).map(|x| x.to_bits()).collect()
@@ -45,7 +45,7 @@ fn check(rng: &mut Rng, dtype: Dtype, rows: usize, inputs: usize, cols: usize) {
     let bytes = encode(dtype, (0..rows * cols).map(|_| number(rng)));
     let weights = TensorView::new(dtype, rows, cols, &bytes).unwrap();
     let form = form(dtype);
-    // The last row of the inputs ends where the box ends.
+    // The last row of the inputs ends where the allocation ends.
     let words: Box<[u32]> = (0..inputs * (cols + 5) - 5).map(|_| in_form(form, number(rng)).to_bits()).collect();
     let inputs = Inputs::new(form, inputs, cols, &words, cols + 5).unwrap();
     let expected = products(Level::SCALAR, weights, &inputs);
@@ -76,7 +76,7 @@ fn levels_are_equal() {
     }
 }
 
-/// Many rows of inputs: every rest of a tile, and several chunks of columns with several blocks of rows.
+/// Many rows of inputs: every remainder of a tile, and several chunks of columns with several blocks of rows.
 #[test]
 fn levels_are_equal_in_batches() {
     let mut rng = Rng::new(33);

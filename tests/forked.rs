@@ -1,4 +1,4 @@
-//! A thread pool in the child of a process that has forked: its threads are not there.
+//! A thread pool in the child of a process that has forked. The child has none of the pool's threads.
 #![cfg(unix)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,27 +16,27 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// Runs `work` in a child process: its status. It is 0 where `work` answers true, another number where it answers
-/// false, panics, or takes longer than ten seconds.
+/// Runs `work` in a child process. Returns 0 if it returns true, and another number if it returns false, panics, or
+/// takes longer than ten seconds.
 fn in_child(work: impl FnOnce() -> bool) -> i32 {
-    // SAFETY: the child calls `work`, which waits for no lock that another thread of this process has, and ends.
+    // SAFETY: the child calls `work`, which waits for no lock that another thread of this process holds, and then ends.
     let child = unsafe { fork() };
     assert!(child >= 0, "fork failed");
     if child == 0 {
-        // SAFETY: it takes no pointer.
+        // SAFETY: the function takes no pointer.
         unsafe { alarm(10) };
-        // A panic must not go on into the copy of the tests that the child is.
+        // The child is a copy of the test process, and a panic must not continue there.
         let result = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: it takes no pointer, and does not come back.
+        // SAFETY: the function takes no pointer, and does not return.
         unsafe { _exit(result.map_or(2, |right| i32::from(!right))) };
     }
     let mut status = 0;
-    // SAFETY: `status` is a live i32 that the call writes.
+    // SAFETY: `status` is a live i32, to which the call writes.
     assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
     status
 }
 
-/// The slots that a run used; every one of them is called once at most.
+/// Returns the number of slots that a run used. Each slot is called at most once.
 fn slots_of_a_run(pool: &ThreadPool) -> usize {
     let count = AtomicUsize::new(0);
     pool.run(pool.slots(), &|_| {
@@ -48,7 +48,7 @@ fn slots_of_a_run(pool: &ThreadPool) -> usize {
 #[test]
 fn the_caller_does_all_work_and_a_drop_returns() {
     for round in 0..20 {
-        // Threads that sleep, and threads that look for work.
+        // The threads sleep, or they look for work.
         let spin = Duration::from_millis(if round % 2 == 0 { 0 } else { 50 });
         let pool = ThreadPool::with_spin(3, spin).unwrap();
         (0..50).for_each(|_| _ = slots_of_a_run(&pool));
@@ -60,13 +60,13 @@ fn the_caller_does_all_work_and_a_drop_returns() {
             alone
         });
         assert_eq!(status, 0, "round {round}");
-        // Nothing has changed where the threads are.
+        // The parent, which has the threads, works as before.
         assert!((1..=3).contains(&slots_of_a_run(pool.as_ref().unwrap())));
     }
 }
 
-/// Another thread is inside of a run while the process forks: the child sees a pool that is busy, with a job and
-/// workers that will never finish it.
+/// The process forks while another thread is inside of a run. The child sees a busy pool, with a job and workers that
+/// will never finish it.
 #[test]
 fn a_fork_beside_a_run() {
     let pool = ThreadPool::with_spin(3, Duration::ZERO).unwrap();
@@ -85,7 +85,7 @@ fn a_fork_beside_a_run() {
         }
         let status = in_child(|| {
             let alone = (0..100).all(|_| slots_of_a_run(&pool) == 1);
-            // SAFETY: the child ends before anybody uses this pool again.
+            // SAFETY: the child ends before anybody uses this pool again, so it is not dropped twice in the child.
             drop(unsafe { core::ptr::read(&raw const pool) });
             alone
         });
@@ -94,7 +94,7 @@ fn a_fork_beside_a_run() {
     });
 }
 
-/// A child that makes a pool of its own has threads again.
+/// A child that makes its own pool has threads again.
 #[test]
 fn a_pool_of_the_child() {
     let status = in_child(|| {

@@ -21,7 +21,7 @@ fn with_context<R>(file: &[u8], context: usize, rows: usize, play: impl FnOnce(&
     play(&mut Engine::new(&model, &plan, memory.bytes()).unwrap())
 }
 
-/// Runs what is queued: the hidden states, and the logits of rows that wanted them.
+/// Runs the queued tokens. Returns the hidden states, and the logits of rows that wanted logits.
 #[allow(clippy::type_complexity)]
 fn run(engine: &mut Engine<'_, '_>) -> (Vec<(SeqId, usize, Vec<f32>)>, Vec<(SeqId, usize, Vec<f32>)>) {
     let (mut hidden, mut logits) = (Vec::new(), Vec::new());
@@ -45,7 +45,7 @@ fn hidden_states_are_those_of_the_reference() {
         with_context(&parity.gguf, parity.sequence().len(), 20, |engine| {
             let seq = engine.open().unwrap();
             let mut hidden = Vec::new();
-            // A window takes no more at a time.
+            // A window allows no more tokens at a time.
             for (index, tokens) in parity.sequence().chunks(20).enumerate() {
                 engine.queue(seq, 20 * index, tokens, Logits::Hidden).unwrap();
                 let (rows, logits) = run(engine);
@@ -62,7 +62,7 @@ fn hidden_states_are_those_of_the_reference() {
     }
 }
 
-/// In one batch with rows that have logits, in any chunks: the same bits.
+/// Hidden states have the same bits in one batch with rows that have logits, and in any chunks.
 #[test]
 fn batches_do_not_matter() {
     let model = SyntheticModel::qwen3();
@@ -138,7 +138,7 @@ fn log_probs_are_those_of_the_logits() {
         let mut found = vec![0.0; 29];
         engine.log_probs(two, &tokens, &mut found).unwrap();
         assert_eq!(found, expected);
-        // In two parts, as a continuation is scored.
+        // The tokens in two parts, as a continuation is scored.
         let three = engine.open().unwrap();
         engine.prefill(three, &tokens[..20]).unwrap();
         let mut found = vec![0.0; 9];

@@ -1,4 +1,4 @@
-//! Templates in Jinja that were made to exhaust the stack, the memory or the time of a host
+//! Jinja templates that were made to exhaust the stack, the memory or the time of a host
 //! (`src/host/template/bounds.rs`).
 //!
 //! Each is rendered in a process of its own, on a thread with a small stack.
@@ -9,12 +9,13 @@ use std::process::{Command, Output};
 use gleed::host::{ChatTemplate, RenderOptions};
 use gleed::turns::{Message, Role};
 
-/// The stack of the rendering thread: what threads of Rust have.
+/// Bytes of stack of the rendering thread, as many as Rust's threads have by default.
 const STACK: usize = 2 << 20;
-/// The child's address space, in KiB, and its time on the processor, in seconds.
+/// Address space of the child, in KiB.
 const MEMORY: usize = 256 << 10;
+/// Processor time of the child, in seconds.
 const SECONDS: usize = 2;
-/// In the child: the number of its case.
+/// Environment variable with the number of the child's case.
 const CASE: &str = "GLEED_HOSTILE_TEMPLATE";
 
 #[test]
@@ -41,7 +42,7 @@ fn in_child(index: usize) -> Output {
     child.env(CASE, index.to_string()).env("MALLOC_ARENA_MAX", "1").output().unwrap()
 }
 
-/// What the child runs; without a number, nothing.
+/// Runs a case in the child. Does nothing if the variable has no number.
 #[test]
 fn one_case() {
     let Some(index) = std::env::var(CASE).ok().and_then(|index| index.parse::<usize>().ok()) else { return };
@@ -59,7 +60,7 @@ fn render(source: &str) -> String {
     }
 }
 
-/// Each bound alone: what just keeps to it is rendered, and a little more is refused by this bound and no other.
+/// A template just within a bound is rendered. One just beyond it is refused by this bound and by no other.
 #[test]
 fn each_bound_is_met_alone() {
     let failed: Vec<String> = bounds()
@@ -75,7 +76,7 @@ fn each_bound_is_met_alone() {
 
 struct Bound {
     name: &'static str,
-    /// A template that uses so much.
+    /// Returns a template that uses this amount of the bounded resource.
     source: fn(usize) -> String,
     most: usize,
     refusal: &'static str,
@@ -121,11 +122,11 @@ const READ: &str = "{% set x='a' * 1000000 %}{% for i in range(N) %}{% set y=x|l
 struct Case {
     name: &'static str,
     source: String,
-    /// In the answer: a bound, or the text.
+    /// A part of the answer: a bound, or the text.
     expected: &'static str,
 }
 
-/// X, ten million times.
+/// A template that writes X ten million times.
 const LOOPS: &str = "{% for i in range(99999) %}{% for j in range(99) %}X{% endfor %}{% endfor %}";
 
 fn cases() -> Vec<Case> {

@@ -1,4 +1,5 @@
-//! Layers of several shapes that share keys and values: where the rows of a prompt stop, and what a host sees of them.
+//! Layers of several shapes that share keys and values: the last layer for the rows of a prompt, and the shapes that a
+//! host sees.
 
 use common::Memory;
 use common::random::Rng;
@@ -6,8 +7,8 @@ use common::synthetic::{Architecture, SyntheticModel};
 use gleed::program::Part;
 use gleed::{Engine, KvKind, Limits, Logits, Model, Plan, Step};
 
-/// What `tests/cross` computes on other machines: two shapes, experts beside a feed-forward part, inputs of layers, and
-/// two layers that read keys and values of others.
+/// Returns the file that `tests/cross` computes on other machines. It has two shapes, experts beside a feed-forward
+/// part, inputs of layers, and two layers that read keys and values of other layers.
 fn committed() -> Vec<u8> {
     let all = SyntheticModel::all();
     let (_, model) = all.iter().find(|(name, _)| *name == "gemma4, all").expect("a model of this name");
@@ -24,7 +25,7 @@ fn the_committed_model_is_the_made_one() {
     assert!(std::fs::read(path).is_ok_and(|bytes| bytes == committed()), "{path}");
 }
 
-/// Units of every layer while these tokens are computed after `cached` others, in batches of 64 rows.
+/// Returns the units of every layer while `tokens` tokens are computed after `cached` others, in batches of 64 rows.
 fn units(file: &[u8], kv_kind: KvKind, cached: usize, tokens: usize, logits: Logits) -> Vec<usize> {
     let model = Model::open(file).unwrap();
     let limits = Limits { context: 128, rows: 64, logit_rows: 64, kv_kind, ..Limits::default() };
@@ -48,7 +49,7 @@ fn units(file: &[u8], kv_kind: KvKind, cached: usize, tokens: usize, logits: Log
     units
 }
 
-/// In the layers that keep nothing, a prompt costs what its last token costs.
+/// In the layers that keep no keys and values, a prompt costs as much as its last token.
 #[test]
 fn the_rows_of_a_prompt_stop_after_the_last_layer_that_keeps_something() {
     let sharing = SyntheticModel::of(Architecture::Gemma4);
@@ -58,7 +59,7 @@ fn the_rows_of_a_prompt_stop_after_the_last_layer_that_keeps_something() {
     let (_, keeping) = all.iter().find(|(name, _)| *name == "gemma4, dense").expect("a model of this name");
     for kv_kind in [KvKind::Basic, KvKind::Paged] {
         for (model, last_keeping) in [(&sharing, own - 1), (keeping, keeping.layers - 1)] {
-            // A window that is longer than the prompt.
+            // The window is longer than the prompt.
             let file = model.clone().with("attention.sliding_window", 200u32).bytes();
             let last_token = units(&file, kv_kind, 99, 1, Logits::Last);
             let prompt = units(&file, kv_kind, 0, 100, Logits::Last);
@@ -71,7 +72,7 @@ fn the_rows_of_a_prompt_stop_after_the_last_layer_that_keeps_something() {
                     assert!(prompt > 2 * last_token, "layer {layer}: {prompt} {last_token}");
                 }
                 assert!(all_rows > 2 * last_token, "layer {layer}: {all_rows} {last_token}");
-                // Before, it makes no difference which rows are wanted.
+                // In earlier layers, it makes no difference which rows are wanted.
                 assert_eq!(prompt == all_rows, layer < last_keeping, "layer {layer}");
             }
         }

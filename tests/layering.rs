@@ -1,12 +1,12 @@
-//! The layers of `docs/design.md`: each module uses only those above it, and `unsafe` stays where it is allowed. What a
-//! compiler is known to get wrong is not written.
+//! The layers of `docs/design.md`: each module uses only modules above it, and `unsafe` stays where it is allowed. Code
+//! that a compiler is known to compile wrongly is not allowed.
 
 #[path = "layering/circles.rs"]
 mod circles;
 
 use std::path::{Path, PathBuf};
 
-/// The top-level modules in order. A module may use those in rows above its own, and itself.
+/// The top-level modules in order. A module may use modules in rows above its own, and itself.
 const LAYERS: &[&[&str]] = &[
     &["error", "num", "sync"],
     &["quant"],
@@ -32,7 +32,7 @@ const LAYERS: &[&[&str]] = &[
     &["session"],
 ];
 
-/// Modules that may use less than their row says.
+/// Modules that may use only these modules, fewer than their row allows.
 const ONLY: &[(&str, &[&str])] = &[
     ("token", &["error", "num", "mem"]),
     ("sample", &["error", "num", "mem", "kernels"]),
@@ -58,10 +58,10 @@ const FOLDERS: &[&str] = &[
     "src/weights",
 ];
 
-/// Files that may import each other, in a circle: what belongs together, in files of one subject.
+/// Most files that may import each other in a circle. Files of one subject may.
 const CIRCLE: usize = 3;
 
-/// Where `unsafe` may occur, as the start of a path.
+/// Starts of the paths of files in which `unsafe` may occur.
 const UNSAFE: &[&str] = &[
     "src/mem/tile.rs",
     "src/kernels/",
@@ -106,7 +106,7 @@ fn unsafe_stays_where_it_is_allowed() {
     report(files.iter().flat_map(|(file, text)| unsafe_violations(file, text)).collect());
 }
 
-/// Rust 1.97.0 compiles the comparison wrongly where it optimises for size, and at level 1 (`docs/reliability.md`).
+/// Rust 1.97.0 compiles this comparison wrongly if it optimises for size, and at level 1 (`docs/reliability.md`).
 #[test]
 fn nested_options_are_matched_and_not_compared() {
     let lines = |text: &str| -> Vec<usize> {
@@ -127,7 +127,7 @@ fn report(violations: Vec<String>) {
     assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
-/// Every Rust file below these folders, with its path from the root of the repository.
+/// Returns every Rust file below these folders, with its path from the root of the repository.
 fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut waiting: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
@@ -144,7 +144,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     files
 }
 
-/// What is wrong with the `crate::` and `super::` paths of a file of `src/`.
+/// Returns the paths of a file of `src/` that begin with `crate::` or `super::` and break the layers.
 fn layer_violations(file: &str, text: &str) -> Vec<String> {
     let base = module_path(file);
     let Some(own) = base.first().copied() else { return Vec::new() };
@@ -157,7 +157,7 @@ fn layer_violations(file: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Why the module `own` may not use the module `used`.
+/// Returns the reason why the module `own` may not use the module `used`, if there is one.
 fn problem(own: &str, used: &str) -> Option<String> {
     let layer = |name: &str| LAYERS.iter().position(|row| row.contains(&name));
     if own == used {
@@ -170,15 +170,16 @@ fn problem(own: &str, used: &str) -> Option<String> {
     (!allowed).then(|| format!("`{own}` uses `{used}`, which is not above it"))
 }
 
-/// The module that a file is: `["mem", "arena"]` for `src/mem/arena.rs`; empty for the crate's root.
+/// Returns the path of a file's module: `["mem", "arena"]` for `src/mem/arena.rs`, and an empty one for the crate's
+/// root.
 fn module_path(file: &str) -> Vec<&str> {
     let path = file.strip_prefix("src/").unwrap_or(file);
     let path = path.strip_suffix(".rs").unwrap_or(path);
     path.split('/').filter(|part| *part != "mod" && *part != "lib").collect()
 }
 
-/// The top-level modules that a text names by paths from the crate's root, with their lines. `depth` is the
-/// number of modules that the file is in; `super` is followed, also out of inline modules.
+/// Returns the top-level modules that a text names by paths from the crate's root, with their lines. `depth` is the
+/// number of modules around the file. `super` is followed, also out of inline modules.
 fn uses(text: &str, depth: usize) -> Vec<(usize, String)> {
     let tokens = tokens(text);
     let word = |i: usize| tokens.get(i).map_or("", |(_, token)| token.as_str());
@@ -210,7 +211,7 @@ fn uses(text: &str, depth: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// The first names of the path, or of the group of paths, that starts at token `i`.
+/// Adds the first names of the path, or of the group of paths, that starts at token `i`.
 fn names(tokens: &[(usize, String)], i: usize, found: &mut Vec<(usize, String)>) {
     let Some((_, first)) = tokens.get(i) else { return };
     if first != "{" {
@@ -233,12 +234,12 @@ fn names(tokens: &[(usize, String)], i: usize, found: &mut Vec<(usize, String)>)
         if depth == 0 {
             return;
         }
-        // Inside of an inner group nothing starts a path from the root.
+        // Inside of an inner group, no path starts from the root.
         start &= depth == 1;
     }
 }
 
-/// What is wrong with the `unsafe` of a file: where it is not allowed, or without a proof.
+/// Returns the uses of `unsafe` that are not allowed or have no proof.
 fn unsafe_violations(file: &str, text: &str) -> Vec<String> {
     let tokens = tokens(text);
     let lines: Vec<&str> = text.lines().collect();
@@ -249,7 +250,7 @@ fn unsafe_violations(file: &str, text: &str) -> Vec<String> {
             violations.push(format!("{file}:{line}: `unsafe` is not allowed in this file"));
         }
         let next = tokens.get(i + 1).map_or("", |(_, token)| token.as_str());
-        // The proof is above the statement, and serves one block.
+        // The proof is above the statement. A proof serves only one block.
         let above = &lines[last.max(line.saturating_sub(10))..line - 1];
         if matches!(next, "{" | "impl") && !above.iter().any(|line| line.contains("// SAFETY:")) {
             violations.push(format!("{file}:{line}: `unsafe` without a `// SAFETY:` comment"));
@@ -265,7 +266,7 @@ fn unsafe_violations(file: &str, text: &str) -> Vec<String> {
     violations
 }
 
-/// The `// SAFETY:` comments, each in one line, with the lines where they begin.
+/// Returns the `// SAFETY:` comments, each in one line, with the lines where they begin.
 fn proofs(lines: &[&str]) -> Vec<(usize, String)> {
     fn comment(line: &str) -> Option<&str> {
         line.trim_start().strip_prefix("//").map(str::trim)
@@ -281,11 +282,11 @@ fn proofs(lines: &[&str]) -> Vec<(usize, String)> {
     proofs
 }
 
-/// Why a text is no proof that holds where it stands.
+/// Returns the reason why a text is no proof, if there is one.
 fn weakness(proof: &str) -> Option<&'static str> {
-    /// What says only that somebody else has said it.
+    /// Beginnings of texts that only refer to another text.
     const ELSEWHERE: &[&str] = &["as above", "as before", "as for ", "given", "likewise", "see above", "the same"];
-    /// What names a check, an invariant or a length is no shorter.
+    /// Fewest characters of a text that names a check, an invariant or a length.
     const SHORTEST: usize = 30;
     if ELSEWHERE.iter().any(|start| proof.to_lowercase().starts_with(start)) {
         return Some("points elsewhere: say why it holds here");
@@ -293,7 +294,7 @@ fn weakness(proof: &str) -> Option<&'static str> {
     (proof.chars().count() < SHORTEST).then_some("is too short: say which check, invariant or length it is")
 }
 
-/// Words and punctuation with their lines, without comments, strings, characters and lifetimes.
+/// Returns words and punctuation with their lines, without comments, strings, characters and lifetimes.
 fn tokens(text: &str) -> Vec<(usize, String)> {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -319,7 +320,7 @@ fn tokens(text: &str) -> Vec<(usize, String)> {
             c if is_word(c) => {
                 i += chars[i..].iter().take_while(|c| is_word(**c)).count();
                 let word: String = chars[start..i].iter().collect();
-                // br"..." and the like: the prefix belongs to the string that follows.
+                // In br"..." and similar strings, the prefix belongs to the string that follows.
                 let raw = matches!(word.as_str(), "br" | "cr") && matches!(at(i), '"' | '#');
                 if raw {
                     i = end_of_raw_string(&chars, i);
@@ -339,7 +340,7 @@ fn tokens(text: &str) -> Vec<(usize, String)> {
     tokens
 }
 
-/// The index after the block comment, which may hold others, that starts at `i`.
+/// Returns the index after the block comment that starts at `i`. The comment may contain others.
 fn end_of_comment(chars: &[char], mut i: usize) -> usize {
     let mut depth = 0;
     while i < chars.len() {
@@ -355,7 +356,7 @@ fn end_of_comment(chars: &[char], mut i: usize) -> usize {
     i
 }
 
-/// The index after the string that starts at the quote `i`.
+/// Returns the index after the string that starts at the quote `i`.
 fn end_of_string(chars: &[char], mut i: usize) -> usize {
     i += 1;
     while i < chars.len() && chars[i] != '"' {
@@ -364,7 +365,7 @@ fn end_of_string(chars: &[char], mut i: usize) -> usize {
     i + 1
 }
 
-/// The index after the raw string whose number signs, or quote, start at `i`.
+/// Returns the index after the raw string whose number signs, or quote, start at `i`.
 fn end_of_raw_string(chars: &[char], mut i: usize) -> usize {
     let signs = chars[i..].iter().take_while(|c| **c == '#').count();
     i += signs + 1;
@@ -401,7 +402,7 @@ fn g() { crate::nowhere::h() }
     ];
     assert_eq!(found, expected);
 
-    // A file of one module: `super` is the crate's root; neighbours in a row are not above each other.
+    // In a file of one module, `super` is the crate's root. Modules in the same row are not above each other.
     let text = "use super::mem::Arena;\nmod tests { use super::*; }\nuse super::*;";
     let found = layer_violations("src/tensor.rs", text);
     let expected = [
@@ -410,7 +411,7 @@ fn g() { crate::nowhere::h() }
     ];
     assert_eq!(found, expected);
 
-    // The tokenizers know neither weights nor operations, although these are above them.
+    // Tokenizers may use neither weights nor operations, although these are above them.
     assert_eq!(problem("token", "mem"), None);
     assert!(problem("token", "ops").is_some());
     assert!(problem("extra", "num").is_some());
@@ -434,13 +435,13 @@ fn the_scanner_finds_circles() {
         let files: Vec<_> = files.iter().map(|(file, text)| ((*file).to_owned(), tokens(text))).collect();
         circles::circles(&files, "src/cache", most)
     };
-    // A re-export is followed to `a`: `mod.rs` is in no circle, though `a` uses its function.
+    // A re-export is followed to `a`. So `mod.rs` is in no circle, although `a` uses its function.
     assert_eq!(circles(&files, 2), [["src/cache/a.rs", "src/cache/b.rs", "src/cache/c.rs"]]);
     assert!(circles(&files, 3).is_empty());
-    // With a path in an expression there are four, through an import under another name.
+    // A path in an expression makes a circle of four, through an import under another name.
     files[3].1 = "pub struct C(super::A); fn c() { super::E::new() }";
     assert_eq!(circles(&files, 3), [["src/cache/a.rs", "src/cache/b.rs", "src/cache/c.rs", "src/cache/d.rs"]]);
-    // A `mod.rs` that uses what it exports is a link.
+    // A `mod.rs` that uses its own re-export is a link.
     files[3].1 = "pub struct C;";
     files[0].1 = "mod a; mod b; mod c; pub use a::A; pub fn f() -> A {}";
     assert_eq!(circles(&files, 1), [["src/cache/a.rs", "src/cache/mod.rs"]]);

@@ -1,7 +1,7 @@
-//! Builds that leave families out: what is in computes the same bits, and what is not is refused by name.
+//! Builds without some families: formats that are built in give the same bits, and others are refused with their names.
 //!
-//! `.ci/run` runs this for several choices of features, and says in `GLEED_LEFT_OUT` what the file then lacks: nothing,
-//! its "architecture" or its "type".
+//! `.ci/run` runs this for several choices of features. It says in `GLEED_LEFT_OUT` what the build lacks for the file:
+//! nothing, its "architecture" or its "type".
 
 use gleed::engine::PlanError;
 use gleed::kernels::{KvElement, Level};
@@ -10,13 +10,13 @@ use gleed::num::Xxh64;
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvType, Limits, Model, Plan};
 
-/// Q8_0, of the architecture llama.
+/// A Q8_0 file with the architecture llama.
 static FILE: &[u8] = include_bytes!("../examples/assets/gleed-tales-q8_0.gguf");
 
-/// F32, of the architecture llama, with experts.
+/// An F32 file with the architecture llama and experts.
 static EXPERTS: &[u8] = include_bytes!("data/more/mixtral.gguf");
 
-/// What every build computes that has what the file needs.
+/// Hash of the logits in every build that can compute the file.
 const HASH: u64 = 15_659_269_250_498_827_461;
 
 fn left_out() -> Option<String> {
@@ -51,7 +51,7 @@ fn experts_that_are_left_out_are_refused_by_name() {
     }
 }
 
-/// The hash of the logits of some tokens.
+/// Returns the hash of the logits of some tokens.
 fn hash(model: &Model<'_>, level: Level) -> u64 {
     let plan = Plan::new(model, &Limits { context: 64, rows: 8, level, ..Limits::default() }).unwrap();
     let mut memory = vec![0; plan.bytes() + ALIGN];

@@ -1,4 +1,4 @@
-//! Rows of quantized weights times two and more rows of activations: every level gives the bits of the scalar one.
+//! Rows of quantized weights times two or more rows of activations: every level gives the bits of the scalar one.
 
 use common::random::Rng;
 use common::scales::set_scales;
@@ -10,7 +10,7 @@ fn quantized() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|dtype| !form(*dtype).is_float())
 }
 
-/// Weights `[rows, cols]`: the given bytes, with scales and minima from `scale` in every block.
+/// Returns weights `[rows, cols]` of the given bytes. Every block gets scales and minima from `scale`.
 fn weights(
     dtype: Dtype,
     rows: usize,
@@ -26,7 +26,7 @@ fn weights(
     bytes
 }
 
-/// Compares all levels with the scalar one. A gap between the rows of inputs must not matter.
+/// Compares all levels with the scalar one. There is a gap between the rows of inputs, which must not matter.
 fn check(dtype: Dtype, bytes: &[u8], weight_rows: usize, cols: usize, x: &[Vec<f32>], what: &str) {
     let weights = TensorView::new(dtype, weight_rows, cols, bytes).unwrap();
     let form = form(dtype);
@@ -38,7 +38,7 @@ fn check(dtype: Dtype, bytes: &[u8], weight_rows: usize, cols: usize, x: &[Vec<f
     }
     let inputs = Inputs::new(form, x.len(), cols, &words, stride).unwrap();
     let run = |level: Level| -> Vec<u32> {
-        // Scratch of any content, at an odd address.
+        // Scratch with any content, at an odd address.
         let mut scratch = vec![f32::NAN; level.products_scratch(dtype) + 1];
         let mut out = vec![f32::NAN; x.len() * OUTPUTS];
         level.products(weights, &inputs, &mut out, &mut scratch[1..]).unwrap();
@@ -113,7 +113,8 @@ fn extreme_codes_and_scales() {
                 scales[(i / per_row + i) % scales.len()]
             };
             let bytes = weights(dtype, 16, cols, || byte, scale);
-            // Signs: the same ones, the other ones, alternating, and those of the weights.
+            // Signs of the activations: all positive, all negative, alternating, equal to the weights', and opposite to
+            // them.
             let mut signs = vec![vec![1.0; cols], vec![-1.0; cols]];
             signs.push((0..cols).map(|i| [1.0, -1.0][i % 2]).collect());
             let unit = weights(dtype, 1, cols, || byte, || 1.0);

@@ -7,7 +7,7 @@ use gleed::kernels::{FetchOrder, Inputs, Level, OUTPUTS};
 use gleed::quant::{Form, form, row_words};
 use gleed::tensor::{Dtype, TensorView};
 
-/// The quantized types, and the elements of a block.
+/// Returns the quantized types, and the elements of a block of each.
 fn quantized() -> impl Iterator<Item = (Dtype, usize)> {
     let types = Dtype::ALL.into_iter().filter(|&dtype| !form(dtype).is_float());
     types.map(|dtype| (dtype, dtype.block_len()))
@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// A finite f16: usual ones, and now and then an extreme.
+/// Returns a finite f16: usual ones, and now and then an extreme one.
 fn scale(random: &mut Random) -> u16 {
     const EDGES: [u16; 8] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x7bff, 0xfbff];
     let r = random.next();
@@ -36,7 +36,7 @@ fn scale(random: &mut Random) -> u16 {
     }
 }
 
-/// Rows of blocks; `byte` makes what is not a scale.
+/// Returns rows of blocks. `byte` makes all bytes that are not scales.
 fn weights(dtype: Dtype, rows: usize, cols: usize, random: &mut Random, byte: impl Fn(u64) -> u8) -> Vec<u8> {
     let len = rows * dtype.row_bytes(cols).unwrap();
     let mut bytes: Vec<u8> = (0..len).map(|_| byte(random.next())).collect();
@@ -46,7 +46,7 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, random: &mut Random, byte: im
     bytes
 }
 
-/// A row of activations with these codes, as `quantize_row` stores it.
+/// Returns a row of activations with these codes, as `quantize_row` stores it.
 fn activations(form: Form, codes: &[i8], random: &mut Random) -> Vec<u32> {
     let mut words: Vec<u32> = codes.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(c.map(|c| c as u8))).collect();
     let block = if form == Form::Q8x32 { 32 } else { 256 };
@@ -63,8 +63,8 @@ fn activations(form: Form, codes: &[i8], random: &mut Random) -> Vec<u32> {
     words
 }
 
-/// All levels on the same data. The bytes end where their allocation ends, and what is past the results of
-/// the rows is left alone or unspecified, but within the 32.
+/// Compares all levels on the same data. The bytes end where their allocation ends. Outputs behind the rows may have
+/// any value, but nothing is written behind the 32.
 fn compare(dtype: Dtype, rows: usize, cols: usize, weights: &[u8], words: &[u32]) {
     let boxed: Box<[u8]> = weights.into();
     let view = TensorView::new(dtype, rows, cols, &boxed).unwrap();
@@ -111,7 +111,7 @@ fn extreme_codes() {
                 compare(dtype, 17, 5 * block, &bytes, &words);
             }
         }
-        // Extremes in any mixture.
+        // Extreme codes in any mixture.
         for _ in 0..20 {
             let bytes = weights(dtype, 16, 4 * block, &mut random, |r| [0x00, 0xff, 0x80, 0x7f][r as usize % 4]);
             let codes: Vec<i8> = (0..4 * block).map(|_| [-127, 127][(random.next() % 2) as usize]).collect();

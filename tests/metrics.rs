@@ -1,4 +1,4 @@
-//! The figures of an engine: counts of known work, and times of a clock whose every tick the test decides.
+//! The figures of an engine: counts of known work, and times of a clock that the test moves.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ fn limits() -> Limits {
     Limits { sequences: 4, context: 128, rows: 8, logit_rows: 8, prefix_cache: true, ..Limits::default() }
 }
 
-/// Ticks as the test says.
+/// A clock that the test moves by hand.
 #[derive(Default)]
 struct Hand(AtomicU64);
 
@@ -47,7 +47,7 @@ fn passes(passes: &Passes) -> (u64, u64) {
     (passes.count, passes.rows)
 }
 
-/// Prefill in chunks, decode, a fork, a prefix, and a batch of both kinds.
+/// Plays prefill in chunks, decode, a fork, a cached prefix, and a batch of both kinds.
 fn traffic(engine: &mut Engine<'_, '_>) {
     let (seq, prompt) = (engine.open().unwrap(), tokens(1, 35));
     engine.prefill(seq, &prompt).unwrap();
@@ -70,7 +70,7 @@ fn counts_are_those_of_the_work() {
         assert_eq!(engine.metrics(), Metrics::default());
         traffic(engine);
         let metrics = engine.metrics();
-        // 35 tokens in batches of 8, then the 3 that the cached prefix of 32 leaves.
+        // 35 tokens in batches of 8, then the 3 tokens behind the cached prefix of 32.
         assert_eq!(passes(&metrics.prefill), (6, 35 + 3));
         assert_eq!((passes(&metrics.decode), metrics.decode_tokens), ((6, 6), 6));
         assert_eq!(passes(&metrics.mixed), (1, 4));
@@ -78,13 +78,13 @@ fn counts_are_those_of_the_work() {
         let saved = metrics.saved;
         assert_eq!((saved.prefix, saved.fork, saved.checkpoint, saved.conversation), (32, 20, 0, 0));
         assert_eq!((metrics.dropped, metrics.rows_again), (0, 0));
-        // One step for each call that works until its end.
+        // Each call that works until its end is one step.
         assert_eq!((metrics.steps, metrics.yields), (1 + 6 + 1 + 1, 0));
         let times = [metrics.first_token, metrics.overshoot, metrics.prefill.times, metrics.decode.times];
         assert!(times.iter().all(|times| *times == Times::default()));
         assert_eq!((metrics.decode.p50, metrics.decode.p99, metrics.tokens_per(1)), (0, 0, 0.0));
         assert_eq!((metrics.slots_used, metrics.slots_high_water), (0, 0));
-        // 41 tokens in 3 blocks, the fork's copy of one of them, and the last one of the other sequence.
+        // 41 tokens in 3 blocks, the fork's copy of one of them, and the last block of the other sequence.
         let pool = engine.stats().pools[0];
         assert_eq!((metrics.blocks_used, metrics.blocks_high_water), (pool.used as u64, pool.high_water as u64));
         assert_eq!((metrics.blocks_used, metrics.blocks_high_water), (3, 5));
@@ -135,12 +135,12 @@ fn counts_do_not_depend_on_threads_or_cuts() {
     assert_eq!(run(1), run(2));
 }
 
-/// Decode passes whose times the test decides: percentiles are those of the sorted list, within a sixteenth.
+/// The test decides the times of decode passes. Percentiles are those of the sorted list, within a sixteenth.
 #[test]
 fn times_are_those_of_the_clock() {
     let (hand, next) = (Hand::default(), Mutex::new(Vec::new()));
     let mut random = Rng::new(7);
-    // Asked when a step begins and when its pass ends; between the two the time passes.
+    // The engine asks when a step begins and when its pass ends. The time passes between the two.
     let begun = AtomicBool::new(false);
     let clock = || {
         if begun.fetch_xor(true, Ordering::Relaxed) {
@@ -160,7 +160,7 @@ fn times_are_those_of_the_clock() {
         next.lock().unwrap().clone_from(&times);
         for token in random.tokens(count, 40) {
             engine.decode_step(seq, token).unwrap();
-            // What the host does in between is no part of it.
+            // Time between two calls does not count.
             hand.wait(1000);
         }
         times.sort_unstable();
@@ -184,7 +184,7 @@ fn times_are_those_of_the_clock() {
 fn the_first_token_waits_for_the_host_and_a_pass_does_not() {
     let hand = Hand::default();
     let (clock, inside) = (|| hand.ticks(), AtomicU64::new(0));
-    // Each look at the deadline's clock takes a tick of the other one: that is the time in a step.
+    // Each look at the deadline's clock moves the other clock by a tick, which is the time in a step.
     let deadline_clock = || {
         hand.wait(1);
         inside.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +211,7 @@ fn the_first_token_waits_for_the_host_and_a_pass_does_not() {
     assert_eq!(metrics.prefill.times.sum, inside);
     assert_eq!((metrics.first_token.count, metrics.first_token.sum), (1, 100 * frames + inside));
     assert_eq!(metrics.overshoot, Times::default());
-    // Hidden states are no tokens.
+    // Hidden states do not count as tokens.
     engine.reset(seq).unwrap();
     engine.reset_metrics();
     engine.queue(seq, 0, &tokens(1, 20), Logits::LastHidden).unwrap();
@@ -224,7 +224,7 @@ fn the_first_token_waits_for_the_host_and_a_pass_does_not() {
 #[test]
 fn steps_that_a_deadline_ends_are_late() {
     let calls = AtomicU64::new(0);
-    // Later by ten ticks at each look.
+    // A clock that is ten ticks later at each look.
     let clock = || 10 * (calls.fetch_add(1, Ordering::Relaxed) + 1);
     with_engine(DEMO, &limits(), |engine| {
         let seq = engine.open().unwrap();
@@ -233,7 +233,7 @@ fn steps_that_a_deadline_ends_are_late() {
         for at in [5, 25, 70, 75] {
             calls.store(0, Ordering::Relaxed);
             assert_eq!(engine.step(Deadline { clock: &clock, at }), Ok(Step::Yielded));
-            // The first look that is not too early ends the step, and the next one says how late it is.
+            // The first look at or after the deadline ends the step, and the next look says how late the step is.
             let seen = 10 * (at.div_ceil(10) + 1) - at;
             late += seen;
             let metrics = engine.metrics();
@@ -241,7 +241,7 @@ fn steps_that_a_deadline_ends_are_late() {
             assert_eq!(metrics.overshoot.count, metrics.yields);
         }
         assert_eq!((engine.metrics().overshoot.min, engine.metrics().overshoot.max), (10, 15));
-        // The end by units is not late, nor is that by a flag.
+        // A step that ends by units or by a flag is not late.
         let until = Some(Deadline { clock: &clock, at: u64::MAX });
         assert_eq!(engine.step(Budget { units: 1, until, cancel: None }), Ok(Step::Yielded));
         let flag = true.into();
@@ -253,7 +253,7 @@ fn steps_that_a_deadline_ends_are_late() {
     });
 }
 
-/// A clock that shows the end of all times stands for a flag.
+/// A clock that jumps to the end of all times acts as a flag.
 #[test]
 fn the_end_of_all_times_is_not_late() {
     let calls = AtomicU64::new(0);
@@ -266,7 +266,7 @@ fn the_end_of_all_times_is_not_late() {
     });
 }
 
-/// The text of a greedy decoder; the last guess of each fourth time is wrong.
+/// A source that knows the text of a greedy decoder. At every fourth call its last guess is wrong.
 struct Known<'t>(&'t [u32], usize);
 
 impl Guess for Known<'_> {
@@ -319,7 +319,7 @@ fn guesses_are_decode_passes_and_save_some() {
         assert_eq!((metrics.guesses_proposed, metrics.guesses_accepted), (counts.proposed, counts.accepted));
         assert_eq!(passes(&metrics.decode), (batches, rows));
         assert_eq!(passes(&metrics.prefill), (1, prompt.len() as u64));
-        // The last one that was chosen is not part of the sequence yet.
+        // The last chosen token is not part of the sequence yet.
         assert_eq!(metrics.decode_tokens, (len - 1 - prompt.len()) as u64);
         assert_eq!(metrics.decode_tokens, metrics.decode.count + metrics.guesses_accepted);
     });
@@ -337,13 +337,13 @@ fn checkpoints_save_rows_and_states_have_places() {
         engine.prefill(seq, &tokens(2, 20)).unwrap();
         assert_eq!(engine.metrics().slots_used as usize, engine.stats().slots.used);
         assert!(engine.metrics().slots_high_water >= engine.metrics().slots_used && engine.metrics().slots_used >= 2);
-        // Where it is already.
+        // The sequence has this length already.
         engine.rewind(seq, 50).unwrap();
         assert_eq!(engine.metrics().saved.checkpoint, 0);
         engine.rewind(seq, 40).unwrap();
         assert_eq!(engine.metrics().saved.checkpoint, 30);
         engine.reset_metrics();
-        // Ten tokens again, and a new one.
+        // Ten tokens are computed again, and a new one.
         engine.decode_step(seq, 3).unwrap();
         let metrics = engine.metrics();
         assert_eq!((passes(&metrics.decode), metrics.rows_again, metrics.decode_tokens), ((1, 11), 10, 1));

@@ -1,5 +1,5 @@
-//! Nothing in the library allocates: not opening a model, not planning, not the engine, the tokenizer or
-//! the sampler. And the plan's memory is exactly what the engine uses.
+//! Nothing in the library allocates: neither opening a model, nor planning, nor the engine, the tokenizer or the
+//! sampler. The plan's memory is exactly the memory that the engine uses.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -21,14 +21,14 @@ use gleed::{Budget, Deadline, Engine, EngineError, KvKind, KvType, Limits, Logit
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
-    /// Bytes that the thread has taken and not given back.
+    /// Bytes that the thread has allocated and not freed.
     static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts the calls of each thread.
+/// An allocator that counts the calls of each thread.
 struct Counting;
 
-// SAFETY: all calls go to the system's allocator as they are.
+// SAFETY: all calls go to the system's allocator with unchanged arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
@@ -53,12 +53,12 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn count(taken: usize, given: usize) {
-    // Not while a thread ends and its variables are gone.
+    // This is not counted while a thread ends and its variables are gone.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
     let _ = TAKEN.try_with(|bytes| bytes.set(bytes.get().wrapping_add(taken).wrapping_sub(given)));
 }
 
-/// Calls of the allocator by this thread while `f` runs.
+/// Returns the number of allocator calls of this thread while `f` runs, and the result of `f`.
 fn allocations<R>(f: impl FnOnce() -> R) -> (usize, R) {
     let before = COUNT.get();
     let result = f();
@@ -85,7 +85,7 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![1_u8; 100]))).0, 2);
 }
 
-/// What allocates gives all of it back, also in the middle of a text.
+/// A session, which allocates, frees everything, also if it is dropped in the middle of a text.
 #[cfg(feature = "std")]
 #[test]
 fn a_session_gives_its_memory_back() {
@@ -130,7 +130,7 @@ fn nothing_allocates() {
 
 static CLOCK: fn() -> u64 = || 7;
 
-/// Every call of the engine.
+/// Makes every call of the engine.
 fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mut [f32]) -> Result<(), EngineError> {
     engine.set_clock(Some(&CLOCK));
     let seq = engine.open()?;
@@ -187,7 +187,7 @@ fn story(engine: &mut Engine<'_, '_>, snapshot: &mut [u8], k: &mut [f32], v: &mu
     engine.close(set)
 }
 
-/// Writes a delta through a callback and reads it again, once with an error.
+/// Writes a delta through a callback and reads it again. Once the callback fails.
 fn stream(engine: &mut Engine<'_, '_>, seq: SeqId, buffer: &mut [u8]) -> Result<SeqId, EngineError> {
     let mut written = 0;
     let options = SnapshotOptions { base: 16, state: &[7; 32], checkpoints: 0 };
@@ -307,7 +307,7 @@ fn conversations_allocate_nothing() {
     });
 }
 
-/// All limits that change the plan.
+/// Returns limits with all values that change the plan.
 fn many_limits() -> impl Iterator<Item = Limits> {
     let base = Limits { sequences: 3, context: 50, rows: 5, logit_rows: 2, ..Limits::default() };
     let kinds = KvKind::ALL.into_iter().flat_map(|kind| KvType::ALL.map(|element| (kind, element)));
@@ -350,7 +350,7 @@ fn the_plan_is_exact() {
             let error = Engine::new(&model, &plan, &mut memory[off_by..]).unwrap_err();
             assert_eq!(error, EngineError::Memory(MemoryError::Misaligned { needed: ALIGN, off_by }));
         }
-        // More is welcome, and is not used.
+        // More memory is allowed, and stays unused.
         memory[needed..].fill(0x5a);
         assert!(Engine::new(&model, &plan, memory).is_ok());
         assert!(memory[needed..].iter().all(|&byte| byte == 0x5a));
@@ -360,7 +360,7 @@ fn the_plan_is_exact() {
     }
 }
 
-/// The same plan for another model is refused, or works.
+/// A plan of another model is refused, or works.
 #[test]
 fn a_plan_of_another_model() {
     let files = models().map(|model| model.bytes());

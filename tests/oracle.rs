@@ -1,5 +1,5 @@
-//! The oracle itself against others: before it judges Gleed, the f64 reference of these tests has to
-//! agree with logits, greedy ids and losses that other programs computed.
+//! Checks the oracle itself. Before it judges Gleed, the f64 reference of these tests must agree with logits, greedy
+//! ids and losses that other programs computed.
 
 use common::fixtures::{self, Embedder, Parity, Parity2026, Quant};
 use common::random::Rng;
@@ -12,11 +12,11 @@ use gguf_rs_lite::Gguf;
 use gleed::tensor::Dtype;
 use serde_json::Value;
 
-/// The largest relative L2 error of a row: the fixtures have nine significant digits.
+/// Largest relative L2 error of a row. The fixtures have nine significant digits.
 const ROW_ERROR: f64 = 1e-8;
-/// The same for Gemma: the weights of norms were rounded when 1 was added for the file.
+/// Largest error with Gemma, whose norm weights were rounded when the converter added 1.
 const GEMMA_ERROR: f64 = 5e-7;
-/// The same where numbers of the configuration were rounded, too.
+/// Largest error if numbers of the configuration were rounded, too.
 const ROUNDED_ERROR: f64 = 5e-6;
 
 #[test]
@@ -31,7 +31,7 @@ fn parity_fixtures() {
         assert_greedy(&trace.logits, parity.prompt.len(), &parity.greedy);
         let limit = if name.starts_with("gemma") { GEMMA_ERROR } else { ROW_ERROR };
         let logits = worst_row(limit, &trace.logits, &parity.positions, &parity.logits);
-        // The fixture has no unnormed output of the last layer.
+        // The fixture lacks the output of the last layer before the norm.
         let layers = &trace.residual[..trace.residual.len() - 1];
         let hidden: Vec<&Rows> = layers.iter().chain([&trace.normed]).collect();
         assert_eq!(hidden.len(), parity.hidden.len());
@@ -55,7 +55,7 @@ fn parity_fixtures() {
     }
 }
 
-/// Models of vectors: what every token of a text has become. The heads behind the pooling are not the reference's.
+/// Compares the hidden state of every token in models of vectors. The reference has no heads behind the pooling.
 #[test]
 fn embedders() {
     for name in Embedder::ALL.into_iter().chain(Embedder::MORE) {
@@ -67,7 +67,7 @@ fn embedders() {
     }
 }
 
-/// The newer families. Their norms and keys were rounded to f32 for the file.
+/// Covers the newer families. Their norms and keys were rounded to f32 for the file.
 #[test]
 fn parity_2026_fixtures() {
     let shared = Parity2026::DECODERS.into_iter().chain(Parity2026::MORE);
@@ -94,7 +94,7 @@ fn parity_2026_fixtures() {
     }
 }
 
-/// The largest error of a row of `expected`.
+/// Returns the largest relative error of a row of `expected`.
 fn worst_row(limit: f64, actual: &Rows, positions: &[usize], expected: &Rows) -> f64 {
     let rows = positions.iter().zip(expected.iter());
     rows.fold(0.0, |worst, (position, expected)| at_most(limit, worst, rel_l2(actual.row(*position), expected)))
@@ -109,9 +109,9 @@ fn quantized_fixtures() {
     }
 }
 
-/// With activations rounded as llama.cpp rounds them, the reference is off by what llama.cpp is off.
-/// With scales in f32, as in blocks of 256, it even gives llama.cpp's own logits, until an activation is
-/// so near the middle between two codes that f32 and f64 take different ones.
+/// With activations rounded as llama.cpp rounds them, the reference has the error of llama.cpp. With scales in f32, as
+/// in blocks of 256, it even gives llama.cpp's own logits, until an activation is so near the middle between two codes
+/// that f32 and f64 take different codes.
 #[test]
 fn quantized_activations() {
     for quant in Quant::load_all().chain(Quant::load("qwen2-odd", "Q4_K_M")) {
@@ -128,7 +128,7 @@ fn quantized_activations() {
             continue;
         }
         assert!((error / other - 1.0).abs() < 0.1, "{}: relative error {error} instead of {other}", quant.name);
-        // In Q4_K_M the first row already has such an activation.
+        // In Q4_K_M, the first row already has an activation that rounds to different codes.
         if quant.blocks_of_256 && !quant.name.ends_with("Q4_K_M") {
             at_most(1e-6, 0.0, first_row);
         }
@@ -173,8 +173,8 @@ fn gleed_tales() {
     assert_close(loss(&reference, &ids), fixtures::number(&story["nats"]));
 }
 
-/// What the tests of a fresh clone rest on: models of every type whose logits are of a usual size and
-/// depend on the whole sequence.
+/// A fresh clone tests with these models: models of every type whose logits have a usual size and depend on the whole
+/// sequence.
 #[test]
 fn synthetic_models() {
     let mut models: Vec<SyntheticModel> = SyntheticModel::all().into_iter().map(|(_, model)| model).collect();
@@ -196,9 +196,9 @@ fn synthetic_models() {
         assert_eq!((logits.len(), logits.cols), (40, vocab));
         let spread = (logits.data.iter().map(|x| x * x).sum::<f64>() / logits.data.len() as f64).sqrt();
         let usual = match model.architecture {
-            // Multiplies logits by 1/16.
+            // These models multiply logits by 1/16.
             Architecture::CommandR | Architecture::Cohere2 => 0.1..4.0,
-            // Divides logits by the width over 256, which is less than 1 here.
+            // This model divides logits by the width over 256, which is less than 1 here.
             Architecture::MiniCpm => 0.3..30.0,
             _ => 0.3..4.0,
         };
@@ -209,7 +209,7 @@ fn synthetic_models() {
         let changed = (1..40).filter(|row| rel_l2(other.row(*row), logits.row(*row)) > 1e-4).count();
         let config = &reference.config;
         if config.window > 0 && config.window_period == 0 && config.sliding.is_none() {
-            // A row of a layer sees so many before it.
+            // A row of a layer sees this many rows before it.
             assert_eq!(changed, config.layers * (config.window - 1), "{model:?}");
         } else {
             assert!(changed > 30, "the first token changes {changed} of 39 rows of logits: {model:?}");
@@ -217,7 +217,7 @@ fn synthetic_models() {
     }
 }
 
-/// Each property of a made model changes its logits, so that a test sees where it is left out.
+/// Each property of a synthetic model changes its logits, so that a test fails if the property is left out.
 #[test]
 fn synthetic_models_show_their_properties() {
     type Change = fn(&mut Config);
@@ -257,7 +257,7 @@ fn synthetic_models_show_their_properties() {
         for (what, change) in CHANGES {
             change(&mut reference.config);
             let is_change = format!("{:?}", reference.config) != format!("{original:?}");
-            // Frequencies of a model without windows or rotation say nothing.
+            // Changes of windows have no effect on a model without windows.
             let difference = rel_l2(&reference.logits(&tokens).data, &expected.data);
             let of_windows = ["windows everywhere", "one rotary base", "rotation in layers without a window"];
             let is_normalized = original.architecture.scores == Scores::Normalized;
@@ -287,7 +287,7 @@ fn refuses_what_it_does_not_use() {
     Reference::open(&writer.finish());
 }
 
-/// The committed copies are those of the full set.
+/// The committed copies equal the files of the full set.
 #[test]
 fn committed_fixtures_are_copies() {
     for path in ["parity/llama3-rope.gguf", "parity/qwen3.gguf", "quant/llama-small-F16.gguf", "quant/qwen3-Q4_K.gguf"]
@@ -297,8 +297,8 @@ fn committed_fixtures_are_copies() {
     }
 }
 
-/// Replaces the F32 `rope_freqs.weight` of the fixture by what it was rounded from, which is what the
-/// fixture was made with: Llama 3's scaling by 8 of wavelengths above 128, of none below 128 / 4.
+/// Replaces the F32 `rope_freqs.weight` of the fixture by the exact factors with which the fixture was made. Llama 3
+/// scales wavelengths above 128 by 8, and those below 128 / 4 not at all.
 fn use_exact_rope_factors(reference: &mut Reference) {
     let (base, dims) = (reference.config.rope_base, reference.config.rope_dims as f64);
     for (i, factor) in reference.rope_factors.iter_mut().enumerate() {
@@ -310,13 +310,13 @@ fn use_exact_rope_factors(reference: &mut Reference) {
     }
 }
 
-/// The logits that lead to `expected` are those from the last row of the prompt on.
+/// Checks that the arg-max of each row of logits, from the last row of the prompt on, is the next token of `expected`.
 fn assert_greedy(logits: &Rows, prompt_len: usize, expected: &[u32]) {
     let chosen: Vec<u32> = logits.iter().skip(prompt_len - 1).take(expected.len()).map(argmax).collect();
     assert_eq!(chosen, expected);
 }
 
-/// `error`, or `worst` where that is larger; fails where `error` is more than `limit`.
+/// Returns the larger of `error` and `worst`. Fails if `error` is more than `limit`.
 fn at_most(limit: f64, worst: f64, error: f64) -> f64 {
     assert!(error <= limit, "relative error {error:e}");
     worst.max(error)
@@ -326,7 +326,7 @@ fn assert_close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() <= 1e-12 * expected.abs(), "{actual} instead of {expected}");
 }
 
-/// The sum of the negative log likelihoods of `ids[1..]`, in nats.
+/// Returns the sum of the negative log likelihoods of `ids[1..]`, in nats.
 fn loss(reference: &Reference, ids: &[u32]) -> f64 {
     let logits = reference.logits(&ids[..ids.len() - 1]);
     let losses = logits.iter().zip(&ids[1..]).map(|(row, next)| {

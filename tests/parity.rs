@@ -1,4 +1,4 @@
-//! Gleed's logits against the f64 reference, the fixtures of other engines, and llama.cpp's own error.
+//! Gleed's logits, compared with the f64 reference, with the fixtures of other engines, and with llama.cpp's own error.
 
 use common::fixtures::{self, Parity, Quant};
 use common::random::Rng;
@@ -8,12 +8,12 @@ use common::{Memory, argmax, dequantize, rel_l2, shared_file};
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvKind, KvType, Limits, Model, Plan};
 
-/// The largest relative L2 error of a row with F32 weights and an F32 cache.
+/// Largest relative L2 error of a row with F32 weights and an F32 cache.
 const ROW_ERROR: f64 = 1e-5;
-/// How much worse than llama.cpp's the error of a quantized model may be.
+/// Most that a quantized model's error may be, as a multiple of llama.cpp's error.
 const OTHER_ENGINE: f64 = 1.2;
 
-/// Logits of every row: `prompt` in one prefill, then `more` one after the other.
+/// Returns the logits of every row: `prompt` in one prefill, then `more` token by token.
 fn logits(file: &[u8], kv_type: KvType, prompt: &[u32], more: &[u32]) -> Vec<Vec<f32>> {
     let model = Model::open(file).unwrap();
     let context = prompt.len() + more.len();
@@ -30,7 +30,7 @@ fn logits(file: &[u8], kv_type: KvType, prompt: &[u32], more: &[u32]) -> Vec<Vec
     rows
 }
 
-/// Every row of the engine against the reference; the worst relative error.
+/// Compares every row of the engine with the reference. Returns the largest relative error.
 fn worst_row(actual: &[Vec<f32>], expected: &Rows) -> f64 {
     assert_eq!(actual.len(), expected.len());
     actual.iter().zip(expected.iter()).map(|(a, e)| rel_l2(a, e)).inspect(|e| assert!(!e.is_nan())).fold(0.0, f64::max)
@@ -48,7 +48,7 @@ fn parity_fixtures() {
         }
         let worst = worst_row(&actual, &Reference::open(&parity.gguf).logits(&sequence));
         assert!(worst <= ROW_ERROR, "{name}: relative error {worst:e}");
-        // Row by row the arg-max is the next token of the reference's greedy decoding.
+        // The arg-max of each row is the next token of the reference's greedy decoding.
         let greedy: Vec<u32> =
             actual[parity.prompt.len() - 1..sequence.len() - 1].iter().map(|row| argmax(row)).collect();
         assert_eq!(greedy, parity.greedy, "{name}");
@@ -56,7 +56,7 @@ fn parity_fixtures() {
     }
 }
 
-/// Shapes that the fixtures do not have: odd sizes, one head, as many KV heads as heads, one layer.
+/// Shapes that no fixture has: odd sizes, one head, as many KV heads as heads, one layer.
 #[test]
 fn made_models_of_many_shapes() {
     let llama = SyntheticModel::llama;
@@ -78,7 +78,7 @@ fn made_models_of_many_shapes() {
     }
 }
 
-/// Long enough for several position chunks of 256 and for the end of the context.
+/// A sequence that has several chunks of 256 positions and reaches the end of the context.
 #[test]
 fn long_sequence() {
     for model in [SyntheticModel::llama(), SyntheticModel::qwen3()] {
@@ -106,7 +106,8 @@ fn quantized_fixtures() {
         println!("{}: relative error {ours:.5}, llama.cpp {theirs:.5}, ratio {:.3}", quant.name, ours / theirs);
         assert!(ours <= OTHER_ENGINE * theirs, "{}: relative error {ours}, llama.cpp's is {theirs}", quant.name);
         if quant.name.ends_with("F16") {
-            // Activations of 13 bits instead of 11; after a few layers most are rounded otherwise than in f64.
+            // Activations have 13 bits here, and 11 in llama.cpp. After a few layers most are rounded differently than
+            // in f64.
             assert!(ours <= 0.5 * theirs, "{}: relative error {ours}, llama.cpp's is {theirs}", quant.name);
             continue;
         }
@@ -116,7 +117,7 @@ fn quantized_fixtures() {
     same.assert_most();
 }
 
-/// Every format on a fresh clone, too.
+/// Covers every format, even on a fresh clone.
 #[test]
 fn made_models_of_every_type() {
     let mut same = SameCodes::default();
@@ -143,11 +144,11 @@ fn made_models_of_every_type() {
     same.assert_most();
 }
 
-/// The model that the examples carry.
+/// Compares the model that the examples carry.
 #[test]
 fn demo_model() {
     let file = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf")).unwrap();
-    // "Once upon a time" and the F32 model's greedy continuation.
+    // "Once upon a time" and the greedy continuation of the F32 model.
     let tokens =
         [1, 414, 435, 261, 385, 952, 384, 281, 261, 378, 428, 509, 387, 945, 320, 511, 270, 368, 686, 317, 265, 705];
     let mut reference = Reference::open(&file);
@@ -159,10 +160,10 @@ fn demo_model() {
     SameCodes::default().count("demo model", &actual, &reference.logits(&tokens));
 }
 
-/// Rows that equal those of the reference with the same rounding of activations, but for f32.
+/// Counts rows that equal, apart from f32, those of the reference with the same rounding of activations.
 ///
-/// Not all do: where an activation is so near the middle between two codes that f32 and f64 take
-/// different ones, that row and those that attend to it are off by a hundredth.
+/// Not all rows do. If an activation is so near the middle between two codes that f32 and f64 take different codes, its
+/// row and the rows that attend to it are off by a hundredth.
 #[derive(Default)]
 struct SameCodes {
     same: usize,
@@ -183,7 +184,7 @@ impl SameCodes {
     }
 }
 
-/// The cache rounds K and V once, and that is all it costs.
+/// The cache rounds K and V once, and has no other error.
 #[test]
 fn f16_cache() {
     for name in Parity::ALL {
@@ -217,8 +218,7 @@ fn gleed_tales() {
     }
 }
 
-/// Fed with `prompt` and `expected`, the arg-max of every row is the next token: what greedy decoding
-/// would have taken.
+/// Checks that greedy decoding from `prompt` gives `expected`: the arg-max of every row is the next token.
 fn assert_greedy(file: &[u8], prompt: &[u32], expected: &[u32]) {
     let rows = logits(file, KvType::F32, prompt, &expected[..expected.len() - 1]);
     let chosen: Vec<u32> = rows[prompt.len() - 1..].iter().map(|row| argmax(row)).collect();

@@ -1,5 +1,5 @@
-//! Gleed's logits against the fixtures of `parity2026`: newer families, long prompts. Then against those of other sizes
-//! in `tests/data/newer`, and in the folder `GLEED_PARITY2026` where that environment variable names one.
+//! Gleed's logits, compared with the fixtures of `parity2026`: newer families, long prompts. Then with files of other
+//! sizes in `tests/data/newer`, and with those of the folder that the environment variable `GLEED_PARITY2026` names.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,20 @@ use common::fixtures::{Case, Embedder, Parity2026};
 use common::{Memory, argmax, committed, fixture, rel_l2};
 use gleed::{Engine, KvKind, KvType, Limits, Logits, Model, Plan, Pooling, Step};
 
-/// The largest difference of a logit, F32 weights and an F32 cache.
+/// Largest difference of a logit, with F32 weights and an F32 cache.
 const LOGIT_ERROR: f64 = 5e-4;
-/// The same in the long case.
+/// Largest difference of a logit in the long case.
 const LONG_ERROR: f64 = 2e-3;
 
-/// The largest difference of an element of a text's vector, or of a token's.
+/// Largest difference of an element of a text's vector, or of a token's hidden state.
 const VECTOR_ERROR: f64 = 5e-4;
 
-/// llama.cpp's relative error with experts in MXFP4, the median over positions, and how much worse ours may be.
+/// llama.cpp's relative error with experts in MXFP4, as the median over positions.
 const MXFP4_MEDIAN: f64 = 0.011;
+/// Most that Gleed's error may be, as a multiple of llama.cpp's error.
 const OTHER_ENGINE: f64 = 1.2;
 
-/// Logits of every row: the prompt in chunks of 32, then the greedy ids one after the other.
+/// Returns the logits of every row: the prompt in chunks of 32, then the greedy ids token by token.
 fn logits(file: &[u8], case: &Case) -> Vec<Vec<f32>> {
     let model = Model::open(file).unwrap();
     let context = case.prompt.len() + case.greedy.len();
@@ -37,7 +38,7 @@ fn logits(file: &[u8], case: &Case) -> Vec<Vec<f32>> {
     rows
 }
 
-/// Compares a case; returns the largest difference of a logit.
+/// Compares a case. Returns the largest difference of a logit.
 fn compare(name: &str, file: &[u8], case: &Case, limit: f64) -> f64 {
     let actual = logits(file, case);
     let mut worst = 0.0_f64;
@@ -54,7 +55,8 @@ fn compare(name: &str, file: &[u8], case: &Case, limit: f64) -> f64 {
     worst
 }
 
-/// The same weights in a type that multiplies int8 activations: what the error of llama.cpp is, too.
+/// The same model with experts in MXFP4, which multiplies int8 activations as in llama.cpp, so that it has a similar
+/// error.
 #[test]
 fn twin_of_gpt_oss() {
     let Some(twin) = fixture("parity2026/gpt-oss-mxfp4.gguf") else { return };
@@ -93,7 +95,7 @@ fn other_sizes() {
     }
 }
 
-/// The largest difference of two rows.
+/// Returns the largest difference of two rows.
 fn difference(ours: &[f32], theirs: &[f64]) -> f64 {
     assert_eq!(ours.len(), theirs.len());
     ours.iter().zip(theirs).map(|(ours, theirs)| (f64::from(*ours) - theirs).abs()).fold(0.0, f64::max)
@@ -109,7 +111,8 @@ fn embedders() {
     }
 }
 
-/// Vectors of texts, each alone and all together, in all kinds of caches; and the hidden states of a text's tokens.
+/// Compares vectors of texts, each alone and all together, in all kinds of cache, and the hidden states of a text's
+/// tokens.
 fn embedder(name: &str, fixture: &Embedder) {
     let model = Model::open(&fixture.gguf).unwrap();
     let pooling = model.pooling().unwrap();

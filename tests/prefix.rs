@@ -1,4 +1,4 @@
-//! Prefix reuse, pins, room and statistics of the engine: what is reused has the bits of a cold prefill.
+//! Prefix reuse, pins, room and statistics of the engine. Reused tokens have the bits of a cold prefill.
 
 use common::Memory;
 use common::playback::{Plain, Player, Stage, hash};
@@ -21,7 +21,7 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
     Rng::new(seed).tokens(len, 40)
 }
 
-/// Calls `check` with a model of one and of two layer groups.
+/// Calls `check` with a model with one layer group, and with two.
 fn with_each_grouping(mut check: impl FnMut(&Model<'_>, &mut Plain<'_>)) {
     let file = small();
     let model = Model::open(&file).unwrap();
@@ -36,7 +36,7 @@ fn with_engine<R>(model: &Model<'_>, limits: &Limits, test: impl FnOnce(&mut Eng
     test(&mut Engine::new(model, &plan, memory.bytes()).unwrap())
 }
 
-/// A sequence that starts with what is known of a prompt and computes the rest, all rows recorded.
+/// Starts a sequence with the cached prefix of a prompt, and computes the rest. All rows are recorded.
 fn start(player: &mut Player<'_, '_>, prompt: &[u32]) -> (SeqId, usize) {
     let seq = player.open();
     let reused = player.reuse(seq, prompt);
@@ -51,22 +51,23 @@ fn reused_blocks_give_the_bits_of_a_cold_prefill() {
         let recorded = Stage::new(limits()).play(model, |player| {
             let prompt = tokens(1, 50);
             assert_eq!(start(player, &prompt).1, 0);
-            // Of an open sequence, also by one that differs later, and of one that is decoded on.
+            // Prefixes of an open sequence: the same prompt, one that differs later, and one that is decoded further.
             assert_eq!(start(player, &prompt).1, 48);
             let other = [&prompt[..40], &tokens(2, 20)].concat();
             let (other_seq, reused) = start(player, &other);
             assert_eq!(reused, 32);
             player.append(other_seq, &tokens(3, 8));
-            // At most all but the last token.
+            // At most all tokens but the last are reused.
             assert_eq!(start(player, &prompt[..48]).1, 32);
             assert_eq!(start(player, &prompt[..16]).1, 0);
             for seq in player.sequences.clone() {
                 player.close(seq.0);
             }
-            // Of closed ones.
+            // A prefix of closed sequences.
             let (seq, reused) = start(player, &[&other[..], &tokens(3, 8), &[1]].concat());
             assert_eq!(reused, 64);
-            // Who writes into a reused block that others hold writes to a copy; who is alone with it, to the block.
+            // A write to a reused block that others hold goes to a copy. If nobody else holds it, the write goes to the
+            // block.
             let twin = player.fork(seq, 40);
             player.rewind(seq, 20);
             player.append(seq, &tokens(4, 30));
@@ -77,7 +78,7 @@ fn reused_blocks_give_the_bits_of_a_cold_prefill() {
     });
 }
 
-/// Two sequences that compute the same prompt at the same time end with the same blocks.
+/// Two sequences that compute the same prompt at the same time share the same blocks in the end.
 #[test]
 fn equal_blocks_become_one() {
     with_each_grouping(|model, plain| {
@@ -110,10 +111,10 @@ fn what_is_not_computed_here_is_never_known() {
             let mut snapshot = vec![0; engine.snapshot_len(seq).unwrap()];
             engine.snapshot(seq, &mut snapshot).unwrap();
             with_engine(model, &limits(), |engine| {
-                // From a snapshot, and what is computed after it.
+                // A restored sequence, and tokens that are computed after it.
                 let restored = engine.restore(&snapshot).unwrap();
                 engine.prefill(restored, &prompt).unwrap();
-                // Rows of somebody else under the names of true tokens, and imported ones.
+                // Rows from outside with the tokens of a real prompt, and imported rows.
                 let set = engine.open().unwrap();
                 let cache = engine.cache_mut().unwrap();
                 cache.reserve(set, prompt.iter().copied()).unwrap();
@@ -171,7 +172,7 @@ fn reuse_is_for_empty_sequences_and_where_it_is_on() {
     }
 }
 
-/// Six blocks: the prompts that were not used for longest are forgotten first, from their ends.
+/// With six blocks, the least recently used prompts are evicted first, from their ends.
 #[test]
 fn the_least_recently_used_prefix_is_handed_out_first() {
     with_each_grouping(|model, plain| {
@@ -183,7 +184,7 @@ fn the_least_recently_used_prefix_is_handed_out_first() {
             }
             let pool = player.engine.stats().pools[0];
             assert_eq!((pool.used, pool.reclaimable, pool.free, pool.high_water), (0, 4, 2, 3));
-            // The first one again: now the second is the oldest.
+            // After the first prompt is used again, the second one is the oldest.
             let (seq, reused) = start(player, &prompts[0]);
             assert_eq!(reused, 32);
             player.close(seq);
@@ -191,10 +192,10 @@ fn the_least_recently_used_prefix_is_handed_out_first() {
             let pool = player.engine.stats().pools[0];
             assert_eq!((pool.used, pool.reclaimable, pool.free), (3, 3, 0));
             let probe = player.open();
-            // The last block of the second prompt went.
+            // The last block of the second prompt was evicted.
             assert_eq!(player.reuse(probe, &prompts[1]), 16);
             player.rewind(probe, 0);
-            // Pinned blocks stay, whatever comes, until they are unpinned.
+            // Pinned blocks stay until they are unpinned.
             assert_eq!(player.engine.pin(&prompts[0]), Ok(32));
             player.close(third);
             player.append(probe, &tokens(14, 60));
@@ -248,7 +249,7 @@ fn room_is_made_by_closing_the_least_recently_used() {
             }
             engine.decode_step(all[0], 1).unwrap();
             let seq = engine.open().unwrap();
-            // Nobody consents, or too few do: everybody stays.
+            // If nobody consents, or too few do, every sequence stays.
             let full = Err(EngineError::Cache(CacheError::OutOfBlocks { needed: 3, free: 0 }));
             assert_eq!(engine.make_room(seq, 33, |_, _| false), full);
             let mut asked = Vec::new();
@@ -261,13 +262,13 @@ fn room_is_made_by_closing_the_least_recently_used() {
             assert_eq!(engine.stats().sequences, 5);
             let context = CacheError::ContextFull { needed: 97, context: 96 };
             assert_eq!(engine.make_room(seq, 97, |_, _| true), Err(EngineError::Cache(context)));
-            // One is kept: the next two go.
+            // One sequence is kept, and the next two are closed.
             assert_eq!(engine.make_room(seq, 33, |candidate, _| candidate != all[1]), Ok(2));
             assert_eq!(engine.make_room(seq, 33, |_, _| unreachable!("there is room")), Ok(0));
             assert!(engine.seq_len(all[2]).is_err() && engine.seq_len(all[3]).is_err());
             assert_eq!(engine.seq_len(all[1]), Ok(17));
             engine.prefill(seq, &tokens(30, 33)).unwrap();
-            // One that frees nothing alone is closed only together with the one it shares with.
+            // A sequence that frees nothing alone is closed only together with the one with which it shares blocks.
             let twin = engine.fork(all[0], 17).unwrap();
             let stats = engine.sequence_stats(twin).unwrap();
             assert_eq!((stats.total().own, stats.own_bytes), (0, 0));
@@ -278,7 +279,7 @@ fn room_is_made_by_closing_the_least_recently_used() {
     });
 }
 
-/// A partial block that is shared has to be copied only as long as the other one is open.
+/// A shared partial block must be copied only while the other sequence is open.
 #[test]
 fn room_counts_the_copy_that_is_no_longer_needed() {
     with_each_grouping(|model, _| {
@@ -299,7 +300,7 @@ fn room_counts_the_copy_that_is_no_longer_needed() {
     });
 }
 
-/// Random prompts with common starts, in pools of every size down to the smallest that is of use.
+/// Random prompts with common starts, in pools of every size down to the smallest useful one.
 #[test]
 fn random_prompts_in_pools_of_every_size() {
     with_each_grouping(|model, plain| {

@@ -1,4 +1,4 @@
-//! The matrix kernels of every level of this machine against scalar: the same bits.
+//! The matrix kernels of every level of this machine give the bits of the scalar one.
 
 #[path = "common/scales.rs"]
 mod scales;
@@ -27,22 +27,22 @@ impl Random {
     }
 }
 
-/// How the bytes of a test are filled.
+/// Contents of the weights and activations of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fill {
-    /// Weights random, activations quantized from random numbers.
+    /// Random weights, and activations quantized from random numbers.
     Random,
-    /// Every byte of codes the first, every byte of sub-scales the second, and every activation this code, or where
-    /// it is 1 either 127 or -127.
+    /// Extremes: the byte of all codes, the byte of all sub-scales, and the code of all activations. With code 1, each
+    /// activation is 127 or -127.
     Extreme(u8, u8, i8),
 }
 
-/// The quantized types.
+/// Returns the quantized types.
 fn quantized() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|&dtype| !form(dtype).is_float())
 }
 
-/// Where the sub-scales and sub-minima of a block are.
+/// Returns the range of the sub-scales and sub-minima in a block.
 fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
     match dtype {
         Dtype::Q2_K => 0..16,
@@ -60,9 +60,9 @@ fn sub_scales(dtype: Dtype) -> std::ops::Range<usize> {
     }
 }
 
-/// Rows of weights in an allocation that ends with them.
+/// Returns rows of weights in an allocation that ends with them.
 fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Random) -> Box<[u8]> {
-    // Zeros, subnormal numbers, the smallest normal, one, the largest.
+    // Zeros, subnormal numbers, the smallest normal number, one, and the largest number.
     const EDGES: [u16; 10] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x7bff, 0xfbff];
     let len = rows * dtype.row_bytes(cols).unwrap();
     let mut bytes = match fill {
@@ -82,7 +82,7 @@ fn weights(dtype: Dtype, rows: usize, cols: usize, fill: Fill, random: &mut Rand
     bytes.into_boxed_slice()
 }
 
-/// Rows of activations, and the words from one to the next.
+/// Returns rows of activations, and the number of words from one row to the next.
 fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Random) -> (Box<[u32]>, usize) {
     let len = row_words(form, cols).unwrap();
     let stride = len + 3;
@@ -106,7 +106,7 @@ fn activations(form: Form, rows: usize, cols: usize, fill: Fill, random: &mut Ra
     (words, stride)
 }
 
-/// The outputs of a level, as bits.
+/// Returns the outputs of a level, as bits.
 fn products(level: Level, weights: TensorView<'_>, inputs: &Inputs<'_>) -> Vec<Vec<u32>> {
     let mut out = vec![f32::NAN; inputs.rows() * OUTPUTS].into_boxed_slice();
     let need = level.products_scratch(weights.dtype());
@@ -180,8 +180,8 @@ fn extreme_codes() {
     }
 }
 
-/// Activations whose sums of squares, with those of the largest weights, are about the square of the largest i16:
-/// 15 c in groups of 32 fits up to c = 68, 31 c in groups of 16 up to 66, -32 c up to 63.
+/// The sums of squares of activations, and those of the largest weights, multiply to about the square of the largest
+/// i16: 15 c in groups of 32 fits up to c = 68, 31 c in groups of 16 up to 66, -32 c up to 63.
 #[test]
 fn sums_at_the_limit_of_16_bits() {
     const COLS: usize = 512;
@@ -191,14 +191,14 @@ fn sums_at_the_limit_of_16_bits() {
         for (byte, sub) in [(0x00, 0x7f), (0xff, 0xff), (0x00, 0x80), (0xff, 0x3f)] {
             let mut bytes = weights(dtype, OUTPUTS, COLS, Fill::Random, &mut random);
             let extreme = weights(dtype, OUTPUTS, COLS, Fill::Extreme(byte, sub, 0), &mut random);
-            // All rows, or one.
+            // All rows have extreme weights, or only one.
             let row_bytes = dtype.row_bytes(COLS).unwrap();
             let rows = if sub == 0xff { 0..OUTPUTS } else { 21..22 };
             bytes[rows.start * row_bytes..rows.end * row_bytes]
                 .copy_from_slice(&extreme[rows.start * row_bytes..rows.end * row_bytes]);
             let weights = TensorView::new(dtype, OUTPUTS, COLS, &bytes).unwrap();
             for code in (60..=72).chain([127]).flat_map(|code| [code, -code]) {
-                // All inputs, or one.
+                // All inputs have the code, or only one.
                 let (all, mut words) = ((code % 2 == 0) == (code > 0), vec![0; 10 * len]);
                 for (row, words) in words.chunks_mut(len).enumerate() {
                     let code = if all || row == 3 { code as f32 } else { 1.0 };

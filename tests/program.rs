@@ -1,10 +1,10 @@
-//! Programs: the lists of operations that models are run by.
+//! Programs: the lists of operations that run models.
 
 use common::synthetic::SyntheticModel;
 use gleed::program::{Part, Rows, StepInfo};
 use gleed::{Limits, Model, Plan};
 
-/// All steps of a model, and the units that its plan counts for a token.
+/// Returns all steps of a model, and the units that its plan counts for a token.
 fn steps(model: &SyntheticModel) -> (Vec<StepInfo>, usize) {
     let file = model.bytes();
     let model = Model::open(&file).unwrap();
@@ -14,7 +14,7 @@ fn steps(model: &SyntheticModel) -> (Vec<StepInfo>, usize) {
     (steps, plan.units_per_token())
 }
 
-/// The operations of a layer, in order.
+/// Returns the operations of a layer, in order.
 fn operations(steps: &[StepInfo], layer: usize) -> Vec<&'static str> {
     steps.iter().filter(|step| step.part == Part::Layer(layer)).map(|step| step.operation).collect()
 }
@@ -31,7 +31,7 @@ fn every_program_has_a_sound_order() {
             let place = |operation: &str| operations.iter().position(|&other| other == operation);
             let (mixes, attends) =
                 (place("gated convolution").or(place("delta rule")).or(place("scan")), place("attention"));
-            // In Nemotron-H a layer may be a feed-forward part alone.
+            // In Nemotron-H, a layer may be only a feed-forward part.
             let alone = name.starts_with("nemotron_h") && place("gate and up").or(place("add experts")).is_some();
             assert!(attends.is_some() || mixes.is_some() || alone, "{name}: {operations:?}");
             let shares = layer >= model.layers - model.shared_kv();
@@ -39,8 +39,8 @@ fn every_program_has_a_sound_order() {
             let shared = shares && place("store").is_none() && place("qkv") < attends;
             assert!(attends.is_none() || stored || shared, "{name}: {operations:?}");
             assert!(mixes.is_none() || place("mixer input") < mixes, "{name}: {operations:?}");
-            // What is written to the cache and to the states is written for all rows; nothing after that needs rows
-            // that are not finished.
+            // Keys, values and states are written for all rows. Operations after the last write need only finished
+            // rows.
             let rows = steps.iter().filter(|step| step.part == Part::Layer(layer)).map(|step| step.rows);
             let expected = (0..operations.len()).map(|index| match Some(index) < attends || Some(index) <= mixes {
                 true => Rows::All,
@@ -77,8 +77,8 @@ fn layers_of_a_kind_run_the_same_operations() {
     }
 }
 
-/// Every unit of a token belongs to the step that the engine names before it, and these are the steps that the plan
-/// lists.
+/// Each unit of a token belongs to the step that the engine names before the unit. These steps are the ones that the
+/// plan lists.
 #[cfg(feature = "std")]
 #[test]
 fn an_engine_names_the_step_of_its_next_unit() {
@@ -97,7 +97,7 @@ fn an_engine_names_the_step_of_its_next_unit() {
         engine.queue(seq, 0, &[1], Logits::Last).unwrap();
         let mut units = Vec::new();
         while engine.is_busy() {
-            // The first unit is of the first step; what comes before has none.
+            // The first unit belongs to the first step. Before a batch begins there is no next step.
             let next = engine.next_step();
             let _: Step = engine.step(1).unwrap();
             units.extend(next);

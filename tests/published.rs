@@ -1,6 +1,6 @@
-//! Published chat templates: what the feature `jinja` renders of them, which turn format they are taken for, and what
-//! this format writes. The templates are those of the folder that `GLEED_TEMPLATES` names; hashes of them and of what
-//! Python renders are in `tests/data/templates/published.json`, which `published.py` has made.
+//! Published chat templates: the texts that the feature `jinja` renders, the turn format that each template is
+//! recognised as, and the texts of this format. The templates are in the folder that `GLEED_TEMPLATES` names. Hashes of
+//! them and of Python's renderings are in `tests/data/templates/published.json`, which `published.py` makes.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
@@ -12,10 +12,10 @@ use gleed::turns::{
 };
 use serde_json::Value;
 
-/// The clock of the script that made the hashes: 2025-03-09 07:05.
+/// Time at which the script made the hashes: 2025-03-09 07:05.
 const NOW: u64 = 1_741_503_900;
 
-/// The conversations, in the order of the hashes.
+/// Titles of the conversations, in the order of the hashes.
 const TITLES: [&str; 14] = [
     "user",
     "system",
@@ -34,8 +34,8 @@ const TITLES: [&str; 14] = [
 ];
 const WITH_CALLS: [&str; 3] = ["result", "results", "after"];
 
-/// What a template is taken for, and the conversations of which its format on purpose writes something else. In all
-/// others it writes what the template does.
+/// The formats of a template, and the conversations of which they deliberately write something else. In all other
+/// conversations they write the text of the template.
 struct Known {
     template: &'static str,
     turns: &'static str,
@@ -60,14 +60,15 @@ const fn plain(template: &'static str, turns: &'static str, different: &'static 
     Known { template, turns, tools: None, different }
 }
 
-/// All others are not known: they need the feature `jinja`.
+/// The known templates. All others need the feature `jinja`.
 const KNOWN: &[Known] = &[
-    // The template has a system message with today's date, and is told to think in the turn after it.
+    // The template adds a system message with today's date, and states in the turn after it whether the model may
+    // think.
     plain("Apertus-8B-Instruct", "apertus", &["user", "no system", "end"]),
-    // The template writes a thought in another way, and looks at the wrong neighbours of results.
+    // The template writes a thought in another way, and checks the wrong neighbours of results.
     but("Bielik-11B-v3.0-Instruct", "bielik", "bielik", &["thought", "results", "after"]),
     plain("ByteDance-Seed-OSS", "seed-oss", &[]),
-    // The template also tells the user's message.
+    // The template repeats the setting in the user's message.
     but("GLM-4.6", "glm4.5", "glm4.5", &["not thinking"]),
     same("GLM-4.7-Flash", "glm4.7", "glm4.7"),
     plain("HuggingFaceTB-SmolLM3-3B", "smollm3", &[]),
@@ -78,7 +79,7 @@ const KNOWN: &[Known] = &[
     but("LFM2.5-8B-A1B", "lfm2.5-a1b", "lfm2.5-a1b", &WITH_CALLS),
     but("LFM2.5-Instruct", "lfm2.5", "lfm2.5", &WITH_CALLS),
     same("MiMo-VL", "mimo", "qwen2.5"),
-    // The template has a system message with today's date, moves the list of tools, and leaves out the text beside
+    // The template adds a system message with today's date, moves the list of tools, and leaves out the text beside
     // calls.
     but(
         "Mistral-Small-3.2-24B-Instruct-2506",
@@ -87,7 +88,7 @@ const KNOWN: &[Known] = &[
         &["user", "no system", "end", "tools, no system", "results", "after"],
     ),
     same("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron3", "nemotron3"),
-    // The template is told so in the system message, and opens a thought in the last turn.
+    // The template puts the setting in the system message, and opens a thought in the last turn.
     but("NVIDIA-Nemotron-Nano-v2", "nemotron-nano-v2", "nemotron-nano-v2", &["not thinking", "end"]),
     // The templates leave out the text beside calls, and write a line end after a result that is not the last message.
     but("NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "hermes", "hermes-pro", &["results", "after"]),
@@ -109,7 +110,7 @@ const KNOWN: &[Known] = &[
     // The template leaves out the text beside calls.
     but("google-gemma-4-31B-it", "gemma4", "gemma4", &["results"]),
     plain("google-gemma-4-31B-it-interleaved", "gemma4", &[]),
-    // The template has a system message with today's date, and writes no calls.
+    // The template adds a system message with today's date, and writes no calls.
     but(
         "ibm-granite-granite-3.3-2B-Instruct",
         "granite3.3",
@@ -133,17 +134,17 @@ const KNOWN: &[Known] = &[
     ),
     // The template writes today's date.
     but("openai-gpt-oss-120b", "harmony", "harmony", &TITLES),
-    // The template opens the thought if it is told to.
+    // The template opens the thought only if it is told to.
     plain("openbmb-MiniCPM5-1B", "minicpm5", &["thinking"]),
 ];
 
-/// FNV-1a.
+/// Returns the FNV-1a hash of a text.
 fn hash(text: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// The folder of templates, and the hashes.
+/// Returns the folder of templates, and the hashes.
 fn data() -> (PathBuf, Value) {
     let folder = std::env::var("GLEED_TEMPLATES").expect("GLEED_TEMPLATES names a folder");
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/templates/published.json");
@@ -152,7 +153,7 @@ fn data() -> (PathBuf, Value) {
     (folder.into(), data)
 }
 
-/// Name, source and hashes of each template.
+/// Returns name, source and hashes of each template.
 fn templates<'d>(folder: &Path, data: &'d Value) -> Vec<(&'d str, String, Vec<Option<&'d str>>)> {
     let templates = data["templates"].as_object().unwrap().iter().map(|(name, of)| {
         let source = std::fs::read_to_string(folder.join(format!("{name}.jinja"))).unwrap();
@@ -170,7 +171,8 @@ fn jinja_renders_what_python_does() {
     for (name, source, hashes) in templates(&folder, &data) {
         let template = ChatTemplate::new(&source, "<s>", "</s>").unwrap();
         for (title, expected) in TITLES.iter().zip(hashes) {
-            // What Python refuses may be rendered: `for` goes through `none` here as through an empty list.
+            // Python refuses some conversations that Gleed renders: here `for` goes through `none` as through an empty
+            // list.
             let Some(expected) = expected else { continue };
             let options = RenderOptions {
                 variables: data["conversations"][title].as_str(),
@@ -200,7 +202,7 @@ fn templates_are_taken_for_a_format_that_writes_the_same() {
         assert_eq!(tools.map(ToolFormat::name), known.and_then(|known| known.tools), "{name}");
         let (Some(format), Some(known)) = (format, known) else { continue };
         for (title, expected) in TITLES.iter().zip(hashes) {
-            // A message has no thought of its own.
+            // Here a message has no separate thought.
             let Some(expected) = expected.filter(|_| *title != "reasoning") else { continue };
             let Some(text) = written(format, tools, data["conversations"][title].as_str().unwrap()) else { continue };
             if (hash(&text) == expected) == known.different.contains(title) {
@@ -211,7 +213,7 @@ fn templates_are_taken_for_a_format_that_writes_the_same() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What the formats write of a conversation, if they can.
+/// Returns the text that the formats write for a conversation, if they can.
 fn written(format: &'static TurnFormat, tools: Option<&'static ToolFormat>, json: &str) -> Option<String> {
     let conversation: Value = serde_json::from_str(json).unwrap();
     let mut text = String::new();
@@ -230,7 +232,7 @@ fn written(format: &'static TurnFormat, tools: Option<&'static ToolFormat>, json
     Some(text)
 }
 
-/// Takes pieces.
+/// A function that takes pieces.
 type Put<'p> = &'p mut dyn FnMut(Piece<'_>) -> std::fmt::Result;
 
 fn role(message: &Value) -> Role {
@@ -255,7 +257,8 @@ fn write_turns(format: &'static TurnFormat, conversation: &Value, messages: &[Va
         None => turns.reply(),
         Some(think) => {
             let thinking = Thinking::of(format)?;
-            // Whether the model can be told so, and where its turn is opened.
+            // The model must be able to get this setting. If it is not the default, the format must open its turn
+            // accordingly.
             if !thinking.can(think) || (think != thinking.is_on() && thinking.can(!think) && !opens(thinking, format)) {
                 return None;
             }
@@ -267,7 +270,7 @@ fn write_turns(format: &'static TurnFormat, conversation: &Value, messages: &[Va
     Some(())
 }
 
-/// Whether a turn is opened in two ways.
+/// Returns whether a turn can be opened in two ways.
 fn opens(thinking: &Thinking, format: &'static TurnFormat) -> bool {
     let open = |think| Turns::after_message(format, Role::User).reply_thinking(thinking, think).collect::<Vec<_>>();
     open(true) != open(false)
@@ -281,7 +284,7 @@ fn write_tools(
     mut put: Put<'_>,
 ) {
     let mut turns = ToolTurns::new(format, tools, Tools::new(list).unwrap());
-    // Kimi's template makes identifiers of its own.
+    // Kimi's template makes its own identifiers.
     let id = |id: &str| match (tools.name(), id) {
         ("kimi-k2", "call00001") => "functions.roll:0".to_owned(),
         ("kimi-k2", _) => "functions.now:1".to_owned(),

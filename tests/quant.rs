@@ -1,4 +1,4 @@
-//! The block formats against reference data, and the dot products against a slow evaluation in i64.
+//! The block formats, compared with reference data, and the dot products, compared with a slow evaluation in i64.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use gleed::quant::{ActivationRow, Form, QuantizedRow, dequantize, dot, form, qua
 use gleed::tensor::Dtype;
 use proptest::prelude::*;
 
-/// `../shared/NAME`, or `None` on a clone without that folder.
+/// Returns the path of `../shared/NAME`, or `None` on a clone without that folder.
 fn shared(name: &str) -> Option<PathBuf> {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
     if folder.is_dir() {
@@ -35,7 +35,7 @@ const NEWER: [Dtype; 13] = [
     Dtype::Q2_0,
 ];
 
-/// Dequantizes every block file of a folder and compares the bits; the number of formats found.
+/// Dequantizes every block file of a folder and compares the bits. Returns the number of formats found.
 fn check_blocks(folder: &Path) -> usize {
     let mut found = 0;
     for dtype in Dtype::ALL {
@@ -45,7 +45,7 @@ fn check_blocks(folder: &Path) -> usize {
         let mut out = vec![0.0; want.len()];
         dequantize(dtype, &bytes, &mut out).unwrap();
         for (i, (out, want)) in out.iter().zip(want).enumerate() {
-            // Scales below 2^-40 are 0 here, and so are floats below 2^-50.
+            // Gleed takes scales below 2^-40 as 0, and floats below 2^-50, too.
             let want = match dtype {
                 Dtype::MXFP4 if bytes[i / 32 * dtype.block_bytes()] < 88 => want & 0x8000_0000,
                 Dtype::F32 | Dtype::BF16 if f32::from_bits(want).abs() < 2.0_f32.powi(-50) => 0,
@@ -86,13 +86,13 @@ impl Random {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// Uniform in -1..1.
+    /// Returns a uniform number in -1..1.
     fn float(&mut self) -> f32 {
         (self.next() >> 40) as f32 / 8_388_608.0 - 1.0
     }
 }
 
-/// Where a block has its scale, as f16 unless the format has another one, and the scale of its minima.
+/// Returns the offset of a block's scale, which is an f16 in most formats, and of the scale of its minima.
 fn scale_offsets(dtype: Dtype) -> (usize, Option<usize>) {
     match dtype {
         Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => (0, Some(2)),
@@ -105,14 +105,14 @@ fn scale_offsets(dtype: Dtype) -> (usize, Option<usize>) {
     }
 }
 
-/// Elements that have a scale of their own, and for each of these parts of a block the scale.
+/// Returns the number of elements that share a scale, and the scale of each such part of a block.
 fn part_scales(dtype: Dtype, block: &[u8]) -> (usize, Vec<f32>) {
     let word = |i: usize| u16::from_le_bytes([block[48 + 2 * i], block[49 + 2 * i]]);
     match dtype {
-        // 2^(e - 128), and 0 below 2^-40.
+        // The scale is 2^(e - 128), or 0 below 2^-40.
         Dtype::MXFP4 if block[0] < 88 => (32, vec![0.0]),
         Dtype::MXFP4 => (32, vec![2.0_f32.powi(i32::from(block[0]) - 128)]),
-        // Half of E4M3.
+        // The scale is half of the E4M3 number.
         Dtype::NVFP4 => {
             let scale = |&bits: &u8| {
                 let (e, m) = (i32::from(bits >> 3 & 15), f32::from(bits & 7));
@@ -136,10 +136,10 @@ fn part_scales(dtype: Dtype, block: &[u8]) -> (usize, Vec<f32>) {
     }
 }
 
-/// Sets the scale of a block, or of all its parts, to about this; the format may not have it.
+/// Sets the scale of a block, or of all its parts, to a number near `value` that the format has.
 fn set_scale(dtype: Dtype, block: &mut [u8], value: f32) {
     match dtype {
-        // The next power of two.
+        // The scale is the next power of two.
         Dtype::MXFP4 => block[0] = ((value.abs().to_bits() >> 23) + 1) as u8,
         Dtype::NVFP4 => {
             let bits = value.abs().to_bits();
@@ -164,8 +164,8 @@ fn get_f16(block: &[u8], offset: usize) -> f32 {
     half::f16::from_le_bytes([block[offset], block[offset + 1]]).to_f32()
 }
 
-/// The exact integer factors of a block's elements: with scale 1 and minimum 0 an element is
-/// sub-scale * code, with scale 0 and minimum 1 it is what the minimum is multiplied with.
+/// Returns the exact integer factors of a block's elements. With scale 1 and minimum 0 an element is sub-scale * code.
+/// With scale 0 and minimum 1 it is the factor of the minimum.
 fn integers(dtype: Dtype, block: &[u8]) -> (Vec<i64>, Vec<i64>) {
     let min = scale_offsets(dtype).1;
     let expand = |d: f32, m: f32| -> Vec<i64> {
@@ -182,7 +182,7 @@ fn integers(dtype: Dtype, block: &[u8]) -> (Vec<i64>, Vec<i64>) {
     (expand(1.0, 0.0), if min.is_some() { expand(0.0, 1.0) } else { vec![] })
 }
 
-/// The rule of docs/arithmetic.md with integers in i64; also whether some integer was rounded to f32.
+/// Evaluates the rule of docs/arithmetic.md with integers in i64. Also returns whether f32 rounded an integer.
 fn slow_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> (f32, bool) {
     let min = scale_offsets(dtype).1;
     let (mut acc, mut rounded) = (0.0_f32, false);
@@ -191,7 +191,7 @@ fn slow_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> (f32, boo
     for (b, (block, codes)) in blocks.enumerate() {
         let (w, m) = integers(dtype, block);
         let sum = |w: &[i64], codes: &[i8]| w.iter().zip(codes).map(|(w, x)| w * i64::from(*x)).sum::<i64>();
-        // A step for each scale, of the weights or of the activations.
+        // One step for each scale, whether of the weights or of the activations.
         let (part, part_scales) = part_scales(dtype, block);
         let step = part.min(per_scale);
         for first in (0..codes.len()).step_by(step) {
@@ -209,7 +209,7 @@ fn slow_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> (f32, boo
     (acc, rounded)
 }
 
-/// Elements that one scale of the activations is for.
+/// Returns the number of elements that share a scale of the activations.
 fn per_scale(dtype: Dtype) -> usize {
     if form(dtype) == Form::Q8x256 { 256 } else { 32 }
 }
@@ -218,7 +218,7 @@ fn quantized() -> impl Iterator<Item = Dtype> {
     Dtype::ALL.into_iter().filter(|dtype| !form(*dtype).is_float())
 }
 
-/// Scales of usual size in every block of a row.
+/// Sets scales of usual size in every block of a row.
 fn set_scales(dtype: Dtype, row: &mut [u8], mut scale: impl FnMut() -> f32) {
     for block in row.chunks_mut(dtype.block_bytes()) {
         set_scale(dtype, block, scale());
@@ -235,7 +235,7 @@ fn row_of(form: Form, row: QuantizedRow<'_>) -> ActivationRow<'_> {
     }
 }
 
-/// Compares with the slow evaluation; whether an integer was too large to be exact in f32.
+/// Compares a dot product with the slow evaluation. Returns whether an integer was too large to be exact in f32.
 fn check_dot(dtype: Dtype, row: &[u8], codes: &[i8], scales: &[f32]) -> bool {
     let sums: Vec<i16> = codes.chunks(16).map(|codes| codes.iter().map(|&x| i16::from(x)).sum()).collect();
     let x = QuantizedRow { codes, scales, sums: &sums, squares: &[] };
@@ -288,7 +288,7 @@ fn dots_equal_the_slow_evaluation_on_extreme_codes() {
             }
         }
     }
-    // The formats whose integers exceed 2^24: for these the single rounding per super-block is visible.
+    // The formats whose integers exceed 2^24. In these, the single rounding per super-block is visible.
     let older = [Dtype::Q4_K, Dtype::Q5_K, Dtype::Q6_K, Dtype::IQ4_XS];
     let newer = [Dtype::IQ2_XXS, Dtype::IQ2_XS, Dtype::IQ2_S, Dtype::IQ3_XXS];
     assert_eq!(rounded, [older, newer].concat());
@@ -368,7 +368,7 @@ fn float_dots_follow_the_lane_rule() {
     }
 }
 
-/// On every machine the same. A change of this hash is a change of the arithmetic: raise its version.
+/// These hashes are the same on every machine. If one changes, the arithmetic has changed: raise its version.
 #[test]
 fn this_version_gives_these_bits() {
     let (first, newer) = (Dtype::ALL.into_iter().filter(|dtype| !NEWER.contains(dtype)), NEWER.into_iter());
@@ -376,7 +376,7 @@ fn this_version_gives_these_bits() {
     assert_eq!((ARITHMETIC_VERSION, hash_of_dots(newer)), (4, 2_179_607_342_344_198_678));
 }
 
-/// A hash of the dot products of a row of each type.
+/// Returns a hash of the dot products of a row of each type.
 fn hash_of_dots(dtypes: impl Iterator<Item = Dtype>) -> u64 {
     let (mut random, mut hasher) = (Random(5), Xxh64::new());
     for dtype in dtypes {

@@ -1,4 +1,4 @@
-//! Rows of activations in int8: every level gives the words of the scalar one, and the same errors.
+//! Rows of activations in int8: every level gives the words of the scalar one, or the same error.
 
 #[path = "common/random.rs"]
 mod random;
@@ -19,7 +19,7 @@ fn check(form: Form, x: &[f32]) {
     }
 }
 
-/// Every length up to 50 blocks, with magnitudes from the smallest to the largest.
+/// Covers every length up to 50 blocks, with magnitudes from the smallest to the largest.
 #[test]
 fn all_lengths_and_magnitudes() {
     let mut rng = Rng::new(41);
@@ -36,7 +36,7 @@ fn all_lengths_and_magnitudes() {
     }
 }
 
-/// Halves between two codes, zeros of both signs, and blocks of very different magnitude side by side.
+/// Covers the middle between two codes, zeros of both signs, and blocks of very different magnitude side by side.
 #[test]
 fn ties_and_mixed_blocks() {
     let mut rng = Rng::new(42);

@@ -1,4 +1,4 @@
-//! Faults that random calls have found, each as the smallest sequence of calls that shows it.
+//! Faults that random calls have found. Each test has the smallest sequence of calls that showed the fault.
 
 use common::Memory;
 use common::gguf_writer::{GgufWriter, Meta};
@@ -25,12 +25,12 @@ fn tiny(architecture: Architecture) -> SyntheticModel {
     }
 }
 
-/// Layers that see the last 5 tokens and layers that see all.
+/// Returns a model with layers that see the last 5 tokens, and layers that see all.
 fn windowed() -> Vec<u8> {
     tiny(Architecture::Gemma2).with("attention.sliding_window", 5u32).bytes()
 }
 
-/// A model whose final norm multiplies by `weight`.
+/// Returns a model whose final norm multiplies by `weight`.
 fn with_final_norm(weight: f32) -> Vec<u8> {
     let mut writer = tiny(Architecture::Llama).writer();
     for element in writer.tensor_mut("output_norm.weight").data.as_chunks_mut().0 {
@@ -39,7 +39,7 @@ fn with_final_norm(weight: f32) -> Vec<u8> {
     writer.finish()
 }
 
-/// An adapter of rank 2 for the queries of all layers.
+/// Returns an adapter of rank 2 for the queries of all layers.
 fn adapter(model: &SyntheticModel) -> Vec<u8> {
     let mut rng = Rng::new(5);
     let mut writer = GgufWriter::default();
@@ -66,7 +66,7 @@ fn with_engine<R>(file: &[u8], limits: Limits, play: impl FnOnce(&mut Engine<'_,
     play(&mut Engine::new(&model, &plan, memory.bytes()).unwrap())
 }
 
-/// An engine with one adapter.
+/// Calls `play` with an engine for one adapter.
 fn with_adapter<R>(play: impl FnOnce(&mut Engine<'_, '_>) -> R) -> R {
     let synthetic = tiny(Architecture::Llama);
     let (file, adapter) = (synthetic.bytes(), adapter(&synthetic));
@@ -93,7 +93,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|logit| logit.to_bits()).collect()
 }
 
-/// A snapshot of a whole sequence needs no base: whatever is given as one has no part in the new sequence.
+/// A snapshot of a whole sequence needs no base. A base that is given does not affect the new sequence.
 #[test]
 fn a_whole_snapshot_ignores_its_base() {
     with_adapter(|engine| {
@@ -105,7 +105,7 @@ fn a_whole_snapshot_ignores_its_base() {
         let adapted = engine.fork(seq, 3).unwrap();
         assert_ne!(bits(engine.decode_step(adapted, 4).unwrap()), plain);
         engine.close(seq).unwrap();
-        // Closed, open with an adapter, never opened.
+        // A closed sequence, an open one with an adapter, and one that was never opened.
         for base in [seq, adapted, SeqId::from_bits(0xdead_beef)] {
             let (restored, _) = engine.restore_with(Some(base), &whole).unwrap();
             assert_eq!(engine.adapter(restored, 0), Ok(0.0), "{base:?}");
@@ -132,7 +132,7 @@ fn a_delta_has_the_adapters_of_its_base() {
     });
 }
 
-/// Sequences that the cache opens itself, in the place of one that had an adapter.
+/// A sequence that the cache opens takes the place of one that had an adapter, but not its adapter.
 #[test]
 fn a_sequence_opened_in_the_cache_has_no_adapter() {
     with_adapter(|engine| {
@@ -154,7 +154,7 @@ fn a_sequence_opened_in_the_cache_has_no_adapter() {
     });
 }
 
-/// Fewer layers and other widths than the engine's model has.
+/// The adapter is for a model with another width and number of layers.
 #[test]
 fn an_adapter_of_another_model_is_not_loaded() {
     let other = SyntheticModel { hidden: 32, layers: 3, ..tiny(Architecture::Llama) };
@@ -174,8 +174,8 @@ fn an_adapter_of_another_model_is_not_loaded() {
     }
 }
 
-/// What a delta follows is gone, so nobody can say whether the base is the right one. With a window of the model's, and
-/// with one of the host's that has sinks.
+/// The last tokens of the base are evicted, so the engine cannot check whether the base is the right one. Covers a
+/// window of the model, and a window of the host with sinks.
 #[test]
 fn a_delta_on_a_base_whose_window_has_passed() {
     let host = Window { sinks: 2, last: 21 };
@@ -200,7 +200,7 @@ fn a_delta_on_a_base_whose_window_has_passed() {
     }
 }
 
-/// A snapshot that is damaged at its end takes blocks, and gives them back as if it had not.
+/// Restoring a snapshot that is damaged at its end takes blocks. Afterwards nothing shows that it took them.
 #[test]
 fn a_failed_restore_leaves_no_mark() {
     for kv_kind in KvKind::ALL {
@@ -214,7 +214,7 @@ fn a_failed_restore_leaves_no_mark() {
     }
 }
 
-/// The base of a delta that was not restored is not used: it is the first to be closed where room is needed.
+/// A failed restore does not count as a use of the base: the base is still the first sequence to be closed for room.
 #[test]
 fn a_failed_delta_is_no_use_of_its_base() {
     with_engine(&tiny(Architecture::Llama).bytes(), Limits { kv_blocks: 7, ..limits() }, |engine| {
@@ -241,7 +241,7 @@ fn a_failed_delta_is_no_use_of_its_base() {
     });
 }
 
-/// Tries to restore a whole snapshot and a delta of a sequence of 40 tokens, both damaged at their ends.
+/// Tries to restore a whole snapshot and a delta of a sequence of 40 tokens, both damaged at the end.
 fn each_damaged(engine: &mut Engine<'_, '_>, seq: SeqId) {
     for base in [0, 16] {
         let mut bytes = snapshot(engine, seq, base);
@@ -251,7 +251,7 @@ fn each_damaged(engine: &mut Engine<'_, '_>, seq: SeqId) {
     }
 }
 
-/// The sum of the states does not fit into f32, their mean does.
+/// The sum of the hidden states does not fit into f32, but their mean does.
 #[test]
 fn the_mean_of_finite_states_is_finite() {
     let file = with_final_norm(3e37);
@@ -283,7 +283,7 @@ fn the_mean_of_finite_states_is_finite() {
     }
 }
 
-/// Queues tokens for their hidden states and calls `on_row` with each.
+/// Queues tokens for their hidden states, and calls `on_row` with each state.
 fn queue_and_run(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32], mut on_row: impl FnMut(&[f32])) {
     engine.queue(seq, engine.seq_len(seq).unwrap(), tokens, Logits::Hidden).unwrap();
     while engine.step(usize::MAX).unwrap() != Step::Idle {
@@ -291,7 +291,7 @@ fn queue_and_run(engine: &mut Engine<'_, '_>, seq: SeqId, tokens: &[u32], mut on
     }
 }
 
-/// Hidden states that are not finite are found while the batch can still be dropped: before the window passes.
+/// Hidden states that are not finite are found while the batch can still be dropped, which is before the window passes.
 #[test]
 fn a_state_that_is_not_finite_leaves_the_sequence_as_it_was() {
     let file = with_final_norm(f32::MAX);
@@ -313,7 +313,7 @@ fn a_state_that_is_not_finite_leaves_the_sequence_as_it_was() {
     }
 }
 
-/// Keys and values from outside, where the model cannot compute any.
+/// Pushes keys and values from outside, because the model cannot compute any.
 fn set_rows(engine: &mut Engine<'_, '_>, seq: SeqId, count: usize) {
     let cache = engine.cache_mut().unwrap();
     for row in 0..count {
@@ -323,7 +323,7 @@ fn set_rows(engine: &mut Engine<'_, '_>, seq: SeqId, count: usize) {
     }
 }
 
-/// A row that only the states need again came behind rows that were to be stored: the step failed.
+/// A step failed if a row that only the states needed came after rows to be stored.
 #[test]
 fn rows_that_are_stored_may_follow_others() {
     let tokens: Vec<u32> = (0..20).map(|token| token % VOCAB as u32).collect();
@@ -355,7 +355,7 @@ fn rows_that_are_stored_may_follow_others() {
     }
 }
 
-/// Checkpoints kept nothing there, and said that they had.
+/// A checkpoint of a state that must be computed again kept nothing, but reported success.
 #[test]
 fn a_state_that_is_to_be_computed_again_is_no_checkpoint() {
     let file = tiny(Architecture::Lfm2).bytes();
@@ -374,7 +374,7 @@ fn a_state_that_is_to_be_computed_again_is_no_checkpoint() {
     assert_eq!(engine.computed_at(seq, 13), Ok(13));
 }
 
-/// Its tokens have no logits, so the step that was to compute them never ended.
+/// The tokens of an encoder have no logits, so the step that should compute them never ended.
 #[cfg(feature = "device")]
 #[test]
 fn an_encoder_is_not_replayed() {
@@ -390,7 +390,7 @@ fn an_encoder_is_not_replayed() {
     assert_eq!(to.step(1000), Ok(Step::Idle));
 }
 
-/// A policy that gives a wrong block for the second part of a prompt: the first part stayed.
+/// If the policy gave a wrong block for the second part of a prompt, the first part stayed.
 #[test]
 fn a_prompt_that_fails_in_its_second_part_leaves_nothing() {
     struct OnceRight(u32);
@@ -414,7 +414,7 @@ fn a_prompt_that_fails_in_its_second_part_leaves_nothing() {
     assert_eq!(engine.seq_len(seq), Ok(0));
 }
 
-/// A set of frequencies that no layer uses was not checked.
+/// Frequencies that no layer uses were not checked.
 #[test]
 fn rotations_that_no_layer_uses_are_checked() {
     let base = tiny(Architecture::Gemma4);

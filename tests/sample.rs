@@ -1,4 +1,4 @@
-//! The sampler through its public interface, against a naive one that sorts.
+//! The sampler through its public interface, compared with a naive one that sorts.
 
 use gleed::num;
 use gleed::sample::{
@@ -22,12 +22,12 @@ fn sample(sampler: &mut Sampler, logits: &[f32]) -> Result<Choice, SampleError> 
     sampler.sample(logits, &mut vec![u64::MAX; scratch_len(logits.len())])
 }
 
-/// Logits between -4 and 4 in a fixed, scattered order.
+/// Returns logits between -4 and 4 in a fixed, scattered order.
 fn logits(vocab: u32) -> Vec<f32> {
     (0..vocab).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 8192.0 - 4.0).collect()
 }
 
-/// The documented rule, with sorting.
+/// Chooses by the documented rule, with sorting.
 fn naive(logits: &[f32], params: &SamplerParams, uniform24: u128) -> Choice {
     let mass = |logit: f32, best: f32| (num::exp(logit - best) * 4_294_967_296.0) as u128;
     let mut kept: Vec<(usize, f32)> = logits.iter().copied().enumerate().collect();
@@ -60,7 +60,7 @@ fn naive(logits: &[f32], params: &SamplerParams, uniform24: u128) -> Choice {
     unreachable!("the running total exceeds every threshold at the end");
 }
 
-/// The top 24 bits of SplitMix64's next number.
+/// Returns the top 24 bits of SplitMix64's next number.
 fn uniform24(state: u64) -> u128 {
     let state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -134,7 +134,7 @@ fn tokens_are_drawn_as_often_as_they_are_probable() {
             let expected = 40_000.0 * weight / total;
             (count - expected) * (count - expected) / expected
         });
-        // 7 degrees of freedom: exceeded by one in a thousand fair samplers.
+        // There are 7 degrees of freedom. One in a thousand fair samplers exceeds this limit.
         let chi_square: f64 = squares.sum();
         assert!(chi_square < 24.3, "{chi_square}");
     }
@@ -164,11 +164,11 @@ fn penalties_are_the_documented_ones() {
         ..SamplerParams::default()
     };
     let mut sampler = Sampler::new(params).unwrap();
-    // The first is outside of the window; the vocabulary has no token 9.
+    // The first token is outside of the window, and the vocabulary has no token 9.
     for token in [2, 0, 9, 1, 0] {
         sampler.accept(token);
     }
-    // 2/2 - 2 * 0.25 - 0.5 = 0, -1 * 2 - 0.25 - 0.5 = -2.75, 0.5.
+    // The changed logits are 2/2 - 2 * 0.25 - 0.5 = 0, -1 * 2 - 0.25 - 0.5 = -2.75, and 0.5.
     let choice = sample(&mut sampler, &[2.0, -1.0, 0.5]).unwrap();
     assert_eq!(choice.token, 2);
     let want = 1.0 / (1.0 + (-0.5_f64).exp() + (-3.25_f64).exp());
@@ -211,14 +211,14 @@ fn a_bias_for_several_tokens_is_for_the_last_one_behind_the_others() {
         sampler.accept(accepted);
         sample(&mut sampler, &logits).unwrap().token
     };
-    // Nothing but 1 and then 2 forbids 3; 3 and 3 make 0 the smallest again.
+    // Only the tokens 1 and 2 in this order forbid 3, and two tokens 3 make 0 the smallest again.
     assert_eq!([1, 2, 1, 1, 2, 0, 3, 3, 3, 2].map(&mut choose), [3, 0, 3, 3, 0, 3, 3, 3, 3, 3]);
     sampler.set_biases(&[]).unwrap();
     sampler.accept(1);
     sampler.accept(2);
     assert_eq!(sample(&mut sampler, &logits).unwrap().token, 3);
 
-    // What is refused changes nothing.
+    // A refused call changes nothing.
     let no_room = |given, limit| Err(SampleError::BiasTokens { given, limit });
     assert_eq!(sampler.add_bias(&[], 1.0), no_room(0, MAX_BIAS_TOKENS + 1));
     assert_eq!(sampler.add_bias(&[3; MAX_BIAS_TOKENS + 2], 1.0), no_room(MAX_BIAS_TOKENS + 2, MAX_BIAS_TOKENS + 1));
@@ -298,7 +298,7 @@ fn wrong_parameters_are_named() {
     assert!(Sampler::new(SamplerParams { top_p: 0.0, min_p: 1.0, top_k: usize::MAX, ..DRAWN }).is_ok());
 }
 
-/// The mask comes first: what is left is sampled as if there were no other tokens.
+/// The mask comes first: the allowed tokens are sampled as if there were no others.
 #[test]
 fn masks_leave_some_tokens() {
     let logits = logits(75);
@@ -321,7 +321,7 @@ fn masks_leave_some_tokens() {
         banned.set_biases(first).unwrap();
         let mut left = [u32::MAX; 3];
         second.iter().for_each(|&(id, _)| left[id as usize / 32] &= !(1 << (id % 32)));
-        // Banned by biases and the mask alike, and by the mask alone.
+        // The same tokens are banned by biases and the mask together, or by the mask alone.
         let mut alone = Sampler::new(params).unwrap();
         for _ in 0..50 {
             let mut scratch = vec![u64::MAX; 75];
@@ -333,7 +333,7 @@ fn masks_leave_some_tokens() {
         }
         assert!(masked.state() == alone.state() && masked.state() == banned.state());
     }
-    // A greedy choice that is allowed does not depend on the mask.
+    // An allowed greedy choice does not depend on the mask.
     let best = argmax(&logits).unwrap();
     let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
     let mut scratch = vec![0; 75];

@@ -1,4 +1,4 @@
-//! Scales of matrices beside their weights, as files with NVFP4 have them.
+//! Scales of matrices beside their weights, as in files with NVFP4.
 
 use common::gguf_writer::GgufWriter;
 use common::random::Rng;
@@ -10,7 +10,7 @@ use gleed::model::ModelError;
 use gleed::tensor::Dtype;
 use gleed::{Engine, KvType, Limits, Model, Plan};
 
-/// The matrices that have one, without those of experts.
+/// Names of the matrices that can have a scale, without those of experts.
 const MATRICES: [&str; 16] = [
     "attn_q",
     "attn_k",
@@ -30,7 +30,8 @@ const MATRICES: [&str; 16] = [
     "ssm_beta",
 ];
 
-/// A model with a scale from 1/4 to 4 for each of its matrices, and for each expert, and with scales of their inputs.
+/// Adds a scale from 1/4 to 4 for each matrix and each expert of a model, and scales of their inputs. Returns the
+/// number of scales, too.
 fn scaled(model: &SyntheticModel) -> (GgufWriter, usize) {
     let (mut writer, mut rng, mut count) = (model.writer(), Rng::new(5), 0);
     for tensor in writer.tensors.clone() {
@@ -43,7 +44,7 @@ fn scaled(model: &SyntheticModel) -> (GgufWriter, usize) {
         };
         for end in ["scale", "input_scale"] {
             let name = format!("{name}.{end}");
-            // Gemma 4 has some of its own.
+            // Gemma 4 has some scales of its own.
             if writer.tensors.iter().all(|tensor| tensor.name != name) {
                 let values: Vec<f32> = (0..len).map(|_| (rng.uniform() * 4.0 - 2.0).exp2()).collect();
                 writer.add_tensor(&name, &[len as u64], 0, encode_f32(&values));
@@ -54,7 +55,7 @@ fn scaled(model: &SyntheticModel) -> (GgufWriter, usize) {
     (writer, count)
 }
 
-/// The logits of every row of a text.
+/// Returns the logits of every row of a text.
 fn logits(file: &[u8], tokens: &[u32]) -> Vec<Vec<f32>> {
     let model = Model::open(file).unwrap();
     let limits = Limits { context: tokens.len(), rows: 16, logit_rows: 16, kv_type: KvType::F32, ..Limits::default() };
@@ -66,7 +67,7 @@ fn logits(file: &[u8], tokens: &[u32]) -> Vec<Vec<f32>> {
     rows
 }
 
-/// Models of all kinds of matrices, with experts and without.
+/// Returns models with all kinds of matrices, with and without experts.
 fn models() -> Vec<(&'static str, SyntheticModel)> {
     use Architecture::{GptOss, GraniteHybrid, Llama, Phi3, Qwen2Moe, Qwen35};
     let mut models: Vec<_> = [Llama, Phi3, GptOss, Qwen2Moe, Qwen35, GraniteHybrid]
@@ -93,7 +94,7 @@ fn products_are_multiplied_by_them() {
     }
 }
 
-/// The type that has them.
+/// NVFP4 is the type whose files have such scales.
 #[test]
 fn nvfp4_with_scales() {
     for model in [SyntheticModel::llama(), SyntheticModel { experts: 4, ..SyntheticModel::of(Architecture::Qwen3Moe) }]
@@ -124,7 +125,7 @@ fn a_scale_of_1_changes_no_bit() {
         tensor.data = encode_f32(&[1.0]);
     }
     assert!(logits(&writer.finish(), &tokens) == plain);
-    // Whatever comes first in the file.
+    // The order of tensors in the file does not matter.
     writer.tensors.reverse();
     assert!(logits(&writer.finish(), &tokens) == plain);
 }

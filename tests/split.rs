@@ -8,7 +8,7 @@ use gleed::model::ModelError;
 use gleed::tensor::Dtype;
 use gleed::{Engine, Limits, Model, Plan};
 
-/// The file in parts with so many tensors each, the last one with the rest.
+/// Splits the file into parts. `tensors` has the number of tensors of each part except the last, which gets the rest.
 fn split(whole: &GgufWriter, tensors: &[usize]) -> Vec<Vec<u8>> {
     let mut rest = whole.tensors.clone();
     let parts = tensors.len() + 1;
@@ -46,7 +46,7 @@ fn parts_are_the_whole() {
         let writer = model.writer();
         let whole = writer.finish();
         let expected = logits(&Model::open(&whole).unwrap());
-        // The first without tensors, as some tools write it; and with most of them.
+        // The first part has no tensors, as some tools write it, or some of them, or nearly all.
         for tensors in [&[][..], &[0], &[5], &[2, 9], &[writer.tensors.len() - 1], &[1, 0, 3]] {
             let parts = split(&writer, tensors);
             let slices = slices(&parts);
@@ -65,7 +65,7 @@ fn missing_and_misplaced_parts_are_refused() {
     let refused = |parts: &[&[u8]]| {
         let error = match parts {
             [one] => Model::open(one).map(drop).unwrap_err(),
-            // They live as long as the test.
+            // The slices must live as long as the test.
             parts => Model::open_split(parts.to_vec().leak()).map(drop).unwrap_err(),
         };
         assert!(!error.to_string().is_empty());

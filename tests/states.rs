@@ -1,4 +1,5 @@
-//! The states of recurrent layers: checkpoints, rewinds between them, cached prefixes, and how many rows that saves.
+//! States of recurrent layers: checkpoints, rewinds between them, cached prefixes, and the number of rows that they
+//! save.
 
 use common::playback::{Plain, Player, Stage};
 use common::random::Rng;
@@ -7,7 +8,7 @@ use gleed::cache::{CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::host::ThreadPool;
 use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
 
-/// Every kind of recurrent layer, and of what may be beside them.
+/// Models with every kind of recurrent layer, and of the layers that can be beside them.
 const RECURRENT: [Architecture; 6] = [
     Architecture::Lfm2,
     Architecture::Qwen35,
@@ -21,8 +22,8 @@ fn file(architecture: Architecture) -> Vec<u8> {
     SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
 }
 
-/// What `tests/cross` computes on other machines is what is made here. Its model with experts is that of
-/// `tests/data/newer`.
+/// The files that `tests/cross` computes on other machines equal the models that are made here. Its model with experts
+/// is in `tests/data/newer`.
 #[test]
 fn committed_models_are_the_made_ones() {
     for architecture in RECURRENT.into_iter().filter(|architecture| *architecture != Architecture::Qwen35Moe) {
@@ -52,12 +53,13 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
     Rng::new(seed).tokens(len, 40)
 }
 
-/// Rows that the next batches compute of a sequence: what is queued, and what has to be computed again.
+/// Returns the number of rows that the next batches compute for a sequence: queued rows, and rows that are computed
+/// again.
 fn rows(player: &Player<'_, '_>, seq: SeqId, queued: usize) -> usize {
     player.engine.seq_len(seq).unwrap() - player.engine.cache().computed(seq).unwrap() + queued
 }
 
-/// So many rows that workers share them in other operations.
+/// There are so many rows that workers share them in other operations.
 #[test]
 fn threads_with_many_rows() {
     let pool = ThreadPool::new(2).unwrap();
@@ -90,15 +92,15 @@ fn a_rewind_to_a_checkpoint_computes_nothing_again() {
             player.rewind(seq, 37);
             assert_eq!(rows(player, seq, 5), 5);
             player.append(seq, &tokens(3, 5));
-            // Between: what lies behind the checkpoint is computed again, with what comes next.
+            // Between checkpoints: the rows behind the checkpoint are computed again, together with the next tokens.
             player.rewind(seq, 40);
             assert_eq!(rows(player, seq, 4), 7);
             player.append(seq, &tokens(4, 4));
-            // A fork has the state of a checkpoint, too.
+            // A fork gets the state of a checkpoint, too.
             let fork = player.fork(seq, 37);
             assert_eq!(rows(player, fork, 3), 3);
             player.append(fork, &tokens(5, 3));
-            // Before it there is none but the beginning.
+            // Before the checkpoint there is only the beginning.
             player.rewind(seq, 20);
             assert_eq!(rows(player, seq, 1), 21);
             player.append(seq, &[7]);
@@ -122,7 +124,7 @@ fn checkpoints_are_made_as_the_limits_say() {
                 assert_eq!(player.engine.computed_at(seq, 32 * index + 3), Ok(expected), "{checkpoints} {index}");
             }
             assert_eq!(player.engine.computed_at(seq, 100), Ok(100));
-            // Those that the host asks for do not give way.
+            // Checkpoints that the host asked for are not replaced.
             assert_eq!(player.engine.checkpoint(seq), Ok(true));
             player.append(seq, &tokens(2, 200));
             assert_eq!(player.engine.computed_at(seq, 101), Ok(100));
@@ -141,8 +143,8 @@ fn checkpoints_are_made_as_the_limits_say() {
     });
 }
 
-/// Each turn begins with what the template makes of the last answer: a few tokens before the end are others. With
-/// checkpoints at the end of every prompt nothing before it is read again.
+/// Each turn begins with the last answer as the template writes it, which differs a few tokens before the end. With
+/// checkpoints at the end of every prompt, nothing before the answer is read again.
 #[test]
 fn a_conversation_reads_no_turn_twice() {
     for architecture in RECURRENT {
@@ -164,7 +166,7 @@ fn a_conversation_reads_no_turn_twice() {
                     given += 1;
                     player.append(seq, &[token]);
                 }
-                // The answer is written anew without its thoughts.
+                // The template writes the answer again without its thoughts.
                 player.rewind(seq, end);
                 let answer = tokens(300 + turn, 5);
                 computed += rows(player, seq, answer.len());
@@ -189,17 +191,17 @@ fn a_cached_prefix_ends_at_a_checkpoint() {
             let seq = player.open();
             player.append(seq, &prompt);
             let other = player.open();
-            // 80 tokens are cached, and 64 of them have a state.
+            // 80 tokens are cached, and the state is known after 64 of them.
             assert_eq!(player.reuse(other, &prompt), 64);
             assert_eq!(rows(player, other, 26), 26);
             player.append(other, &prompt[64..]);
-            // Also when nobody has the prefix any more.
+            // The prefix is also found if no sequence has it any more.
             player.close(seq);
             player.close(other);
             let third = player.open();
             assert_eq!(player.reuse(third, &prompt[..50]), 32);
             player.append(third, &prompt[32..50]);
-            // Another prompt has no prefix in common.
+            // Another prompt shares no prefix.
             let fourth = player.open();
             assert_eq!(player.reuse(fourth, &tokens(2, 90)), 0);
             player.engine.cache().check().unwrap();
@@ -220,12 +222,12 @@ fn the_plan_has_the_states() {
             let states = plan.sections().iter().filter(|section| section.name.ends_with(" states"));
             states.map(|section| section.bytes).sum::<usize>()
         };
-        // Two for each of four sequences, two that are shared, and the checkpoints.
+        // Two states for each of four sequences, two shared ones, and the checkpoints.
         assert_eq!((bytes(&plan(0)), bytes(&plan(3))), (10 * state, 13 * state), "{architecture:?}");
     }
 }
 
-/// A window forgets keys and values; the state goes on. What it has forgotten cannot be computed again.
+/// A window evicts keys and values, but the state goes on. Evicted tokens cannot be computed again.
 #[test]
 fn a_window_keeps_the_state() {
     let file = file(Architecture::Lfm2);
@@ -262,7 +264,7 @@ fn damaged_and_foreign_snapshots_are_refused() {
             let snapshot = player.snapshot(seq);
             let version = u32::from_le_bytes(snapshot[8..12].try_into().unwrap());
             assert_eq!(version, SnapshotHeader::VERSION_WITH_STATE);
-            // Every byte of the state, and its checksum, before that of the whole.
+            // Covers every byte of the state and its checksum, which come before the checksum of the whole.
             let elements = model.config().recurrent.state_elements();
             let start = snapshot.len() - 16 - 4 * elements;
             for at in (start..snapshot.len() - 8).step_by(97) {
@@ -281,7 +283,7 @@ fn damaged_and_foreign_snapshots_are_refused() {
     }
 }
 
-/// Version 3: with the last checkpoints, which the reader keeps where it has free places.
+/// Version 3 has the last checkpoints, which the reader keeps if it has free slots for them.
 #[test]
 fn snapshots_have_checkpoints() {
     const WITH_TWO: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
@@ -305,7 +307,8 @@ fn snapshots_have_checkpoints() {
             saved = bytes;
         });
         let all = [tokens(9, 9), tokens(20, 20), tokens(17, 17), tokens(5, 5), tokens(1, 1)].concat();
-        // So many places, and where a rewind to 51 and to 48 tokens finds a state. The earlier one is read first.
+        // Number of slots for checkpoints, and the positions of the states that a rewind to 51 and to 48 tokens finds.
+        // The earlier checkpoint is read first.
         for (places, found) in [(0, [0, 0]), (1, [46, 46]), (2, [51, 46]), (4, [51, 46])] {
             Stage::new(limits(places, 0)).play(&model, |player| {
                 let seq = player.try_restore(&saved, &all).unwrap();
@@ -321,7 +324,7 @@ fn snapshots_have_checkpoints() {
                 player.append(seq, &tokens(3, 4));
             });
         }
-        // Checkpoints of others do not give way.
+        // Checkpoints of other sequences are not replaced.
         Stage::new(limits(2, 0)).play(&model, |player| {
             let other = player.open();
             player.append(other, &tokens(7, 30));
@@ -336,7 +339,7 @@ fn snapshots_have_checkpoints() {
     }
 }
 
-/// Every bit of a small one, and every cut.
+/// Every bit of a small checkpoint, and every cut.
 #[test]
 fn damaged_checkpoints_are_refused() {
     const WITH_TWO: SnapshotOptions<'static> = SnapshotOptions { base: 0, state: &[], checkpoints: 2 };
@@ -373,7 +376,7 @@ fn damaged_checkpoints_are_refused() {
     });
 }
 
-/// A model without keys and values: its cache has the tokens, and the states.
+/// A model without keys and values. Its cache has only the tokens and the states.
 #[test]
 fn no_layer_has_attention() {
     let synthetic =
@@ -399,7 +402,7 @@ fn no_layer_has_attention() {
     }
 }
 
-/// Keys and values alone are not a sequence here.
+/// Keys and values alone do not make a sequence with recurrent layers.
 #[test]
 fn rows_from_outside_are_refused() {
     let file = file(Architecture::Lfm2);

@@ -1,12 +1,12 @@
-//! Tests of the equality tests: they notice one changed key, one changed value, and rows that lie one
-//! position too far.
+//! Tests of the equality tests: they notice one changed key, one changed value, and rows that are shifted by one
+//! position.
 
 use common::playback::{Plain, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 use gleed::{KvKind, KvType, Limits, Model};
 
-/// K and V of each layer, packed `[tokens, kv_width]`.
+/// Keys and values of each layer, packed `[tokens, kv_width]`.
 type Cached = Vec<(Vec<f32>, Vec<f32>)>;
 
 const TOKENS: usize = 37;
@@ -38,7 +38,7 @@ impl<'m> Check<'m> {
         Self { model: *model, limits, prompt, cached, plain: Plain::new(model, kv_type) }
     }
 
-    /// Whether the equality check passes for what follows these keys and values.
+    /// Returns whether the equality check passes for tokens that follow these keys and values.
     fn passes(&mut self, cached: &Cached) -> bool {
         let recorded = Stage::new(self.limits).play(&self.model, |player| {
             let seq = player.open();
@@ -54,7 +54,7 @@ impl<'m> Check<'m> {
 }
 
 fn with_each(mut test: impl FnMut(Check<'_>)) {
-    // Layers of two shapes, some without keys and values of their own.
+    // Layers of two shapes, of which some have no keys and values of their own.
     let gemma4 = SyntheticModel::of(Architecture::Gemma4).with("attention.sliding_window", 200u32);
     for model in [SyntheticModel::llama(), SyntheticModel::qwen3(), gemma4] {
         let file = SyntheticModel { hidden: 32, ffn: 32, vocab: 40, head_dim: 8, ..model }.bytes();

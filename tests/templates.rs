@@ -1,4 +1,4 @@
-//! Chat templates in Jinja give what transformers makes of them (`tests/data/templates`), to the byte.
+//! Chat templates in Jinja are rendered as transformers renders them (`tests/data/templates`), to the byte.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use common::templates::Templates;
 use gleed::host::{ChatTemplate, RenderOptions};
 use gleed::turns::{Message, Role, TurnFormat};
 
-/// The clock of the script that made the expected texts: 2025-03-09 07:05.
+/// Time at which the script made the expected texts: 2025-03-09 07:05.
 const NOW: u64 = 1_741_503_900;
 
 #[test]
@@ -23,7 +23,7 @@ fn templates_give_what_transformers_gives() {
             };
             let rendered = template.render(&[], &options);
             assert_eq!(rendered.as_deref().ok(), case.expected, "{name}, {}: {rendered:?}", case.title);
-            // The same as messages.
+            // The conversation as messages gives the same text.
             if let Some(messages) = case.messages() {
                 let options = RenderOptions { reply: case.reply(), variables: None, ..options };
                 assert_eq!(template.render(&messages, &options), rendered, "{name}, {}", case.title);
@@ -41,7 +41,7 @@ fn long_conversations_are_within_the_bounds() {
     let messages: Vec<Message<'_>> = (0..500).map(|turn| Message { role: roles[turn % 2], text: &text }).collect();
     let short = &messages[..4];
     for (name, source) in Templates::read().all() {
-        // It writes a part of each text.
+        // This template writes only a part of each text.
         if name == "constructs" {
             continue;
         }
@@ -57,7 +57,7 @@ fn long_conversations_are_within_the_bounds() {
 #[test]
 fn formats_are_checked_against_templates() {
     let templates = Templates::read();
-    // Where the two part ways in an ordinary conversation.
+    // Templates for which the two differ in an ordinary conversation.
     let different = [
         "smollm3",
         "mistral-v3",

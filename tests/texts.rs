@@ -1,5 +1,5 @@
-//! The examples `score`, `embed` and `search`, and `generate` with an adapter and with a model in several files. `cargo
-//! test` builds them; before `cargo test --test texts`, `cargo build --examples` does.
+//! The examples `score`, `embed` and `search`, and `generate` with an adapter and with a model in several files.
+//! `cargo test` builds them. Before `cargo test --test texts` they must be built with `cargo build --examples`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -11,10 +11,10 @@ use common::random::Rng;
 use common::synthetic::{SyntheticModel, encode_f32};
 
 fn run(example: &str, args: &[&str], input: &str) -> Output {
-    // This test is `target/PROFILE/deps/texts-HASH`.
+    // The path of this test is `target/PROFILE/deps/texts-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
-    // Tests run at the same time.
+    // Each input has a file of its own, because tests run at the same time.
     static INPUTS: AtomicUsize = AtomicUsize::new(0);
     let number = INPUTS.fetch_add(1, Ordering::Relaxed);
     let file = scratch(&format!("input-{number}.txt"), input.as_bytes());
@@ -29,7 +29,7 @@ fn ok(example: &str, args: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is said where it is refused.
+/// Returns the standard error of a run that is refused.
 fn refused(example: &str, args: &[&str], input: &str) -> String {
     let output = run(example, args, input);
     assert!(!output.status.success() && output.stdout.is_empty());
@@ -90,7 +90,7 @@ fn embed_compares_lines() {
     assert!(refused("embed", &["--text", "nowhere.txt"], "").contains("nowhere.txt"));
 }
 
-/// The ids that `generate` appends.
+/// Returns the ids that `generate` appends.
 fn ids(args: &[&str]) -> serde_json::Value {
     let json = scratch("generated.json", b"");
     ok("generate", &[args, &["--ids", "1,5,9", "-n", "12", "--ignore-end", "--json", text(&json)]].concat(), "");
@@ -132,13 +132,13 @@ fn generate_takes_adapters_and_parts() {
     assert!(error.contains("whole.gguf") && error.contains("general.type"), "{error}");
 }
 
-/// The cosines that `embed` prints.
+/// Returns the cosines that `embed` prints.
 fn table(out: &str, count: usize) -> Vec<Vec<f64>> {
     let numbers = |line: &str| line.split_whitespace().skip(1).take(count).map(|x| x.parse().unwrap()).collect();
     out.lines().map(numbers).collect()
 }
 
-/// The vectors of a JSON file.
+/// Returns the vectors of a JSON file.
 fn vectors(path: &Path) -> Vec<Vec<f64>> {
     let json = parse_json(&std::fs::read(path).unwrap());
     json.as_array().unwrap().iter().map(|item| numbers(&item["vector"])).collect()
@@ -149,7 +149,7 @@ fn embed_takes_ids_and_many_texts() {
     let lines = "Once upon a time\nthe dog\n";
     let (alone, json, raw) = (scratch("alone.json", b""), scratch("ids.json", b""), scratch("raw.json", b""));
     let of_lines = ok("embed", &["--json", text(&alone)], lines);
-    // The ids of the lines, with BOS.
+    // Ids of the lines, with BOS.
     let ids = lines.lines().map(|line| ok("tokenize", &["--add-special"], line).trim().replace(' ', ","));
     let ids: Vec<String> = ids.collect();
     let of_ids = ok("embed", &["--ids", &ids[0], "--ids", &ids[1], "--json", text(&json)], "not read");
@@ -157,7 +157,8 @@ fn embed_takes_ids_and_many_texts() {
     assert_eq!(vectors(&alone), vectors(&json));
     let item = &parse_json(&std::fs::read(&json).unwrap())[1];
     assert_eq!(item["text"], ids[1]);
-    // Ids come before the lines of a file; many more than run together give the same vectors, on any number of threads.
+    // Ids come before the lines of a file. Many more texts than fit into a batch have the same vectors, on any number
+    // of threads.
     let many: String = (0..70).map(|i| format!("the dog{}\n", " and the cat".repeat(i % 7))).collect();
     let file = scratch("many.txt", many.as_bytes());
     let out =
@@ -195,12 +196,12 @@ fn search_finds_lines() {
     assert!(found[0].starts_with("Once upon") && found[1].starts_with("  1.000      3  Once upon"), "{out}");
     assert!(found[3] == "The cat" && found[4].contains("      1  The cat sat"), "{out}");
     assert!(String::from_utf8(output.stderr).unwrap().contains("3 lines became vectors"));
-    // The second time the vectors are there; queries can be lines of standard input.
+    // The second time, the vectors are in the index. Queries can be lines of standard input.
     let again = run("search", &args, "");
     assert!(again.stdout == out.as_bytes() && again.stderr.is_empty());
     let piped = ok("search", &args[..6], "Once upon a time there was a girl.\n\nThe cat\n");
     assert_eq!(piped, out);
-    // Other lines, or a damaged index, and they are computed again.
+    // With other lines, or with a damaged index, the vectors are computed again.
     let bytes = std::fs::read(&index).unwrap();
     std::fs::write(&index, &bytes[..bytes.len() - 4]).unwrap();
     assert!(String::from_utf8(run("search", &args, "").stderr).unwrap().contains("became vectors"));
@@ -212,7 +213,7 @@ fn search_finds_lines() {
     assert!(refused("search", &["--text", text(&scratch("empty.txt", b"\n")), "x"], "").contains("no lines"));
 }
 
-/// Programs that need logits say what an encoder is for; `embed` and `search` take it as it is.
+/// Programs that need logits name the programs for encoders. `embed` and `search` take an encoder as it is.
 #[test]
 fn encoders_generate_nothing() {
     let model = SyntheticModel::llama().with("attention.causal", false);

@@ -1,4 +1,4 @@
-//! Conversations with tools are written as templates in Jinja write them (`tests/data/tools/templates`), to the byte.
+//! Conversations with tools are written as Jinja templates write them (`tests/data/tools/templates`), to the byte.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -8,7 +8,7 @@ use gleed::tools::{Part, Reader, Tools};
 use gleed::turns::{Answer, Message, Piece, Role, ToolCall, ToolFormat, ToolResult, ToolTurns, TurnFormat};
 use serde_json::{Value, json};
 
-/// Templates, their turn format and their tool format.
+/// Templates with their turn format and their tool format.
 const FAMILIES: [(&str, &str, &str); 9] = [
     ("nemotron3", "nemotron3", "nemotron3"),
     ("smollm3", "smollm3", "smollm3"),
@@ -21,8 +21,8 @@ const FAMILIES: [(&str, &str, &str); 9] = [
     ("apertus", "apertus", "apertus"),
 ];
 
-/// Lists with what templates treat in ways of their own: quotes, white space, choices, defaults, schemas in schemas, no
-/// arguments.
+/// Lists with parts that templates treat differently: quotes, white space, choices, defaults, nested schemas, and tools
+/// without arguments.
 const LISTS: [&str; 3] = [
     r#"[{"type": "function", "function": {"name": "roll", "description": "Rolls dice.", "parameters": {"type": "object",
         "properties": {"sides": {"type": "integer", "description": "Sides"}}, "required": ["sides"]}}}]"#,
@@ -36,7 +36,7 @@ const LISTS: [&str; 3] = [
         {"a": {"type": "object", "properties": {"b": {"type": "boolean"}}, "description": "\"it's\""}}}}}]"#,
 ];
 
-/// A conversation: a message of the system, the model's first answer, whether the user goes on.
+/// A conversation: a message of the system, the model's first answer, and whether the user goes on.
 struct Talk {
     system: Option<&'static str>,
     thought: &'static str,
@@ -72,12 +72,12 @@ fn taker(text: &mut String) -> impl FnMut(Piece<'_>) -> Result<(), Infallible> +
     }
 }
 
-/// The calls of a talk.
+/// Returns the calls of a talk.
 fn calls(talk: &Talk) -> Vec<ToolCall<'static>> {
     talk.calls.iter().map(|&(name, arguments)| ToolCall { name, id: None, arguments }).collect()
 }
 
-/// What the format writes.
+/// Returns the text that the format writes.
 fn written(turns: &'static TurnFormat, tools: &'static ToolFormat, list: &str, talk: &Talk) -> String {
     let (mut writer, mut text) = (ToolTurns::new(turns, tools, Tools::new(list).unwrap()), String::new());
     let mut put = taker(&mut text);
@@ -101,8 +101,8 @@ fn written(turns: &'static TurnFormat, tools: &'static ToolFormat, list: &str, t
     text
 }
 
-/// Only the templates of Nemotron 3, Spark and Seed-OSS are given thoughts: the others write none with calls. That of
-/// Seed-OSS writes those of earlier turns, too.
+/// Returns the thought that a template gets. Only the templates of Nemotron 3, Spark and Seed-OSS get thoughts, because
+/// the others write none with calls. Seed-OSS also writes the thoughts of earlier turns.
 fn thought(turns: &TurnFormat, talk: &Talk) -> &'static str {
     match turns.name() {
         "seed-oss" => talk.thought,
@@ -111,7 +111,7 @@ fn thought(turns: &TurnFormat, talk: &Talk) -> &'static str {
     }
 }
 
-/// What the template writes, without the date that formats leave out.
+/// Returns the text that the template writes, without the date, which formats leave out.
 fn rendered(template: &str, turns: &TurnFormat, tools: &'static ToolFormat, list: &str, talk: &Talk) -> String {
     let mut messages: Vec<Value> = talk.system.iter().map(|text| json!({"role": "system", "content": text})).collect();
     messages.push(json!({"role": "user", "content": "Roll two."}));
@@ -124,7 +124,7 @@ fn rendered(template: &str, turns: &TurnFormat, tools: &'static ToolFormat, list
         messages.push(json!({"role": "assistant", "content": "A four."}));
         messages.push(json!({"role": "user", "content": "Again."}));
     }
-    // The list as a text, so that the order of its members stays.
+    // The list stays a text, so that the order of its members is kept.
     let variables = format!("{{\"messages\": {}, \"tools\": {list}, \"xml_tools\": {list}}}", json!(messages));
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tools/templates").join(format!("{template}.jinja"));
@@ -137,7 +137,7 @@ fn rendered(template: &str, turns: &TurnFormat, tools: &'static ToolFormat, list
 
 fn assistant(template: &str, turns: &TurnFormat, tools: &'static ToolFormat, talk: &Talk) -> Value {
     if template == "smollm3" {
-        // The template writes no calls: they are in the text.
+        // The template writes no calls, so the text contains them.
         let calls: Vec<String> = talk
             .calls
             .iter()
@@ -156,7 +156,7 @@ fn assistant(template: &str, turns: &TurnFormat, tools: &'static ToolFormat, tal
             json!({"type": "function", "function": {"name": name, "arguments": arguments}})
         })
         .collect();
-    // DeepSeek's template before V3.1 leaves out the text beside calls, and so does this test.
+    // DeepSeek's templates before V3.1 leave out the text beside calls, and so does this test.
     let text = if tools.name() == "deepseek-r1" { "" } else { talk.text };
     let mut message = json!({"role": "assistant", "content": text, "tool_calls": calls});
     let thought = thought(turns, talk);
@@ -173,7 +173,7 @@ fn formats_write_what_templates_render() {
         for list in LISTS {
             for talk in &TALKS {
                 let mut text = written(turns, tools, list, talk);
-                // The template of V3 writes no text beside calls and opens no thought, as that of R1 does.
+                // The template of V3 writes no text beside calls. Unlike that of R1, it opens no thought.
                 if tools.name() == "deepseek-r1" {
                     text = text.replace("<｜Assistant｜><think>\n", "<｜Assistant｜>").replacen("I roll.", "", 1);
                 }
@@ -195,12 +195,12 @@ fn tools_are_offered_as_templates_ask() {
             assert_eq!(TurnFormat::of_template(&source), Some(turns), "{template}");
         }
     }
-    // Models whose template says nothing of tools are offered them as Hermes is.
+    // Models whose template says nothing about tools get the tools in Hermes' format.
     let chatml = TurnFormat::named("chatml").unwrap();
     assert_eq!(ToolFormat::of(chatml, Some("<|im_start|>")).map(ToolFormat::name), Some("hermes"));
 }
 
-/// What Apertus is told of values in values, of choices and of defaults.
+/// Compares the types that Apertus' template writes for nested values, choices and defaults.
 #[test]
 fn types_are_those_of_the_template() {
     let types = [
@@ -228,7 +228,7 @@ fn types_are_those_of_the_template() {
     assert_eq!(written(turns, tools, &list, &TALKS[1]), rendered("apertus", turns, tools, &list, &TALKS[1]));
 }
 
-/// What is written is read as the same calls.
+/// Written calls are read back as the same calls.
 #[test]
 fn calls_are_read_back() {
     for (_, turns, tools) in FAMILIES {

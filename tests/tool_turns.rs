@@ -1,4 +1,4 @@
-//! Conversations with tools are written as the templates of the models write them (`tests/data/tools`).
+//! Conversations with tools are written as the models' templates write them (`tests/data/tools`).
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn lines(name: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The turn format and the tool format of a family of the rows.
+/// Returns the turn format and the tool format of a family in the rows.
 fn formats(family: &str) -> (&'static TurnFormat, &'static ToolFormat) {
     let (turns, tools) = match family {
         "hermes3" => ("chatml", "hermes"),
@@ -28,7 +28,7 @@ fn formats(family: &str) -> (&'static TurnFormat, &'static ToolFormat) {
     (TurnFormat::named(turns).unwrap(), ToolFormat::named(tools).unwrap())
 }
 
-/// Takes the text of pieces. BOS and EOS have the names that most vocabularies give them.
+/// Returns a function that appends the text of pieces. BOS and EOS have the names that most vocabularies give them.
 fn taker(text: &mut String) -> impl FnMut(Piece<'_>) -> Result<(), Infallible> + '_ {
     |piece| {
         text.push_str(piece.text("<s>", "</s>"));
@@ -36,7 +36,8 @@ fn taker(text: &mut String) -> impl FnMut(Piece<'_>) -> Result<(), Infallible> +
     }
 }
 
-/// What templates write and formats leave out, as there is no clock; and names of BOS.
+/// Removes the dates that templates write and formats leave out, because formats have no clock. Also gives BOS one
+/// name.
 fn without_dates(prompt: &str) -> String {
     let mut text = prompt.to_owned();
     for bos in ["<|begin_of_text|>", "<|startoftext|>", "<bos>"] {
@@ -74,7 +75,7 @@ fn calls_are_written_as_models_write_them() {
     let (rows, mut count) = (lines("calls.jsonl"), 0);
     for row in rows.iter().filter(|row| row["prompt"].is_string()) {
         let (turns, tools) = formats(row["family"].as_str().unwrap());
-        // A call of harmony has another order in a written turn than in a reply.
+        // Harmony's call has another order in a written turn than in a reply.
         if tools.calls() == CallFormat::Harmony {
             continue;
         }
@@ -92,7 +93,8 @@ fn calls_are_written_as_models_write_them() {
             .collect();
         let (mut talk, mut text) = (ToolTurns::after_reply(turns, tools, Tools::NONE), String::new());
         talk.answer(Answer { calls: &calls, ..Answer::default() }, taker(&mut text)).unwrap();
-        // What is written is read as these calls; where the order of arguments is free, it is the same text.
+        // The written text is read as these calls. It is also the template's text, unless the order of arguments is
+        // free.
         let mut reader = Reader::new(Some(tools.calls()), None, false);
         let mut read = Vec::new();
         while let Some(part) = reader.next(&text, true, None) {
@@ -116,7 +118,7 @@ fn calls_are_written_as_models_write_them() {
 const TOOLS: &str = r#"[{"type": "function", "function": {"name": "roll", "description": "Rolls dice.", "parameters": {"type":
     "object", "properties": {"sides": {"type": "integer", "description": "Sides"}}, "required": ["sides"]}}}]"#;
 
-/// A conversation with calls and results, and what `tests/data/tools/turns.jsonl` has of it: all, or its end.
+/// Compares whole conversations with calls and results. `tests/data/tools/turns.jsonl` has the whole text or its end.
 #[test]
 fn whole_conversations_are_those_of_the_templates() {
     let rows = lines("turns.jsonl");
@@ -151,7 +153,7 @@ fn conversation(turns: &'static TurnFormat, tools: &'static ToolFormat, has_thou
     text
 }
 
-/// Ends of the same conversation in formats whose templates are not among the rows, or write no calls.
+/// Ends of the same conversation in formats whose templates are not among the rows or write no calls.
 #[test]
 fn calls_and_results_have_the_marks_of_their_format() {
     let ends = [
@@ -221,7 +223,7 @@ fn calls_and_results_have_the_marks_of_their_format() {
           </tool_response><|assistant|><think>",
         ),
     ]);
-    // As the published templates render them.
+    // These texts are those of the published templates.
     let hermes = "<|im_start|>assistant\n<tool_call>\n{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n</tool_call>\n<tool_call>\n\
         {\"name\": \"roll\", \"arguments\": {\"sides\": 20}}\n</tool_call><|im_end|>\n<|im_start|>tool\n<tool_response>\n4\n\
         </tool_response>\n<tool_response>\n17\n</tool_response><|im_end|><|im_start|>assistant\n";
@@ -249,7 +251,8 @@ fn calls_and_results_have_the_marks_of_their_format() {
     }
 }
 
-/// Lists of formats whose templates are not among the rows, as programs that were compared with these write them.
+/// Lists in formats whose templates are not among the rows, as programs write them that were compared with the
+/// templates.
 #[test]
 fn lists_are_those_of_the_templates() {
     let json = "{\"type\": \"function\", \"function\": {\"name\": \"roll\", \"description\": \"Rolls dice.\", \"parameters\": \
@@ -306,7 +309,7 @@ fn every_format_of_tools_goes_on_after_results() {
         let named: Vec<_> = TurnFormat::ALL
             .iter()
             .filter(|turns| {
-                // A template that has all signs.
+                // Texts with the signs of each tool format, as templates have them.
                 ToolFormat::of(turns, Some("[CALL_ID] [ARGS]")) == Some(tools)
                     || ToolFormat::of(turns, Some("[ARGS]")) == Some(tools)
                     || ToolFormat::of(turns, Some("xml_tools")) == Some(tools)
@@ -317,11 +320,11 @@ fn every_format_of_tools_goes_on_after_results() {
         assert!(!named.is_empty(), "{}", tools.name());
         for turns in named {
             let text = conversation(turns, tools, true);
-            // The list, the calls, the results and the user are there, each once.
+            // The list, the calls, the results and the user's message are in the text, each once.
             let count = |part: &str| text.matches(part).count();
             assert_eq!((count("Rolls dice."), count("Roll two."), count("Play.")), (1, 1, 1), "{text}");
             assert!(count("roll") >= 1 && count("4") >= 1, "{text}");
-            // The same in pieces that fail is the same conversation.
+            // If callbacks fail, a repeated call writes the same conversation.
             let mut talk = ToolTurns::new(turns, tools, Tools::new(TOOLS).unwrap());
             for fail_at in [0, 3, 17, 40] {
                 let mut left = fail_at;
@@ -367,7 +370,7 @@ fn models_are_told_to_think_or_not() {
             assert_eq!(reply(format.name(), None), reply(format.name(), Some(true)), "{format}");
             continue;
         };
-        // What the format does by itself is one of the two, and the thought is open where the reply ends with its mark.
+        // The format's default is one of the two. A thought is open if the reply ends with its mark.
         assert_eq!(reply(format.name(), None), reply(format.name(), Some(thinking.is_on())), "{format}");
         assert!(thinking.can(thinking.is_on()), "{format}");
         for think in [None, Some(true), Some(false)] {
@@ -410,7 +413,7 @@ fn function_gemma_is_that_of_its_documentation() {
     );
 }
 
-/// Types and values of the elements of a list, in the templates of Gemma 4.
+/// Types and values of the elements of a list, as in the templates of Gemma 4.
 #[test]
 fn elements_of_lists_are_declared_as_in_the_templates() {
     let list = r#"[{"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "array", "description": "d", "items":

@@ -1,6 +1,6 @@
-//! Calls of tools are read out of what models write, as `tests/data/tools` lists them, whatever the text is.
+//! Tool calls are read from the texts of models, as `tests/data/tools` lists them. Any text gives calls or errors.
 
-/// The tools of `chat`.
+/// The tools of the example `chat`.
 #[path = "../examples/common"]
 mod common {
     #![allow(unreachable_pub)]
@@ -19,7 +19,7 @@ use gleed::tools::{Arguments, Call, CallErrorKind, CallFormat, Part, Reader, Tho
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The rows of `tests/data/tools/calls.jsonl`.
+/// Returns the rows of `tests/data/tools/calls.jsonl`.
 fn rows() -> &'static [Value] {
     static ROWS: LazyLock<Vec<Value>> = LazyLock::new(read_rows);
     &ROWS
@@ -39,7 +39,7 @@ fn marks(format: CallFormat) -> Option<ThoughtMarks> {
     }
 }
 
-/// What was read: text, thoughts, calls with their arguments in JSON, errors.
+/// The parts of a reply: text, thoughts, calls with their arguments in JSON, and errors.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     content: String,
@@ -87,7 +87,7 @@ fn read(format: CallFormat, text: &str, tools: &Tools<'_>) -> Read {
     found
 }
 
-/// The same, byte by byte.
+/// Reads the text byte by byte.
 fn stream(format: CallFormat, text: &str, tools: &Tools<'_>) -> Read {
     let (mut reader, mut found) = (Reader::new(Some(format), marks(format), false), Read::default());
     for end in (0..=text.len()).filter(|&end| text.is_char_boundary(end)) {
@@ -136,7 +136,7 @@ fn calls_are_read_as_listed() {
     }
 }
 
-/// A call with the tools of `LIST`, in the words of each format that writes its own.
+/// A call with the tools of `LIST`, for each format with a notation of its own.
 #[test]
 fn calls_of_every_format_come_in_pieces() {
     for (format, text) in [
@@ -186,7 +186,7 @@ fn a_thought_after_a_broken_call_has_no_calls() {
     assert_eq!(parts.last(), Some(&Ok(Part::Text("done"))));
 }
 
-/// White space before a call without a mark is left out, and one `;` after it, however the text comes.
+/// White space before a call without a mark is left out, and so is one `;` after it, in any pieces of the text.
 #[test]
 fn what_is_around_a_bare_call() {
     let tools = Tools::new(r#"[{"name": "f"}]"#).unwrap();
@@ -212,7 +212,7 @@ const LIST: &str = r#"[{"type": "function", "function": {"name": "f", "descripti
     "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "v": {}, "e": {"enum": ["a", 1]},
     "l": {"type": "array", "items": {"type": ["number", "null"]}}}, "additionalProperties": false}}}, {"name": "g.h-2"}]"#;
 
-/// The calls in `text`, and its errors with their places.
+/// Checks the calls in `text`, and its errors with their offsets.
 #[track_caller]
 fn expect(format: CallFormat, text: &str, calls: &[(&str, Value)], errors: &[(CallErrorKind<'_>, usize)]) {
     let tools = Tools::new(LIST).unwrap();
@@ -295,7 +295,7 @@ fn errors_say_where() {
     let good = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
     let call = ("f", json!({}));
     let bad = |inside: &str| format!("<tool_call>{inside}</tool_call>\n{good}");
-    // The calls after one with an error are read.
+    // Calls after a wrong call are read.
     expect(Hermes, &bad("{\"name\": \"f\" 1}"), std::slice::from_ref(&call), &[(Invalid, 24)]);
     expect(Hermes, &bad("{\"arguments\": {}}"), std::slice::from_ref(&call), &[(Invalid, 11)]);
     expect(Hermes, &bad("{\"name\": \"f\", \"arguments\": [1]}"), std::slice::from_ref(&call), &[(NoObject, 38)]);
@@ -391,7 +391,7 @@ fn the_tools_of_chat_are_run() {
     assert!(shown.len() == 50 && (1..=6).all(|side| shown.contains(&side)) && shown.iter().all(|side| *side <= 6));
 }
 
-/// Pieces that models write.
+/// Pieces of texts that models write.
 const PIECES: &[&str] = &[
     "<｜tool▁calls▁begin｜>",
     "<｜tool▁call▁begin｜>",
@@ -516,7 +516,8 @@ proptest! {
     }
 }
 
-/// Reads to the end, and what is complete is JSON. In pieces the calls and texts are the same where no error is.
+/// Reads a text to its end, and checks that complete calls are JSON. Without errors, pieces give the same calls and
+/// texts.
 fn read_damaged(format: CallFormat, text: &str, tools: &Tools<'_>) {
     let (whole, pieces) = (read(format, text, tools), stream(format, text, tools));
     if whole.errors.is_empty() && pieces.errors.is_empty() {

@@ -1,4 +1,4 @@
-//! Turn formats write what transformers renders of the templates that they are recognised by.
+//! Turn formats write the texts that transformers renders with the templates by which the formats are recognised.
 
 use common::templates::Templates;
 use gleed::turns::{Message, Piece, Role, TurnFormat, Turns};
@@ -6,14 +6,14 @@ use gleed::turns::{Message, Piece, Role, TurnFormat, Turns};
 /// Templates whose format has another name.
 const OTHER_NAMES: [(&str, &str); 2] = [("llama3.2", "llama3.1"), ("gemma3", "gemma")];
 
-/// The lines of first messages that formats leave out, as there is no clock.
+/// Lines in first messages that formats leave out, because formats have no clock.
 const DATES: [(&str, &str); 3] = [
     ("\nCurrent date: 2025-03-09<|system_end|>", "<|system_end|>"),
     ("Current date: 2025-03-09\n", ""),
     ("Today Date: 09 March 2025\n", ""),
 ];
 
-/// Why a format writes something else than a template, where it does so on purpose.
+/// Returns the reason why a format deliberately differs from a template, if it does.
 fn exception(template: &str, messages: &[Message<'_>], reply: bool) -> Option<&'static str> {
     let has = |role| messages.iter().any(|message| message.role == role);
     let users = messages.iter().filter(|message| message.role == Role::User).count();
@@ -87,7 +87,7 @@ fn formats_write_what_transformers_renders() {
     assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), wrong.len() + same, wrong.join("\n"));
 }
 
-/// The text of some pieces.
+/// Returns the text of pieces.
 fn text<'t>(pieces: impl Iterator<Item = Piece<'t>>) -> String {
     pieces.map(|piece| piece.text("<s>", "</s>")).collect()
 }
@@ -107,13 +107,13 @@ fn turns_are_appended() {
         let mut whole = vec![system];
         all += &text(turns.add(system));
         for pair in talk.chunks(2) {
-            // What comes before the reply is what the template writes, and the reply is appended to it.
+            // The text before the reply is the template's, and the reply is appended to it.
             all += &text(turns.add(pair[0]));
             all += &text(turns.reply());
             whole.push(pair[0]);
             let mut expected = String::new();
             format.write(&whole, true, ("<s>", "</s>"), &mut expected).unwrap();
-            // But for the blanks that templates put around replies that they are given, and a thought that they open.
+            // This ignores the blanks that templates put around given replies, and a thought that they open.
             let bare = |text: &str| {
                 let text = text.replace("<|assistant|>\n", "<|assistant|>");
                 [
@@ -136,7 +136,7 @@ fn turns_are_appended() {
             whole.push(pair[1]);
         }
 
-        // A reply that the model has written is closed by the next turn, here and after it was loaded.
+        // The next turn closes a reply that the model has written, also after the conversation was loaded.
         let mut loaded = Turns::after_reply(format);
         let mut turns = Turns::new(format);
         turns.add(talk[0]);
@@ -168,7 +168,7 @@ fn formats_say_what_a_host_needs() {
     assert!(named("llama2").writes_bos() && named("gemma").writes_bos() && !named("qwen2").writes_bos());
     assert_eq!(named("qwen2").default_system(), Some("You are a helpful assistant."));
     assert_eq!(named("chatml").to_string(), "chatml");
-    // A template's own message is text of the format, in which names of special tokens mean something.
+    // A template's own message is text of the format, in which names of special tokens have a meaning.
     let own = Piece::Frame(named("ministral3-reasoning").default_system().unwrap());
     let pieces = Turns::new(named("ministral3-reasoning")).add(Message { role: Role::User, text: "Hi" });
     assert!(pieces.clone().any(|piece| piece == own) && pieces.clone().any(|piece| piece == Piece::Text("Hi")));

@@ -1,5 +1,5 @@
-//! Runs as the last test of the package, and says how many fixtures the others have skipped: what they print themselves
-//! is not shown where they pass.
+//! Runs as the last test of the package. It prints how many fixtures the other tests have skipped, because cargo does
+//! not show the output of tests that pass.
 
 use std::collections::BTreeSet;
 

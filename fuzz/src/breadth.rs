@@ -1,11 +1,11 @@
-//! Runs a target on many inputs without libFuzzer: random changes of a corpus, which nothing leads. A build without
-//! sanitizer and counters tries ten to a hundred times as many inputs in a second of processor time as libFuzzer does,
-//! and it asserts the same.
+//! Runs a target on many inputs without libFuzzer: random changes of a corpus, without guidance by coverage. A build
+//! without sanitizer and counters tries ten to a hundred times as many inputs in a second of processor time as
+//! libFuzzer does, and it asserts the same.
 //!
-//! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: so many seconds of processor time. The file holds the input of a
+//! - `breadth try TARGET SEED SECONDS FILE CORPUS...`: runs for SECONDS of processor time. FILE holds the input of a
 //!   run that fails.
-//! - `breadth runs TARGET SEED RUNS FILE CORPUS...`: so many runs, which are the same each time.
-//! - `breadth replay TARGET FILE...`: these inputs.
+//! - `breadth runs TARGET SEED RUNS FILE CORPUS...`: makes RUNS runs, which are the same each time.
+//! - `breadth replay TARGET FILE...`: runs these inputs.
 #![allow(unsafe_code)]
 
 mod support;
@@ -21,11 +21,11 @@ use common::random::Rng;
 use support::clock::processor_time;
 use support::damaged;
 
-/// A run of so much processor time is a hang.
+/// A run that takes longer than this processor time counts as a hang.
 const HANG: Duration = Duration::from_secs(20);
-/// How many times as many inputs a run tries as one of libFuzzer.
+/// Factor by which a run tries more inputs than a run of libFuzzer.
 const FACTOR: usize = 8;
-/// Runs that have begun.
+/// Number of runs that have begun.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
@@ -45,7 +45,7 @@ fn main() {
             try_inputs(*run, || input(&corpus, &mut random), end, &path);
         }
         "replay" => arguments.for_each(|path| {
-            // It stands there if the target fails.
+            // If the target fails, this path is the last line.
             eprintln!("{path}");
             run(&read(path.as_ref()));
         }),
@@ -53,9 +53,9 @@ fn main() {
     }
 }
 
-/// When no more inputs are tried.
+/// When the program stops trying inputs.
 enum End {
-    /// After so much processor time.
+    /// After this processor time.
     Time(Duration),
     Runs(u64),
 }
@@ -71,7 +71,7 @@ impl End {
 
 fn try_inputs(run: targets::Target, mut input: impl FnMut() -> Box<[u8]>, end: End, path: &str) {
     let file = File::create(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    // What a target makes once is not part of a run.
+    // A target makes some things only once. This run makes them before the clock starts.
     run(&[]);
     std::thread::spawn(watch);
     let (start, mut slowest) = (processor_time(), Duration::ZERO);
@@ -94,7 +94,7 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files of a folder that need not be there, in an order that is the same everywhere.
+/// Returns the files of a folder, in an order that is the same everywhere. The folder need not exist.
 fn files(folder: &str) -> Vec<Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
@@ -102,7 +102,7 @@ fn files(folder: &str) -> Vec<Vec<u8>> {
     paths.iter().filter(|path| path.is_file()).map(|path| read(path)).collect()
 }
 
-/// A damaged input of the corpus, parts of two, or any bytes.
+/// Returns a damaged input of the corpus, damaged parts of two inputs, or random bytes.
 fn input(corpus: &[Vec<u8>], random: &mut Rng) -> Box<[u8]> {
     let kind = random.below(8);
     if corpus.is_empty() || kind == 0 {
@@ -120,7 +120,7 @@ fn input(corpus: &[Vec<u8>], random: &mut Rng) -> Box<[u8]> {
     damaged(&[&one[..head], &other[tail..]].concat(), random)
 }
 
-/// Ends the process where a run does not end.
+/// Aborts the process if a run does not end.
 fn watch() {
     let (mut last, mut since) = (0, processor_time());
     loop {

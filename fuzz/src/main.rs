@@ -1,5 +1,5 @@
-//! All fuzz targets in one program, because a link of each takes longer than a short run of all. `GLEED_FUZZ_TARGET`
-//! names one.
+//! All fuzz targets in one program, because linking each of them alone takes longer than a short run of all.
+//! `GLEED_FUZZ_TARGET` names the target to run.
 #![no_main]
 #![allow(unsafe_code)]
 
@@ -16,5 +16,5 @@ static TARGET: LazyLock<targets::Target> = LazyLock::new(|| {
     found.unwrap_or_else(|| panic!("GLEED_FUZZ_TARGET is '{wanted}', the targets are {names:?}")).1
 });
 
-// What a target makes once is made before the clock of the first input runs.
+// A target makes some things only once. This call makes them before the clock of the first input runs.
 libfuzzer_sys::fuzz_target!(init: (*TARGET)(&[]), |data: &[u8]| (*TARGET)(data));

@@ -10,7 +10,7 @@ use gleed::mem::Matrix;
 use crate::{all_same, any, cases, finite, levels, random, row, tell};
 use common::random::Rng;
 
-/// Words of the keys and the values of a block.
+/// Words of the keys and the words of the values of a block, for one KV head.
 #[derive(Clone, PartialEq)]
 struct Tile {
     elements: [KvElement; 2],
@@ -68,7 +68,7 @@ fn storable(rng: &mut Rng) -> f32 {
     finite(rng).clamp(-65504.0, 65504.0)
 }
 
-/// Tiles from one of some number on.
+/// Tiles of a sequence from index `first` on.
 struct Tiles {
     tiles: Vec<Tile>,
     first: usize,
@@ -97,7 +97,7 @@ fn attention() {
     }
 }
 
-/// The tiles of so many tokens.
+/// Stores the keys and values of `tokens` tokens in tiles.
 fn stored(
     rng: &mut Rng,
     elements: [KvElement; 2],
@@ -113,7 +113,7 @@ fn stored(
     tiles
 }
 
-/// What attention gives for the rows of the queries.
+/// Returns the results of attention for the rows of the queries.
 fn compute(level: Level, queries: &Queries<'_>, tiles: &Tiles) -> Vec<f32> {
     let Queries { rows, group, head_dim, .. } = *queries;
     let partial = Partial { group, head_dim };
@@ -129,10 +129,10 @@ fn compute(level: Level, queries: &Queries<'_>, tiles: &Tiles) -> Vec<f32> {
     out
 }
 
-/// Through a window, the last positions that a u32 has are as those at the beginning.
+/// Through a window, attention at the last positions of a u32 gives the same as at the first positions.
 #[test]
 fn attention_at_the_last_positions() {
-    // A multiple of all chunks and tiles.
+    // The span is a multiple of all chunks and tiles.
     const SPAN: usize = 1 << 12;
     const FAR: usize = u32::MAX as usize - (SPAN - 1);
     const SEEN: usize = 48;
@@ -140,7 +140,7 @@ fn attention_at_the_last_positions() {
     for element in KvElement::ALL {
         for _ in 0..40 {
             let (head_dim, group, rows) = (1 + rng.below(40), 1 + rng.below(4), 1 + rng.below(16));
-            // A sequence of u32::MAX tokens is the longest.
+            // The longest sequence has u32::MAX tokens.
             let position = SPAN - 1 - rows - rng.below(20);
             let first = position.saturating_sub(SEEN) / TILE_TOKENS;
             let stride = group * head_dim;

@@ -1,9 +1,9 @@
 //! Every kernel of every level of this machine against the scalar one, on numbers and bytes that an attacker would
-//! choose; and whole models of strange shapes, and with numbers that are not finite.
+//! choose. Also whole models of strange shapes, and models with numbers that are not finite.
 //!
-//! A case is one output that was compared. `GLEED_CASES` says how many each kernel has of each level and format or
-//! element type: 3,000 if it is not set. `GLEED_SEED` decides which cases (0), so that a long run does not repeat the
-//! last one. `GLEED_FORMATS` names the formats of the tests of products, with commas between them; all if it is not
+//! A case is one compared output. `GLEED_CASES` says how many cases a kernel has for each level and each format or
+//! element type: 3,000 if it is not set. `GLEED_SEED` (0) decides which cases, so that a long run does not repeat the
+//! last one. `GLEED_FORMATS` names the formats of the tests of products, with commas between them: all if it is not
 //! set. `scripts/campaign.sh` sets the first two.
 
 mod cache;
@@ -21,7 +21,7 @@ fn cases() -> u64 {
     *CASES
 }
 
-/// The random numbers of a test, which are others for each stream and for each `GLEED_SEED`.
+/// Returns the random numbers of a test. They differ for each stream and for each `GLEED_SEED`.
 fn random(stream: u64) -> Rng {
     static SEED: LazyLock<u64> = LazyLock::new(|| number("GLEED_SEED", 0));
     Rng::new(stream ^ SEED.wrapping_mul(0xd134_2543_de82_ef95))
@@ -32,22 +32,22 @@ fn number(name: &str, default: u64) -> u64 {
         .map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} is no number: {value}")))
 }
 
-/// The levels besides the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than a
-/// case.
+/// Returns all levels except the scalar one. Asking the processor takes a millisecond on a virtual machine, longer than
+/// a case.
 fn levels() -> &'static [Level] {
     static LEVELS: LazyLock<Vec<Level>> =
         LazyLock::new(|| Level::available().filter(|&level| level != Level::SCALAR).collect());
     &LEVELS
 }
 
-/// Tells how many outputs were compared.
+/// Prints how many outputs were compared.
 fn tell(kernel: &str, of: &str, cases: u64) {
     let levels = levels();
     let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
     println!("attack: {kernel}, {of}: {} outputs ({cases} of each of {names:?})", cases * levels.len() as u64);
 }
 
-/// Whether two numbers have the same bits; all NaN are the same, as machines make different ones.
+/// Returns whether two numbers have the same bits. All NaN count as the same, because machines make different ones.
 fn same(a: f32, b: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -56,7 +56,7 @@ fn all_same(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| same(a, b))
 }
 
-/// Finite numbers of all sizes, most of them usual: between 2^-7 and 4. One random word makes one, because making
+/// Returns a finite number of any size, most often between 2^-7 and 4. One random word makes a number, because making
 /// numbers takes longer than most kernels.
 fn finite(rng: &mut Rng) -> f32 {
     const EDGES: [f32; 12] =
@@ -73,7 +73,7 @@ fn finite(rng: &mut Rng) -> f32 {
     }
 }
 
-/// Any bits.
+/// Returns a finite number, or sometimes any bits, an infinity or NaN.
 fn any(rng: &mut Rng) -> f32 {
     let bits = rng.u64();
     match bits & 15 {

@@ -1,4 +1,4 @@
-//! Rows of weights of any bytes times rows of activations.
+//! Rows of weights of any bytes, times rows of activations.
 
 use gleed::kernels::{Inputs, Level, OUTPUTS};
 use gleed::quant::{form, row_words};
@@ -8,8 +8,8 @@ use crate::{all_same, cases, finite, levels, random, tell};
 use common::random::Rng;
 use common::scales::set_scales;
 
-/// How many rows of activations come at once: other kernels for one row, a few, and more than all kernels take
-/// together.
+/// Names, least and most rows of activations. One row, a few rows, and more rows than all kernels take together run
+/// different kernels.
 const FAMILIES: [(&str, usize, usize); 3] =
     [("products of one row", 1, 1), ("of a few rows", 2, 14), ("of many rows", 48, 67)];
 
@@ -41,18 +41,18 @@ fn attack(family: usize) {
     }
 }
 
-/// Those that `GLEED_FORMATS` names, or all.
+/// Returns the formats that `GLEED_FORMATS` names, or all.
 fn formats() -> Vec<Dtype> {
     let Ok(wanted) = std::env::var("GLEED_FORMATS") else { return Dtype::ALL.to_vec() };
     let named = |name: &str| Dtype::ALL.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(name));
     wanted.split(',').map(|name| named(name).unwrap_or_else(|| panic!("GLEED_FORMATS: no format {name}"))).collect()
 }
 
-/// Rows of activations that the same weights meet, if fewer come at once: making weights takes longer than using them
-/// once.
+/// Rows of activations that the same weights meet, if a product has fewer. Making weights takes longer than one
+/// product.
 const MEET: usize = 16;
 
-/// All levels on the same data; returns the number of outputs of each.
+/// Compares all levels on the same data. Returns the number of outputs of each level.
 fn compare(rng: &mut Rng, dtype: Dtype, inputs: usize) -> u64 {
     let rows = if rng.below(4) == 0 { 1 + rng.below(OUTPUTS) } else { OUTPUTS };
     let cols = match dtype.block_len() {
@@ -65,7 +65,7 @@ fn compare(rng: &mut Rng, dtype: Dtype, inputs: usize) -> u64 {
     (0..(MEET / inputs).max(1)).map(|_| multiply(rng, view, inputs)).sum()
 }
 
-/// Rows of weights times new activations.
+/// Multiplies rows of weights with new activations. Returns the number of outputs of each level.
 fn multiply(rng: &mut Rng, view: TensorView<'_>, inputs: usize) -> u64 {
     let (dtype, rows, cols) = (view.dtype(), view.rows(), view.cols());
     let form = form(dtype);
@@ -92,7 +92,7 @@ fn multiply(rng: &mut Rng, view: TensorView<'_>, inputs: usize) -> u64 {
     (inputs.rows() * rows) as u64
 }
 
-/// Blocks of any bytes, of extreme ones, or of these with scales that are finite.
+/// Returns blocks of any bytes or of extreme bytes, some of them with finite scales.
 fn weights(rng: &mut Rng, dtype: Dtype, rows: usize, cols: usize) -> Box<[u8]> {
     const EDGES: [u16; 10] = [0, 0x8000, 1, 0x8001, 0x03ff, 0x0400, 0x3c00, 0xbc00, 0x7bff, 0xfbff];
     const CODES: [u8; 6] = [0, 0xff, 0x80, 0x7f, 0x0f, 0xf0];
@@ -113,7 +113,7 @@ fn weights(rng: &mut Rng, dtype: Dtype, rows: usize, cols: usize) -> Box<[u8]> {
     bytes
 }
 
-/// A row that can be quantized: usual, all of one size, or of all sizes.
+/// Returns a row that can be quantized: usual numbers, numbers of one size, or numbers of all sizes.
 fn activations(rng: &mut Rng, cols: usize) -> Vec<f32> {
     let kind = rng.below(4);
     let one = |_| match kind {

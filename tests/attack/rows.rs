@@ -1,4 +1,4 @@
-//! What is computed with rows between the products: numbers of all sizes, infinities and NaN.
+//! Kernels for rows between the products, on numbers of all sizes, infinities and NaN.
 
 use gleed::kernels::{Activation, Combine, Convolution, Level, Norm, NormKind, Update};
 use gleed::quant::{Form, row_words};
@@ -7,8 +7,7 @@ use crate::{all_same, any, cases, finite, levels, random, row, tell};
 use common::random::Rng;
 use common::synthetic::encode_f32;
 
-/// Runs a kernel at all levels until enough outputs were compared. `make` gets a length, and gives what a level
-/// computes.
+/// Runs a kernel at all levels until enough outputs were compared. `make` gets a length and returns the kernel.
 fn attack<K: Fn(Level) -> Vec<f32>>(name: &str, seed: u64, mut make: impl FnMut(&mut Rng, usize) -> K) {
     let (mut rng, mut done) = (random(seed), 0);
     while done < cases() {
@@ -124,7 +123,7 @@ fn states() {
     });
 }
 
-/// The same words, or the same refusal.
+/// All levels give the same words, or the same refusal.
 #[test]
 fn quantization() {
     for (form, seed) in [(Form::F32, 50), (Form::Short, 51), (Form::Q8x32, 52), (Form::Q8x256, 53)] {

@@ -1,5 +1,5 @@
-//! Whole models: strange but valid shapes, and numbers that are not finite in every tensor. The answer is an error, or
-//! finite logits that are the same on every level, in every cut.
+//! Whole models with strange but valid shapes, and with numbers that are not finite in every tensor. The result is an
+//! error, or finite logits that are the same on every level and in every cut.
 
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, Plan, Pooling};
 
@@ -9,7 +9,7 @@ use gleed::kernels::Level;
 
 const TOKENS: usize = 7;
 
-/// The bits of the logits of all tokens, or of the vector of a text.
+/// Returns the bits of the logits of all tokens, or of the vector of a text.
 fn play(model: &Model<'_>, level: Level, rows: usize) -> Result<Vec<u32>, EngineError> {
     let limits = Limits { context: 16, rows, level, kv_kind: KvKind::Paged, kv_type: KvType::F32, ..Limits::default() };
     let plan = Plan::new(model, &limits).unwrap();
@@ -89,7 +89,7 @@ fn strange_shapes() {
     }
 }
 
-/// One element of each tensor of each architecture, the first and the last one.
+/// Puts infinity and NaN in the first and the last element of each tensor of each architecture.
 #[test]
 fn infinity_and_nan_in_every_tensor() {
     let (mut refused, mut taken) = (0, 0);
@@ -108,7 +108,7 @@ fn infinity_and_nan_in_every_tensor() {
                 words[at] = bad.to_le_bytes();
                 let what = format!("{}, {bad} in {}", architecture.name(), tensor.name);
                 let file = writer.finish();
-                // What a model says when it is opened is an answer, too.
+                // An error when the model is opened is an accepted result, too.
                 if Model::open(&file).is_err() || play_all(&file, &what).is_err() {
                     refused += 1;
                 } else {

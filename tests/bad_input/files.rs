@@ -1,4 +1,4 @@
-//! Files that are cut, damaged, slow to read, or whose tensors are not those of the model.
+//! Files that are cut, damaged or slow to read, and files whose tensors do not fit the model.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn truncated() {
     }
 }
 
-/// Files that are made to be slow: many tensors, many of them twice.
+/// Files that could be slow to open: many tensors, many of them twice.
 #[test]
 fn the_largest_models_open_in_linear_time() {
     let large = SyntheticModel { layers: 256, hidden: 2, ffn: 2, heads: 1, head_dim: 2, ..tiny() };
@@ -59,7 +59,7 @@ fn random_bytes() {
         let mut bytes = vec![0; len];
         rng.fill(&mut bytes);
         assert!(!try_all(&bytes));
-        // With a header that is right.
+        // The same bytes after a correct header.
         let header = [&b"GGUF"[..], &3_u32.to_le_bytes(), &3_u64.to_le_bytes(), &2_u64.to_le_bytes()].concat();
         assert!(!try_all(&[header, bytes].concat()));
     }
@@ -147,7 +147,7 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
             changed.tensors.push(tensor.clone());
             assert_eq!(refused(&changed.finish()), ModelError::DuplicateTensor { tensor: name(&tensor.name) });
 
-            // Shorter by one row or element, and one dimension more.
+            // The tensor is shorter by one row or element, or has one dimension more.
             let mut changed = writer.clone();
             let shorter = changed.tensor_mut(&tensor.name);
             *shorter.dims.last_mut().unwrap() -= 1;
@@ -161,7 +161,7 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
             deeper.data.extend(deeper.data.clone());
             assert_shape(refused(&changed.finish()), &tensor.name);
 
-            // A type that is not computed with, and F16 for a norm.
+            // A type that no kernel computes with, and F16 for a norm.
             let mut changed = writer.clone();
             changed.tensor_mut(&tensor.name).ggml_type = 24;
             let found = GgmlType::from_number(24).unwrap();
@@ -185,7 +185,7 @@ fn every_tensor_is_needed_in_its_shape_and_type() {
             assert_eq!(refused(&changed.finish()), ModelError::UnknownTensor { tensor: name(unknown) });
         }
     }
-    // Of qwen3 only.
+    // Only qwen3 has this tensor.
     let mut writer = tiny().writer();
     writer.add_tensor("blk.0.attn_q_norm.weight", &[4], 0, vec![0; 16]);
     assert_eq!(refused(&writer.finish()), ModelError::UnknownTensor { tensor: name("blk.0.attn_q_norm.weight") });

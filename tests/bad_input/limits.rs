@@ -30,7 +30,7 @@ fn limits_out_of_range() {
     assert_eq!(refused(Limits { workers: 1025, ..base }), ("workers", 1025, 1024));
     let text = Plan::new(&model, &Limits { workers: 0, ..base }).unwrap_err().to_string();
     assert_eq!(text, "limit workers is 0, it must be 1 to 1024");
-    // 0 stands for a default.
+    // 0 means a default.
     let plan = Plan::new(&model, &Limits { context: 0, kv_blocks: 0, ..base }).unwrap();
     assert_eq!((plan.limits().context, plan.limits().kv_blocks), (1024, 128));
 }

@@ -1,5 +1,5 @@
-//! Bad files, bad limits, bad calls: each a specific error with the number that was wrong, never a panic,
-//! and the engine afterwards as if the call had not been made.
+//! Bad files, bad limits and bad calls. Each gives a specific error with the wrong number and never a panic. Afterwards
+//! the engine is as if the call had not been made.
 
 mod calls;
 mod files;
@@ -15,7 +15,7 @@ use gguf_rs_lite::{GgufError, Name};
 use gleed::model::ModelError;
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Step};
 
-/// A file of a few kilobytes.
+/// Returns a model whose file has a few kilobytes.
 fn tiny() -> SyntheticModel {
     SyntheticModel {
         hidden: 8,
@@ -50,7 +50,7 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes())
 }
 
-/// Opens, plans and runs, if the model is not too large for a test. Whether it could be opened.
+/// Opens, plans and runs a model, if it is not too large for a test. Returns whether it could be opened.
 fn try_all(file: &[u8]) -> bool {
     let Ok(model) = Model::open(file) else { return false };
     let limits = Limits { context: 16, rows: 4, ..Limits::default() };
@@ -70,7 +70,7 @@ fn try_all(file: &[u8]) -> bool {
     true
 }
 
-/// The calls in `wrong` leave an engine as it was: what follows gives the plain rows, and no block is lost.
+/// Checks that the calls in `wrong` leave an engine as it was: later rows are the plain ones, and no block is lost.
 fn unharmed(model: &Model<'_>, limits: Limits, wrong: impl Fn(&mut Player<'_, '_>, SeqId)) {
     let recorded = Stage::new(limits).play(model, |player| {
         let seq = player.open();

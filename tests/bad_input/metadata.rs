@@ -82,7 +82,7 @@ fn hyperparameters() {
     assert_eq!(refused(&changed.finish()), ModelError::Unsupported { key });
 }
 
-/// Keys that some architectures read.
+/// Wrong values of keys that only some architectures read.
 #[test]
 fn hyperparameters_of_newer_families() {
     let experts = SyntheticModel::of(Architecture::Ernie45Moe).writer();
@@ -102,7 +102,7 @@ fn hyperparameters_of_newer_families() {
     assert_eq!(refused(&changed.finish()), ModelError::MissingKey { key: original });
 }
 
-/// Whole numbers that are none, or that no model has.
+/// Checks values that are no whole numbers, and sizes that no model has.
 fn wrong_sizes(writer: &GgufWriter) {
     let sizes = [
         "block_count",
@@ -133,16 +133,16 @@ fn wrong_sizes(writer: &GgufWriter) {
             changed.set(&key, value.clone());
             match refused(&changed.finish()) {
                 ModelError::BadValue { key: said } => assert_eq!(said, name(&key), "{value:?}"),
-                // A value per layer is not nonsense.
+                // For some keys, a value per layer is a valid form that is not supported.
                 ModelError::Unsupported { key: said } if matches!(value, Meta::Array(..)) => {
                     assert_eq!(said, name(&key));
                 }
-                // Layers of two widths, but the tensors of one.
+                // The metadata has layers of two widths, but all tensors have one.
                 ModelError::TensorShape { expected: [4, _], .. } if key == "llama.feed_forward_length" => {}
                 other => panic!("{key} = {value:?}: {other:?}"),
             }
         }
-        // Possible alone, but not with the rest; or more than any model has.
+        // Values that are possible, but do not fit the rest, or are larger than in any model.
         for value in [3_u32, 5, 77, 1 << 20, 1 << 25, u32::MAX] {
             let mut changed = writer.clone();
             changed.set(&key, value);
@@ -152,7 +152,7 @@ fn wrong_sizes(writer: &GgufWriter) {
     }
 }
 
-/// Real numbers that are not from 2^-64 to 2^64.
+/// Checks real numbers outside of 2^-64 to 2^64.
 fn wrong_floats(writer: &GgufWriter) {
     let floats = ["attention.layer_norm_rms_epsilon", "rope.freq_base"];
     for key in floats {
@@ -175,7 +175,7 @@ fn wrong_floats(writer: &GgufWriter) {
     }
 }
 
-/// Every bit of everything before the tensors' data, one at a time.
+/// Flips every bit before the tensors' data, one at a time.
 #[test]
 fn flipped_bits_of_the_metadata() {
     for synthetic in [tiny(), tiny_qwen3()] {
@@ -189,7 +189,7 @@ fn flipped_bits_of_the_metadata() {
             assert!(start.elapsed() < Duration::from_secs(5), "bit {bit}");
             file[bit / 8] ^= 1 << (bit % 8);
         }
-        // Many are in the vocabulary, which only the tokenizer reads.
+        // Many bits are in the vocabulary, which only the tokenizer reads.
         assert!(opened > 0 && opened < length * 8, "{opened} of {}", length * 8);
     }
 }

@@ -1,4 +1,4 @@
-//! Random calls of the engine, right and wrong ones.
+//! Random calls of the engine, valid and invalid ones.
 
 use gleed::{Engine, KvKind, Limits, Logits, Model, Plan, SeqId, Step};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ proptest! {
     }
 }
 
-/// What is queued, and may be finished only in part.
+/// A sequence with `len` finished tokens, and queued ones up to `end`, of which a step may finish only a part.
 #[derive(Clone)]
 struct Tracked {
     seq: SeqId,
@@ -64,7 +64,7 @@ struct Tracked {
 
 fn random_call(engine: &mut Engine<'_, '_>, rng: &mut Rng, open: &mut Vec<Tracked>) {
     let index = rng.below(4);
-    // Sometimes a handle that nobody has.
+    // Sometimes the handle belongs to no sequence.
     let seq = open.get(index).map_or(SeqId::from_bits(rng.u64() as u32), |tracked| tracked.seq);
     let length = open.get(index).map_or(44, |tracked| tracked.len + rng.below(2));
     let (keep, len) = (rng.below(length + 1), rng.below(20));

@@ -7,7 +7,7 @@ use crate::{small_limits, tiny, tiny_qwen3, unharmed};
 use common::Memory;
 use common::synthetic::SyntheticModel;
 
-/// A model in which one token's embedding is not finite: only sequences with this token fail.
+/// In this model only one token's embedding is not finite, so only sequences with this token fail.
 #[test]
 fn values_that_are_not_finite() {
     for synthetic in [tiny(), tiny_qwen3()] {
@@ -20,12 +20,12 @@ fn values_that_are_not_finite() {
                 let failed = Err(EngineError::NonFinite { layer: 0 });
                 unharmed(&model, limits, |player, seq| {
                     let engine = &mut player.engine;
-                    // In the first batch, and in a later one.
+                    // The bad token is in the first batch, and in a later one.
                     assert_eq!(engine.prefill(seq, &[8, 1]).map(drop), failed);
                     assert_eq!(engine.prefill(seq, &[1, 1, 1, 1, 1, 1, 1, 1, 8, 1]).map(drop), failed);
                     assert_eq!(engine.decode_step(seq, 8).map(drop), failed);
                 });
-                // Others of the batch lose what was queued, and nothing else.
+                // Other sequences of the batch lose their queued tokens, and nothing else.
                 unharmed(&model, limits, |player, seq| {
                     let engine = &mut player.engine;
                     let other = engine.open().unwrap();
@@ -47,7 +47,7 @@ fn weights_that_are_not_finite() {
         let matrices = writer.tensors.iter().filter(|tensor| tensor.dims.len() == 2);
         for tensor in matrices {
             let mut changed = writer.clone();
-            // All ones are NaN in f32, and in the scale of a block.
+            // A word of ones is NaN in f32, and a NaN scale in a block.
             changed.tensor_mut(&tensor.name).data.fill(0xff);
             let file = changed.finish();
             let model = Model::open(&file).unwrap();
@@ -66,7 +66,7 @@ fn weights_that_are_not_finite() {
     }
 }
 
-/// Values too large for f16, and for scales in f16, are an error there, and none in f32.
+/// Values that are too large for f16, or need a scale that is too large for f16, are an error there, but not in f32.
 #[test]
 fn values_too_large_for_f16() {
     let mut writer = tiny().writer();

@@ -1,4 +1,4 @@
-//! Rows come back as they were given, rounded to the element type.
+//! A cache returns rows as they were given, rounded to the element type.
 
 use gleed::cache::{CacheError, IMPORTED_TOKEN, LayerGroups};
 use gleed::{KvKind, KvType};
@@ -17,7 +17,7 @@ fn rows_come_back() {
             assert_holds(cache, seq, &tokens);
             assert_eq!(cache.token(seq, 0), Some(IMPORTED_TOKEN));
             assert_eq!(cache.token(seq, 37), None);
-            // One row at a time from the start is the same, and rows of the engine are.
+            // Rows that come one by one, and rows of the engine, are stored in the same way.
             let pushed = cache.open().unwrap();
             tokens[..18].iter().for_each(|&token| push_row(cache, pushed, token).unwrap());
             assert_holds(cache, pushed, &tokens[..18]);

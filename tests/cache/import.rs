@@ -1,4 +1,4 @@
-//! Rows of several positions and of several sequences in one call.
+//! One call takes rows of several positions and of several sequences.
 
 use gleed::cache::{CacheError, KvGeometry, LayerGroups, SeqId, Visibility, Window};
 use gleed::{KvKind, KvType};
@@ -7,7 +7,7 @@ use crate::{
     LAYERS, WIDTH, append, append_rows, assert_holds, geometry, keeping, push_row, rows, set_prefill, with_cache,
 };
 
-/// Keys and values of a layer, packed `[sequences, rows, kv_heads * head_dim]`.
+/// Returns the keys and values of a layer, packed `[sequences, rows, kv_heads * head_dim]`.
 fn packed(texts: &[Vec<u32>], layer: usize) -> [Vec<f32>; 2] {
     [false, true].map(|value| texts.iter().flat_map(|tokens| rows(tokens, layer, value)).collect())
 }
@@ -25,13 +25,13 @@ fn sequences_take_a_packed_batch() {
             }
             for layer in 0..LAYERS {
                 let [k, v] = packed(&more, layer);
-                // Until the last layer the positions are the same.
+                // Positions do not move until the last layer has its rows.
                 cache.append_rows(seqs.map(|seq| (seq, 19)), layer, &k, &v).unwrap();
             }
             for (&seq, text) in seqs.iter().zip(0..) {
                 assert_holds(cache, seq, &(text * 100..text * 100 + 37).collect::<Vec<u32>>());
             }
-            // The same as one by one.
+            // Rows that come one by one give the same contents.
             let seq = cache.open().unwrap();
             (100..137).for_each(|token| push_row(cache, seq, token).unwrap());
             assert_holds(cache, seq, &(100..137).collect::<Vec<u32>>());
@@ -61,7 +61,7 @@ fn forks_take_rows_at_their_own_positions() {
         assert_holds(cache, forks[0], &[1, 2, 3, 4, 5, 8, 9]);
         assert_holds(cache, forks[1], &[1, 2, 3, 8, 9]);
         assert_holds(cache, parent, &[1, 2, 3, 4, 5]);
-        // One block is free. Both want one more: neither gets it.
+        // One block is free, and both forks need one: neither gets it.
         let full = CacheError::OutOfBlocks { needed: 2, free: 1 };
         assert_eq!(append_rows(cache, &forks, &[7; 12]), Err(full));
         assert_holds(cache, forks[0], &[1, 2, 3, 4, 5, 8, 9]);
@@ -70,7 +70,7 @@ fn forks_take_rows_at_their_own_positions() {
     });
 }
 
-/// A sequence that is given twice at any layer is refused before anything is written.
+/// A sequence that a call names twice is refused at any layer, before anything is written.
 #[test]
 fn a_sequence_is_given_once() {
     with_cache(geometry(KvKind::Paged, KvType::F32, LayerGroups::ONE), |cache| {
@@ -87,7 +87,7 @@ fn a_sequence_is_given_once() {
     });
 }
 
-/// What is replaced makes room for what replaces it, but only what nobody else holds.
+/// A replacement may use the blocks of the old rows, except blocks that others hold.
 #[test]
 fn what_is_replaced_counts_as_free() {
     for kind in [KvKind::Paged, KvKind::Basic] {
@@ -105,7 +105,7 @@ fn what_is_replaced_counts_as_free() {
             assert_holds(cache, b, &text);
             let fork = cache.fork(a, 33);
             if kind == KvKind::Paged {
-                // Three of the blocks of a stay the fork's.
+                // The fork still holds three of the blocks of a.
                 let full = CacheError::OutOfBlocks { needed: 4, free: 1 };
                 assert_eq!(set_prefill(cache, a, &text), Err(full));
                 assert_holds(cache, a, &text);
@@ -118,7 +118,7 @@ fn what_is_replaced_counts_as_free() {
     }
 }
 
-/// Between the first layer and the last one the sequences are busy, and empty once they are released.
+/// Between the first and the last layer of a replacement, a sequence is busy. After a release it is empty.
 #[test]
 fn a_replacement_that_is_given_up_leaves_an_empty_sequence() {
     with_cache(geometry(KvKind::Paged, KvType::F16, LayerGroups::ONE), |cache| {
@@ -132,13 +132,13 @@ fn a_replacement_that_is_given_up_leaves_an_empty_sequence() {
         cache.release(seq).unwrap();
         assert_eq!(cache.seq_len(seq), Ok(0));
         assert_eq!(cache.stats().pools[0].used, 0);
-        // Tokens that wait are not replaced.
+        // Reserved tokens cannot be replaced.
         cache.reserve(seq, [1, 2].into_iter()).unwrap();
         assert_eq!(cache.set_prefill(seq, 0, &one, &one), Err(CacheError::Busy { sequence: seq.to_bits() }));
     });
 }
 
-/// A sequence whose window has passed takes as many rows as an empty one.
+/// A sequence whose window has moved on takes as many rows as an empty one.
 #[test]
 fn a_window_that_has_passed_is_replaced() {
     let visible = Visibility::new(Window { sinks: 0, last: 16 }, 0);
@@ -153,7 +153,7 @@ fn a_window_that_has_passed_is_replaced() {
             push_row(cache, seq, token).unwrap();
         }
         assert_eq!(cache.token(seq, 20), None);
-        // Three blocks: of the window, of a batch, and one that both begin or end in.
+        // Three blocks: one of the window, one of a batch, and one in which both begin or end.
         let refused = CacheError::TooMany { given: 49, limit: 48 };
         assert_eq!(set_prefill(cache, seq, &[7; 49]), Err(refused));
         assert_eq!(cache.seq_len(seq), Ok(100));

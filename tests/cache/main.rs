@@ -1,5 +1,5 @@
-//! The cache alone, without a model: rows in and out, errors that change nothing, and reference counts
-//! under random calls.
+//! The cache alone, without a model: rows in and out, errors that change nothing, and reference counts under random
+//! calls.
 
 mod contents;
 mod import;
@@ -53,12 +53,12 @@ fn each_geometry() -> impl Iterator<Item = KvGeometry> {
     elements.flat_map(|(element, groups)| KvKind::ALL.map(|kind| geometry(kind, element, groups)))
 }
 
-/// Without `off`, which takes no rows from outside.
+/// Returns all geometries except those of kind `off`, which takes no rows from outside.
 fn keeping() -> impl Iterator<Item = KvGeometry> {
     each_geometry().filter(|geometry| geometry.kind != KvKind::Off)
 }
 
-/// The row of a token: different in every layer and every element, not representable in f16.
+/// Returns the row of a token. It differs in every layer and every element, and f16 cannot represent it.
 fn row(token: u32, layer: usize, value: bool) -> Vec<f32> {
     let seed = u64::from(token) << 8 | (layer as u64) << 1 | u64::from(value);
     let mut rng = Rng::new(seed);
@@ -79,7 +79,7 @@ fn push_row(cache: &mut KvCache<'_>, seq: SeqId, token: u32) -> Result<(), Cache
         .try_for_each(|layer| cache.push_row(seq, layer, &rows(&[token], layer, false), &rows(&[token], layer, true)))
 }
 
-/// The same tokens after those of each sequence.
+/// Appends the same tokens to each sequence.
 fn append_rows(cache: &mut KvCache<'_>, seqs: &[SeqId], tokens: &[u32]) -> Result<(), CacheError> {
     let places: Vec<(SeqId, usize)> = seqs.iter().map(|&seq| (seq, cache.seq_len(seq).unwrap_or(0))).collect();
     (0..LAYERS).try_for_each(|layer| {
@@ -88,7 +88,7 @@ fn append_rows(cache: &mut KvCache<'_>, seqs: &[SeqId], tokens: &[u32]) -> Resul
     })
 }
 
-/// What the engine does: reserve, copy, write, commit.
+/// Appends tokens as the engine does: reserve, copy, write, commit.
 fn append(cache: &mut KvCache<'_>, seq: SeqId, tokens: &[u32]) -> Result<(), CacheError> {
     cache.reserve(seq, tokens.iter().copied())?;
     let copies = cache.copy_units(seq);
@@ -109,7 +109,7 @@ fn rounded(element: KvElement, rows: Vec<f32>) -> Vec<f32> {
     rows.chunks(WIDTH / 2).flat_map(|head| elements::rounded(element, head)).collect()
 }
 
-/// Panics where a sequence does not hold the rows of these tokens, rounded to the element type.
+/// Panics if a sequence does not hold the rows of these tokens, rounded to the element type.
 fn assert_holds(cache: &KvCache<'_>, seq: SeqId, tokens: &[u32]) {
     assert_eq!(cache.seq_len(seq), Ok(tokens.len()));
     let len = tokens.len() * WIDTH;
@@ -124,15 +124,15 @@ fn assert_holds(cache: &KvCache<'_>, seq: SeqId, tokens: &[u32]) {
 
 type SeenSequence = (Result<usize, CacheError>, Vec<Option<u32>>, Vec<Vec<u32>>, Vec<Vec<f32>>);
 
-/// Reference count, tokens, whether it is finalized.
+/// Reference count, number of tokens, and whether the block is finalized.
 type SeenBlock = (u32, usize, bool);
 
-/// All that can be seen of a cache.
+/// Everything that a caller can see of a cache.
 #[derive(Debug, PartialEq)]
 struct Seen {
     /// Length, tokens, tables, keys and values of each sequence.
     sequences: Vec<SeenSequence>,
-    /// Free blocks and metadata of each group.
+    /// Number of free blocks, and metadata of all blocks, for each group.
     blocks: Vec<(usize, Vec<SeenBlock>)>,
 }
 

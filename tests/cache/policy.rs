@@ -1,4 +1,4 @@
-//! A host's own policy: whatever it answers, no block is lost and a refused call changes nothing.
+//! A host's own policy. Whatever it answers, no block is lost and a refused call changes nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -31,7 +31,7 @@ fn paged(groups: LayerGroups, blocks: usize) -> KvGeometry {
     KvGeometry { blocks, prefix_cache: true, ..geometry(KvKind::Paged, KvType::F32, groups) }
 }
 
-/// Tokens that the model computes, so that their blocks become cached prefixes.
+/// Appends tokens as if the model computed them, so that their blocks become cached prefixes.
 fn compute(cache: &mut KvCache<'_>, seq: SeqId, tokens: &[u32]) -> Result<(), CacheError> {
     cache.reserve(seq, tokens.iter().copied())?;
     while cache.copy_unit(seq)? {}
@@ -44,7 +44,7 @@ fn compute(cache: &mut KvCache<'_>, seq: SeqId, tokens: &[u32]) -> Result<(), Ca
     cache.commit_computed(seq, tokens.len())
 }
 
-/// Answers anything, and sometimes something that is right.
+/// A policy that answers at random, and sometimes with a valid answer.
 struct Hostile {
     rng: Rng,
     last: BlockId,
@@ -111,7 +111,8 @@ impl HostPolicy for Hostile {
 /// A sequence and its tokens.
 type Live = (SeqId, Vec<u32>);
 
-/// One random call. Its errors leave everything as it was, but for a replacement that the policy spoils.
+/// Makes one random call. An error leaves everything as it was, except that a replacement which the policy spoils
+/// leaves an empty sequence.
 fn random_call(cache: &mut KvCache<'_>, live: &mut Vec<Live>, rng: &mut Rng) -> Result<(), CacheError> {
     if live.is_empty() || rng.below(6) == 0 {
         let seq = cache.open()?;
@@ -120,7 +121,7 @@ fn random_call(cache: &mut KvCache<'_>, live: &mut Vec<Live>, rng: &mut Rng) -> 
     }
     let index = rng.below(live.len());
     let seq = live[index].0;
-    // Few texts, so that prefixes are found again.
+    // There are only few texts, so that prefixes are found again.
     let story = rng.below(3) as u32 * 100;
     let new = |from: usize, count: usize| (from..from + count).map(|at| story + at as u32).collect::<Vec<u32>>();
     let tokens = new(live[index].1.len(), 1 + rng.below(36));
@@ -189,7 +190,7 @@ fn a_hostile_policy_loses_no_block() {
                     }
                     Err(CacheError::PolicyBlock { .. }) => {
                         refused += 1;
-                        // What is cached is there as before, if nothing was replaced.
+                        // If no replacement was spoiled, nothing has changed, not even cached blocks.
                         let same = seqs.iter().all(|&seq| cache.seq_len(seq) != Ok(0)) || before == see(cache, &seqs);
                         assert!(!same || (see(cache, &seqs) == before && cache.stats() == stats));
                     }
@@ -206,7 +207,7 @@ fn a_hostile_policy_loses_no_block() {
     assert!(refused > 150 && closed > 30 && asked.iter().all(|&asked| asked > 150), "{refused} {closed} {asked:?}");
 }
 
-/// Answers what the cache would do.
+/// A policy that answers as the cache would.
 struct Same;
 
 impl HostPolicy for Same {}
@@ -231,7 +232,7 @@ fn the_default_answers_are_the_caches_own() {
     }
 }
 
-/// Hands out the last block, evicts the end of the longest prefix, closes the longest sequence.
+/// A policy that hands out the last block, evicts the end of the longest prefix and closes the longest sequence.
 struct Reversed;
 
 impl HostPolicy for Reversed {
@@ -258,11 +259,11 @@ fn a_policy_decides() {
         compute(cache, b, &(100..148).collect::<Vec<u32>>()).unwrap();
         assert_eq!(cache.block_table(a, 0).unwrap().blocks(), [5, 4]);
         assert_eq!(cache.block_table(b, 0).unwrap().blocks(), [3, 2, 1]);
-        // The longer one goes, although the other one was used before.
+        // The policy closes the longer sequence, although the other one was used before it.
         let c = cache.open().unwrap();
         assert_eq!(cache.make_room(c, 17, &mut |_, _| true), Ok(1));
         assert!(cache.seq_len(a).is_ok() && cache.seq_len(b).is_err());
-        // Block 0 is free; then the end of the prefix of b is evicted, not its beginning.
+        // Block 0 is free. Then the policy evicts the end of the prefix of b, not its beginning.
         compute(cache, c, &(200..220).collect::<Vec<u32>>()).unwrap();
         assert_eq!(cache.block_table(c, 0).unwrap().blocks(), [0, 1]);
         let again = cache.open().unwrap();
@@ -275,7 +276,7 @@ fn a_policy_decides() {
     });
 }
 
-/// Panics at every third question.
+/// A policy that panics at every third question.
 struct Panicking(usize);
 
 impl HostPolicy for Panicking {
@@ -292,7 +293,7 @@ fn a_policy_that_panics_leaves_the_cache_as_it_was() {
     with_policy(paged(LayerGroups::alternating(2), 8), Some(&mut policy), |cache| {
         let seq = cache.open().unwrap();
         let before = see(cache, &[seq]);
-        // Two blocks in each of two groups.
+        // This needs two blocks in each of two groups.
         let panicked = catch_unwind(AssertUnwindSafe(|| append(cache, seq, &[1; 20])));
         assert!(panicked.is_err());
         assert!(see(cache, &[seq]) == before);
@@ -307,14 +308,14 @@ fn a_policy_that_panics_leaves_the_cache_as_it_was() {
     });
 }
 
-/// Dies at one of its calls, or answers with what is no candidate.
+/// A policy that panics at one of its calls, or answers it with something that is no candidate.
 struct FailsAt {
     left: usize,
     dies: bool,
 }
 
 impl FailsAt {
-    /// Whether this call answers wrongly.
+    /// Counts a call, and panics or returns true if it is the one that fails.
     fn fails(&mut self) -> bool {
         let is_this = self.left == 0;
         self.left = self.left.wrapping_sub(1);
@@ -337,7 +338,8 @@ impl HostPolicy for FailsAt {
     }
 }
 
-/// For every n, until there is no n-th call: the call that asked changes nothing, and what comes after it goes on.
+/// For every n up to the number of calls: the cache call in which the n-th policy call fails changes nothing, and later
+/// calls work.
 #[test]
 fn a_policy_that_fails_at_every_call() {
     for dies in [true, false] {

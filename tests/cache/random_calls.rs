@@ -1,4 +1,4 @@
-//! Random calls: contents are right, and no block is lost.
+//! Random calls. Contents stay correct, and no block is lost.
 
 use gleed::cache::{CacheError, KvCache, KvGeometry, LayerGroups, SeqId, SnapshotError, SnapshotOptions};
 use gleed::{KvKind, KvType};
@@ -73,7 +73,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// A sequence as it should be: its tokens, and how many more are reserved.
+/// The expected state of a sequence: its tokens, and its reserved tokens.
 struct Want {
     seq: SeqId,
     tokens: Vec<u32>,
@@ -108,7 +108,7 @@ fn play(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, closed: &mut Vec<SeqId>
 }
 
 impl Call {
-    /// The index of the sequence that it is for.
+    /// Returns the index of the sequence that the call is for.
     fn sequence(&self) -> Option<usize> {
         match *self {
             Call::Open => None,
@@ -129,7 +129,7 @@ impl Call {
     }
 }
 
-/// Calls that change the sequence that they are for.
+/// Makes a call that changes its own sequence.
 fn change(cache: &mut KvCache<'_>, want: &mut Want, call: &Call, first: u32) {
     let new = |len: usize| (first..).take(len).collect::<Vec<u32>>();
     let (seq, length) = (want.seq, want.tokens.len());
@@ -189,7 +189,7 @@ fn change(cache: &mut KvCache<'_>, want: &mut Want, call: &Call, first: u32) {
     }
 }
 
-/// Calls that make another sequence, which is returned. `open` sequences are there before.
+/// Makes a call that makes another sequence, and returns that sequence. `open` sequences exist before the call.
 fn branch(cache: &mut KvCache<'_>, want: &Want, call: &Call, open: usize) -> Option<Want> {
     let (seq, length) = (want.seq, want.tokens.len());
     let busy = !want.reserved.is_empty();
@@ -219,7 +219,7 @@ fn branch(cache: &mut KvCache<'_>, want: &Want, call: &Call, open: usize) -> Opt
     None
 }
 
-/// A sequence written, and read again as another one: without its last byte's right value if it is not to be good.
+/// Writes a snapshot of a sequence and reads it as another one. If `good` is false, the last byte is wrong.
 fn copy(cache: &mut KvCache<'_>, seq: SeqId, base: usize, good: bool) -> Result<SeqId, SnapshotError> {
     let mut bytes = Vec::new();
     let options = SnapshotOptions { base, ..SnapshotOptions::default() };
@@ -238,7 +238,7 @@ fn copy(cache: &mut KvCache<'_>, seq: SeqId, base: usize, good: bool) -> Result<
     Ok(cache.read_snapshot(7, usize::MAX, Some(seq), &mut source)?.0)
 }
 
-/// Whether an error is a right one for the state.
+/// Checks that an error fits the state of the cache.
 fn assert_refused(cache: &KvCache<'_>, error: CacheError, busy: bool, length: usize, len: usize) {
     match error {
         CacheError::Busy { .. } => assert!(busy),
@@ -254,14 +254,15 @@ fn assert_refused(cache: &KvCache<'_>, error: CacheError, busy: bool, length: us
     }
 }
 
-/// Contents, and that every block is referenced exactly as often as it is in a table (or copied for a reservation).
+/// Checks the contents, and that the references of every block are the tables that list it, plus copies of
+/// reservations.
 fn assert_consistent(cache: &KvCache<'_>, wanted: &[Want], closed: &[SeqId]) {
     for want in wanted {
         assert_eq!(cache.seq_len(want.seq), Ok(want.tokens.len()));
         if want.reserved.is_empty() {
             assert_holds(cache, want.seq, &want.tokens);
         } else {
-            // Its last block may be a copy that is not complete.
+            // Its last block may be an unfinished copy.
             let busy = CacheError::Busy { sequence: want.seq.to_bits() };
             assert_eq!(cache.materialize(want.seq, 0, &mut [], &mut []), Err(busy));
         }
@@ -278,7 +279,7 @@ fn assert_consistent(cache: &KvCache<'_>, wanted: &[Want], closed: &[SeqId]) {
             let blocks = cache.block_table(want.seq, group).unwrap().blocks();
             assert_eq!(blocks.len(), (want.tokens.len() + want.reserved.len()).div_ceil(16));
             blocks.iter().for_each(|&block| references[block as usize] += 1);
-            // The original of a copy is kept until the sequence has tokens of its own in the copy.
+            // A reservation holds the original of a copied block until its tokens are committed.
             copying += usize::from(!want.reserved.is_empty());
         }
         let counted: Vec<u32> = (0..allocator.len() as u32).map(|b| allocator.meta(b).unwrap().ref_count()).collect();

@@ -1,4 +1,4 @@
-//! Wrong calls are refused by name and change nothing.
+//! Wrong calls give specific errors and change nothing.
 
 use gleed::cache::{CacheError, SeqId};
 
@@ -74,7 +74,7 @@ fn wrong_calls_change_nothing() {
             cache.reserve(fork, std::iter::empty()).unwrap();
             assert_eq!(cache.copy_units(fork), 0);
             assert_eq!(see(cache, &all), before);
-            // The fourth sequence is the last one.
+            // The cache has room for this fourth sequence, and no more.
             let last = cache.open().unwrap();
             assert_eq!(cache.open(), Err(CacheError::NoFreeSequence { sequences: 4 }));
             assert_eq!(cache.fork(a, 1), Err(CacheError::NoFreeSequence { sequences: 4 }));
@@ -84,8 +84,8 @@ fn wrong_calls_change_nothing() {
     }
 }
 
-/// Rows that come layer by layer: a refused layer can be given again, and the sequence is busy until the
-/// last one, or until it is released.
+/// Rows come layer by layer. A refused layer can be given again. The sequence is busy until its last layer has the
+/// rows, or until it is released.
 #[test]
 fn half_a_row_makes_a_sequence_busy() {
     for geometry in keeping() {
@@ -172,7 +172,7 @@ fn more_rows_than_are_reserved_are_not_committed() {
     }
 }
 
-/// The part of a shared block that a fork continues is copied, whoever asks for it.
+/// The shared part of a block is copied before a fork writes to it, with every call that writes.
 #[test]
 fn a_fork_that_is_written_to_keeps_what_it_shares() {
     for geometry in keeping() {

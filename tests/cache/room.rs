@@ -1,4 +1,4 @@
-//! Full pools, and sizes that no pool has.
+//! Full pools, and sizes for which no pool is possible.
 
 use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId};
 use gleed::mem::{Arena, MemoryError};
@@ -29,7 +29,7 @@ fn a_full_pool_is_refused_before_anything_changes() {
                 assert_eq!(cache.can_extend(a, 12), full(1, 0));
                 assert_eq!(cache.can_extend(a, 11), Ok(()));
                 if kind == KvKind::Paged {
-                    // The fork itself needs no block, to write into the shared one does.
+                    // The fork itself needs no block, but a write into the shared block needs one.
                     let fork = cache.fork(a, 37).unwrap();
                     let before = see(cache, &[a, b, fork]);
                     assert_eq!(append(cache, fork, &[9]), full(1, 0));
@@ -45,7 +45,7 @@ fn a_full_pool_is_refused_before_anything_changes() {
 
 #[test]
 fn basic_always_has_room_for_all() {
-    // Fewer blocks than all sequences need: the cache reserves them all the same.
+    // The geometry has fewer blocks than all sequences need. This kind of cache reserves them all the same.
     let few = KvGeometry { blocks: 1, ..geometry(KvKind::Basic, KvType::F16, LayerGroups::ONE) };
     with_cache(few, |cache| {
         let all: Vec<SeqId> = (0..4).map(|_| cache.open().unwrap()).collect();

@@ -1,11 +1,11 @@
-//! What is checked after each call: contents, books and statistics.
+//! Checks after each call: contents, books and statistics.
 
 use gleed::cache::CacheStats;
 
 use crate::{LAYERS, Live, WIDTH, World};
 
 impl World<'_, '_> {
-    /// Books, contents and statistics.
+    /// Checks the books, the contents and the statistics.
     pub(crate) fn verify(&self) {
         assert_eq!(self.cache.check(), Ok(()));
         let stats = self.cache.stats();
@@ -16,7 +16,7 @@ impl World<'_, '_> {
             assert_eq!(found.tokens, live.rows.len());
             let tables = (live.rows.len() + live.reserved.len()).div_ceil(16);
             for (own, blocks) in own.iter_mut().zip(&found.blocks[..self.groups()]) {
-                // The original of a pending copy is held, too.
+                // The sequence also holds the original of a pending copy.
                 assert!((tables..=tables + 1).contains(&(blocks.own + blocks.shared)));
                 *own += blocks.own;
             }
@@ -29,7 +29,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// Without sequences and pins everything is available.
+    /// Closes and unpins everything. Then every block must be available.
     pub(crate) fn finish(&mut self) {
         while !self.live.is_empty() {
             self.close(0).unwrap();
@@ -69,7 +69,7 @@ impl World<'_, '_> {
     fn verify_contents(&self, live: &Live) {
         assert_eq!(self.cache.seq_len(live.seq), Ok(live.rows.len()));
         if !live.reserved.is_empty() {
-            // Its last block may be a copy that is not complete.
+            // Its last block may be an unfinished copy.
             return;
         }
         for layer in 0..LAYERS {
@@ -84,12 +84,12 @@ impl World<'_, '_> {
     }
 }
 
-/// All that can be seen of the books.
+/// Everything that a caller can see of the books.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     stats: CacheStats,
     tables: Vec<Vec<u32>>,
-    /// References, pins, tokens, whether it is finalized and known.
+    /// References, pins, number of tokens, whether the block is finalized, and whether it is in the prefix cache.
     blocks: Vec<(u32, u32, usize, bool, bool)>,
     lengths: Vec<usize>,
 }

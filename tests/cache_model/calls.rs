@@ -1,4 +1,4 @@
-//! The calls, on the cache and on the model alike.
+//! The calls. Each goes to the cache and to the model.
 
 use std::io::Read;
 
@@ -27,7 +27,7 @@ impl World<'_, '_> {
         Ok(())
     }
 
-    /// Writes and commits reserved rows, all or some.
+    /// Writes and commits all or some of the reserved rows.
     pub(crate) fn commit(&mut self, index: usize, computed: bool) -> Result<(), CacheError> {
         let live = &mut self.live[index];
         while self.cache.copy_unit(live.seq)? {}
@@ -75,7 +75,7 @@ impl World<'_, '_> {
         Ok(())
     }
 
-    /// Closing makes exactly the sequence's own blocks available.
+    /// Closes a sequence. Exactly its own blocks become available.
     pub(crate) fn close(&mut self, index: usize) -> Result<(), CacheError> {
         let live = self.live.remove(index);
         let before = self.available();
@@ -88,7 +88,7 @@ impl World<'_, '_> {
         Ok(())
     }
 
-    /// At least what an open sequence has, or a pin keeps, is found; what is found is right.
+    /// Reuses a prefix. It is at least as long as that of any open sequence or pin, and its rows are right.
     pub(crate) fn reuse(&mut self, index: usize) -> Result<(), CacheError> {
         let mut tokens = match self.rng.below(2) {
             0 => self.some_tokens(0, CONTEXT),
@@ -141,7 +141,8 @@ impl World<'_, '_> {
         Ok(())
     }
 
-    /// The least recently used first; no more than needed; none if all are not enough.
+    /// Makes room. Only sequences that agreed are closed, the least recently used are asked first, and none is closed
+    /// in vain.
     pub(crate) fn make_room(&mut self, index: usize) -> Result<(), CacheError> {
         let (seq, rows, all) = (self.live[index].seq, 1 + self.rng.below(60), self.rng.below(2) == 0);
         let mut asked = Vec::new();
@@ -171,7 +172,7 @@ impl World<'_, '_> {
             Err(error) => {
                 assert_eq!(self.cache.can_extend(seq, rows), Err(error));
                 if all && matches!(error, CacheError::OutOfBlocks { .. }) && self.rng.below(4) == 0 {
-                    // It was right: without all that are idle there is no room either.
+                    // The error is right: there is no room even if all idle sequences are closed.
                     self.live.retain(|live| {
                         let keep = live.seq == seq || !live.reserved.is_empty();
                         keep || self.cache.close(live.seq).is_err()
@@ -184,7 +185,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// What comes from bytes has the same rows, but is not known to be computed.
+    /// Copies a sequence by a snapshot. The copy has the same rows, but they do not count as computed.
     pub(crate) fn copy_by_snapshot(&mut self, index: usize) -> Result<(), CacheError> {
         let live = &self.live[index];
         let cache_error = |error| match error {
@@ -205,7 +206,7 @@ impl World<'_, '_> {
         Ok(())
     }
 
-    /// Tokens that are often those of another sequence.
+    /// Returns tokens that often begin like those of another sequence.
     fn some_tokens(&mut self, from: usize, len: usize) -> Vec<u32> {
         let story = self.rng.below(3) as u32;
         let token = |position| if position < 21 { 7 } else { story + position as u32 / 30 };

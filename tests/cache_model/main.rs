@@ -1,5 +1,5 @@
-//! The whole cache against a model that keeps plain vectors: random calls of every kind, and after each of
-//! them the contents, the books and the statistics; and one story in pools of every size.
+//! The whole cache, compared with a model that keeps plain vectors. Random calls of every kind are made, and after each
+//! of them the contents, the books and the statistics are checked. One story also runs in pools of every size.
 
 mod books;
 mod calls;
@@ -48,12 +48,12 @@ fn random_calls_are_as_in_plain_vectors() {
         let counts = play(geometry(kind, groups, 4 + seed % 17, prefix_cache), seed as u64, 120);
         totals = std::array::from_fn(|i| totals[i] + counts[i]);
     }
-    // The calls reach what they are to reach.
+    // Counts show that the calls reached refusals, full pools, reuse and evictions.
     let [refusals, full, reused, evicted] = totals;
     assert!(refusals > full && full > 300 && reused > 5_000 && evicted > 30, "{totals:?}");
 }
 
-/// The same story in pools of every size: each call that is refused leaves everything as it was.
+/// Plays the same story in pools of every size. Each refused call leaves everything as it was.
 #[test]
 fn a_pool_that_is_full_at_every_possible_block() {
     for groups in GROUPS {
@@ -65,7 +65,8 @@ fn a_pool_that_is_full_at_every_possible_block() {
     }
 }
 
-/// Plays random calls: how many were refused, and for want of blocks, tokens reused, sequences evicted.
+/// Plays random calls. Returns the number of refused calls, of calls refused for want of blocks, of reused tokens, and
+/// of closed sequences.
 fn play(geometry: KvGeometry, seed: u64, calls: u64) -> [usize; 4] {
     let mut measuring = Arena::measuring();
     KvCache::carve(&mut measuring, geometry).unwrap();
@@ -74,7 +75,7 @@ fn play(geometry: KvGeometry, seed: u64, calls: u64) -> [usize; 4] {
     let (live, pinned, rng) = (Vec::new(), Vec::new(), Rng::new(0));
     let mut world = World { cache: &mut cache, live, pinned, rng, refusals: 0, full: 0, reused: 0, evicted: 0 };
     for call in 0..calls {
-        // What a call does depends on its number, not on how those before it ended.
+        // A call depends on its number only, not on the results of earlier calls.
         world.rng = Rng::new(seed << 32 | call);
         world.random_call();
     }
@@ -89,8 +90,9 @@ struct World<'c, 'a> {
     live: Vec<Live>,
     pinned: Vec<Vec<u32>>,
     rng: Rng,
-    /// Refused calls, and those among them for want of blocks.
+    /// Number of refused calls.
     refusals: usize,
+    /// Number of calls that were refused for want of blocks.
     full: usize,
     reused: usize,
     evicted: usize,
@@ -149,17 +151,17 @@ impl World<'_, '_> {
     }
 }
 
-/// One token of a sequence, and what its keys and values are made of.
+/// One token of a sequence, and the number from which its keys and values are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Row {
     token: u32,
     contents: u64,
-    /// Whether the model computed it and all before it.
+    /// Whether the model computed this row and all rows before it.
     computed: bool,
 }
 
 impl Row {
-    /// What a model does: the row depends on the token and on all rows before.
+    /// Returns the row that a model would compute: it depends on the token and on all rows before.
     fn computed(rows: &[Row], token: u32) -> Self {
         let (before, computed) = rows.last().map_or((1, true), |row| (row.contents, row.computed));
         Self { token, contents: xxh64(&token.to_le_bytes(), before), computed }
@@ -168,7 +170,7 @@ impl Row {
     fn k_and_v(&self, layer: usize) -> [Vec<f32>; 2] {
         [0, 1].map(|value| {
             let word = xxh64(&[layer as u8, value], self.contents);
-            // Whole numbers that f16 has.
+            // Whole numbers that f16 can represent.
             (0..WIDTH).map(|i| (word >> (16 * i) & 0x7ff) as f32).collect()
         })
     }

@@ -1,11 +1,11 @@
-//! Element types of keys and values as section 7 of `docs/arithmetic.md` says, written down plainly.
-// Every test uses a part of it.
+//! A plain implementation of the element types of keys and values in section 7 of `docs/arithmetic.md`.
+// Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 use gleed::KvElement;
 use half::f16;
 
-/// A head of a key or a value as it is read back.
+/// Returns a head of a key or a value as a reader gets it.
 pub fn rounded(element: KvElement, head: &[f32]) -> Vec<f32> {
     let head: Vec<f32> = head.iter().map(|&x| if x.abs() < 2.0_f32.powi(-50) { 0.0 } else { x }).collect();
     match element {
@@ -25,12 +25,12 @@ fn q4_0(block: &[f32]) -> Vec<f32> {
     dequantize(block, scale(KvElement::Q4_0, block), 7.0)
 }
 
-/// The scale of a block of q8_0 or q4_0.
+/// Returns the scale of a block of q8_0 or q4_0.
 pub fn scale(element: KvElement, block: &[f32]) -> f32 {
     let amax = amax(block);
     match element {
         KvElement::Q8_0 => smallest_scale(block, 127.0),
-        // -8 is the code of the largest element.
+        // The largest element gets the code -8, so the scale has the opposite sign.
         _ if amax > 0.0 && block.contains(&amax) => -smallest_scale(block, 8.0),
         _ => smallest_scale(block, 8.0),
     }
@@ -47,7 +47,7 @@ fn amax(block: &[f32]) -> f32 {
     block.iter().fold(0.0, |amax, x| x.abs().max(amax))
 }
 
-/// The smallest f16 that is enough.
+/// Returns the smallest f16 with which the codes up to `largest` reach every element.
 fn smallest_scale(block: &[f32], largest: f32) -> f32 {
     let amax = f64::from(amax(block));
     let (mut low, mut high) = (0, 0x7c00);

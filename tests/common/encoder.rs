@@ -1,4 +1,4 @@
-//! Encoders of the BERT kind with random weights, made in the test.
+//! BERT-like encoders with random weights, made in the test.
 
 use super::gguf_writer::GgufWriter;
 use super::random::Rng;
@@ -10,8 +10,9 @@ const POSITIONS: usize = 300;
 const FFN: usize = 50;
 const EXPERTS: usize = 5;
 
-/// An encoder of 3 heads: as wide as these together, in 2 layers, or 4 where they differ. `fused`: one matrix of Q, K
-/// and V (ModernBERT always has one) and, in Jina BERT 2, one of gate and up.
+/// Returns an encoder with 3 heads, which together are as wide as the hidden state. It has 2 layers, or 4 if the layers
+/// differ. If `fused` is set, Q, K and V are one matrix (ModernBERT always has one), and in Jina BERT 2 gate and up are
+/// one.
 pub fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
     let modern = architecture == "modern-bert";
     let hidden = 3 * head_dim;
@@ -39,7 +40,7 @@ pub fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
     norm("token_embd_norm");
     for layer in 0..layers {
         let names = if modern { ["attn_norm", "ffn_norm"] } else { ["attn_output_norm", "layer_output_norm"] };
-        // The embedding's norm stands for that of the first layer.
+        // The first layer has no `attn_norm`: the embedding's norm takes its place.
         let names = names.into_iter().filter(|&name| layer > 0 || name != "attn_norm");
         names.for_each(|name| norm(&format!("blk.{layer}.{name}")));
     }
@@ -57,7 +58,7 @@ pub fn encoder(architecture: &str, head_dim: usize, fused: bool) -> GgufWriter {
     writer
 }
 
-/// A Jina BERT 2 as that of code: a second norm after attention, and norms of queries and keys.
+/// Returns a Jina BERT 2 like the one for code, with a second norm after attention, and norms of queries and keys.
 pub fn encoder_of_code(head_dim: usize, fused: bool) -> GgufWriter {
     let (mut writer, mut rng, hidden) = (encoder("jina-bert-v2", head_dim, fused), Rng::new(10), 3 * head_dim);
     for (layer, name) in
@@ -95,7 +96,7 @@ fn keys(writer: &mut GgufWriter, architecture: &str, hidden: usize, layers: u32)
     }
 }
 
-/// The matrices of a layer, with the lengths of their rows first.
+/// Returns the names of the matrices of a layer with their dimensions. The first dimension is the length of a row.
 fn matrices(architecture: &str, hidden: usize, fused: bool, layer: u32) -> Vec<(&'static str, Vec<usize>)> {
     let mut all: Vec<(&str, Vec<usize>)> = match fused {
         true => vec![("attn_qkv", vec![hidden, 3 * hidden])],

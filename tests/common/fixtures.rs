@@ -1,5 +1,5 @@
-//! The fixtures with logits of other engines: `parity/`, `parity2026/` and `quant/`, from `../shared/fixtures` or,
-//! those few that are committed, from `tests/data`.
+//! The fixtures with logits of other engines: `parity/`, `parity2026/` and `quant/`. They are read from
+//! `../shared/fixtures`, or, a few committed ones, from `tests/data`.
 
 use std::path::{Path, PathBuf};
 
@@ -8,22 +8,22 @@ use serde_json::Value;
 use super::fixture;
 use super::reference::Rows;
 
-/// An F32 model with the reference's logits along a prompt and its greedy continuation.
+/// An F32 model, with the reference's logits along a prompt and its greedy continuation.
 pub struct Parity {
     pub gguf: Vec<u8>,
     pub prompt: Vec<u32>,
-    /// What arg-max decoding appends to the prompt.
+    /// Tokens that arg-max decoding appends to the prompt.
     pub greedy: Vec<u32>,
     /// Indices into prompt + greedy, one for each row of `logits`.
     pub positions: Vec<usize>,
     pub logits: Rows,
     pub hidden_position: usize,
-    /// At `hidden_position`: the input of every layer, then the output of the final norm.
+    /// Hidden states at `hidden_position`: the input of every layer, then the output of the final norm.
     pub hidden: Rows,
     pub variants: Vec<Variant>,
 }
 
-/// Another reading of the same file.
+/// The same file with other settings, and the reference's results for these.
 pub struct Variant {
     pub name: String,
     pub greedy: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Variant {
 }
 
 impl Parity {
-    /// One or more of most architectures.
+    /// Names of the fixtures in `parity`: one or more for most architectures.
     pub const ALL: [&str; 15] = [
         "llama",
         "llama3-rope",
@@ -51,7 +51,7 @@ impl Parity {
         "olmo2",
     ];
 
-    /// Those of `tests/data/more`, for what the others do not have.
+    /// Names of the fixtures in `tests/data/more`, for properties that the others lack.
     pub const MORE: [&str; 14] = [
         "gemma3-linear",
         "gptneox-sequential",
@@ -69,7 +69,7 @@ impl Parity {
         "starcoder2",
     ];
 
-    /// The fixture `parity/NAME`, or `more/NAME`; `None` where it is nowhere.
+    /// Returns the fixture `parity/NAME` or `more/NAME`, or `None` if its file is nowhere.
     pub fn load(name: &str) -> Option<Self> {
         let folder = if Self::MORE.contains(&name) { "more" } else { "parity" };
         let json = json(&format!("{folder}/{name}.json"))?;
@@ -85,7 +85,7 @@ impl Parity {
         })
     }
 
-    /// Prompt and greedy continuation.
+    /// Returns the prompt and the greedy continuation.
     pub fn sequence(&self) -> Vec<u32> {
         [&self.prompt[..], &self.greedy].concat()
     }
@@ -102,23 +102,23 @@ impl Variant {
     }
 }
 
-/// A model of a newer family, F32, with two sequences.
+/// An F32 model of a newer family, with two sequences.
 pub struct Parity2026 {
     pub gguf: Vec<u8>,
     pub main: Case,
-    /// A longer prompt: recurrent states, windows, scaling of positions.
+    /// A longer prompt, which tests recurrent states, windows, and the scaling of positions.
     pub long: Case,
     pub state_reset: Option<StateReset>,
 }
 
-/// How far logits of `main` change when recurrent states become zero before a row, keys and values not.
+/// The change of the logits of `main` if recurrent states become zero before row `at`, while keys and values stay.
 pub struct StateReset {
     pub at: usize,
-    /// Positions, and the largest change of a logit there in three digits.
+    /// Positions, and the largest change of a logit at each, with three digits.
     pub change: Vec<(usize, f64)>,
 }
 
-/// A prompt, what arg-max decoding appends to it, and the reference's logits at some positions.
+/// A prompt, the tokens that arg-max decoding appends to it, and the reference's logits at some positions.
 pub struct Case {
     pub prompt: Vec<u32>,
     pub greedy: Vec<u32>,
@@ -128,7 +128,7 @@ pub struct Case {
 }
 
 impl Parity2026 {
-    /// Those that decode.
+    /// Names of the fixtures of decoders.
     pub const DECODERS: [&str; 18] = [
         "mixtral",
         "qwen3moe",
@@ -150,16 +150,16 @@ impl Parity2026 {
         "gemma4-moe",
     ];
 
-    /// More that decode, which the f64 reference knows.
+    /// Names of the fixtures of more decoders, which the f64 reference can compute.
     pub const MORE: [&str; 4] = ["lfm2moe", "qwen35moe", "granitehybrid-moe", "nemotron_h"];
 
-    /// The fixture `parity2026/NAME`; `None` where it is nowhere.
+    /// Returns the fixture `parity2026/NAME`, or `None` if its file is nowhere.
     pub fn load(name: &str) -> Option<Self> {
         let json = json(&format!("parity2026/{name}.json"))?;
         Some(Self::read(&json, fixture(&format!("parity2026/{name}.gguf"))?))
     }
 
-    /// Those of a folder that has the same kind of files, with names.
+    /// Returns the fixtures of a folder that has the same kind of files, with their names.
     pub fn of_folder(folder: &Path) -> Vec<(String, Self)> {
         of_folder(folder, "prompt").map(|(name, json, gguf)| (name, Self::read(&json, gguf))).collect()
     }
@@ -170,33 +170,33 @@ impl Parity2026 {
     }
 }
 
-/// A model that makes vectors of texts, F32.
+/// An F32 model that makes vectors of texts.
 pub struct Embedder {
     pub gguf: Vec<u8>,
     pub pooling: String,
     pub inputs: Vec<Vec<u32>>,
-    /// The pooled vector of each input, not scaled to length 1.
+    /// The pooled vector of each input, not normalized to length 1.
     pub embeddings: Rows,
-    /// The input of which all hidden states are there: a row for each token.
+    /// Index of the input whose hidden states are all in `token_embeddings`, one row for each token.
     pub token_input: usize,
     pub token_embeddings: Rows,
 }
 
 impl Embedder {
-    /// All families.
+    /// Names of the fixtures in `parity2026`.
     pub const ALL: [&str; 4] = ["bert", "nomic-bert", "gemma-embedding", "qwen3-embedding"];
 
-    /// Those of `tests/data/encoders`.
+    /// Names of the fixtures in `tests/data/encoders`.
     pub const MORE: [&str; 3] = ["modern-bert", "jina-bert-v3", "xlm-roberta"];
 
-    /// The fixture `parity2026/NAME`, or `encoders/NAME`; `None` where it is nowhere.
+    /// Returns the fixture `parity2026/NAME` or `encoders/NAME`, or `None` if its file is nowhere.
     pub fn load(name: &str) -> Option<Self> {
         let folder = if Self::MORE.contains(&name) { "encoders" } else { "parity2026" };
         let json = json(&format!("{folder}/{name}.json"))?;
         Some(Self::read(&json, fixture(&format!("{folder}/{name}.gguf"))?))
     }
 
-    /// Those of a folder that has the same kind of files, with names.
+    /// Returns the fixtures of a folder that has the same kind of files, with their names.
     pub fn of_folder(folder: &Path) -> Vec<(String, Self)> {
         of_folder(folder, "inputs").map(|(name, json, gguf)| (name, Self::read(&json, gguf))).collect()
     }
@@ -234,24 +234,24 @@ impl Case {
     }
 }
 
-/// A quantized model with the logits of exact arithmetic on its weights, and llama.cpp's error.
+/// A quantized model, with the logits of exact arithmetic on its weights, and llama.cpp's error.
 pub struct Quant {
     pub name: String,
     pub gguf: Vec<u8>,
     pub prompt: Vec<u32>,
-    /// Whether all its blocks are of 256, and so its activations.
+    /// Whether all its matrices have blocks of 256, so that its activations have, too.
     pub blocks_of_256: bool,
     /// Indices into the prompt, one for each row of `ideal`.
     pub positions: Vec<usize>,
     pub ideal: Rows,
-    /// llama.cpp's own logits for the same rows.
+    /// llama.cpp's own logits at the same positions.
     pub llama_cpp: Rows,
     /// llama.cpp's relative L2 error over all positions of the prompt, fed as one batch.
     pub llama_cpp_error: f64,
 }
 
 impl Quant {
-    /// The models, and the types of each.
+    /// Names of the models in `quant`, and the types of each.
     pub const ALL: [(&str, &[&str]); 5] = [
         ("llama-small", &["F16", "BF16"]),
         (
@@ -266,10 +266,10 @@ impl Quant {
         ("qwen3", &Self::NEWER),
     ];
 
-    /// The types of the models in `quant2026`.
+    /// The types in `quant2026`.
     const NEWER: [&str; 5] = ["Q1_0", "Q2_0", "TQ1_0", "TQ2_0", "IQ3_S"];
 
-    /// The fixture `quant/MODEL-DTYPE`, or `quant2026/MODEL-DTYPE`; `None` where it is nowhere.
+    /// Returns the fixture `quant/MODEL-DTYPE` or `quant2026/MODEL-DTYPE`, or `None` if its file is nowhere.
     pub fn load(model: &str, dtype: &str) -> Option<Self> {
         let folder = if Self::NEWER.contains(&dtype) { "quant2026" } else { "quant" };
         let json = json(&format!("{folder}/{model}.json"))?;
@@ -285,14 +285,14 @@ impl Quant {
         })
     }
 
-    /// All that are there.
+    /// Returns all fixtures whose files exist.
     pub fn load_all() -> impl Iterator<Item = Self> {
         let names = Self::ALL.into_iter().flat_map(|(model, types)| types.iter().map(move |dtype| (model, *dtype)));
         names.filter_map(|(model, dtype)| Self::load(model, dtype))
     }
 }
 
-/// The fixtures of a folder whose JSON has a member: name, JSON and GGUF, by name.
+/// Returns name, JSON and GGUF of each fixture in a folder whose JSON has the given member, in the order of names.
 fn of_folder(folder: &Path, member: &'static str) -> impl Iterator<Item = (String, Value, Vec<u8>)> {
     let files = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
@@ -306,7 +306,7 @@ fn of_folder(folder: &Path, member: &'static str) -> impl Iterator<Item = (Strin
     })
 }
 
-/// A fixture as JSON.
+/// Returns a fixture as JSON.
 pub fn json(path: &str) -> Option<Value> {
     fixture(path).map(|bytes| parse_json(&bytes))
 }
@@ -340,7 +340,7 @@ pub fn rows(value: &Value) -> Rows {
     Rows { cols: rows[0].len(), data: rows.concat() }
 }
 
-/// A NumPy array of two dimensions, float32 or float64, in C order (format versions 1 to 3).
+/// Reads a NumPy array of two dimensions, float32 or float64, in C order (format versions 1 to 3).
 pub fn npy(bytes: &[u8]) -> Rows {
     assert_eq!(&bytes[..6], b"\x93NUMPY");
     let (header_len, start) = match bytes[6] {

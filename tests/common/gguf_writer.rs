@@ -1,4 +1,4 @@
-//! A small GGUF v3 writer, for models made in a test, also broken ones: it checks nothing.
+//! A small GGUF v3 writer for models that a test makes, including broken ones. It checks nothing.
 
 /// A metadata value.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub enum Meta {
     F32(f32),
     Bool(bool),
     String(Vec<u8>),
-    /// The number of the element type, and the elements.
+    /// An array: the number of the element type, and the elements.
     Array(u32, Vec<Meta>),
     U64(u64),
     I64(i64),
@@ -95,18 +95,18 @@ impl From<Vec<String>> for Meta {
 #[derive(Clone, Debug)]
 pub struct Tensor {
     pub name: String,
-    /// GGUF order: `dims[0]` is the length of a row.
+    /// Dimensions in GGUF order: `dims[0]` is the length of a row.
     pub dims: Vec<u64>,
-    /// The type's number in the file.
+    /// Number of the type in the file.
     pub ggml_type: u32,
     pub data: Vec<u8>,
 }
 
-/// Collects metadata and tensors; [`GgufWriter::finish`] gives the file.
+/// Collects metadata and tensors. [`GgufWriter::finish`] returns the file.
 #[derive(Clone, Debug)]
 pub struct GgufWriter {
     pub version: u32,
-    /// Written as `general.alignment` where it is not 32.
+    /// Alignment of the tensors' data. It is written as `general.alignment` if it is not 32.
     pub alignment: usize,
     pub metadata: Vec<(String, Meta)>,
     pub tensors: Vec<Tensor>,
@@ -119,7 +119,7 @@ impl Default for GgufWriter {
 }
 
 impl GgufWriter {
-    /// Sets `key`, in its old place where it has one.
+    /// Sets `key`. A key that exists keeps its place.
     pub fn set(&mut self, key: &str, value: impl Into<Meta>) -> &mut Self {
         let value = value.into();
         match self.metadata.iter_mut().find(|(name, _)| name == key) {
@@ -129,7 +129,7 @@ impl GgufWriter {
         self
     }
 
-    /// Removes a key that is there.
+    /// Removes a key, which must exist.
     pub fn remove(&mut self, key: &str) -> &mut Self {
         let before = self.metadata.len();
         self.metadata.retain(|(name, _)| name != key);
@@ -142,13 +142,13 @@ impl GgufWriter {
         self
     }
 
-    /// The tensor of that name, to change it.
+    /// Returns the tensor of that name, to change it.
     pub fn tensor_mut(&mut self, name: &str) -> &mut Tensor {
         let found = self.tensors.iter_mut().find(|tensor| tensor.name == name);
         found.unwrap_or_else(|| panic!("no tensor {name}"))
     }
 
-    /// Removes a tensor that is there.
+    /// Removes a tensor, which must exist.
     pub fn remove_tensor(&mut self, name: &str) -> &mut Self {
         let before = self.tensors.len();
         self.tensors.retain(|tensor| tensor.name != name);
@@ -156,7 +156,7 @@ impl GgufWriter {
         self
     }
 
-    /// The file.
+    /// Returns the bytes of the file.
     pub fn finish(&self) -> Vec<u8> {
         let mut writer = self.clone();
         if self.alignment != 32 {
@@ -184,7 +184,7 @@ impl GgufWriter {
             out.resize(out.len().next_multiple_of(self.alignment), 0);
             out.extend(&tensor.data);
         }
-        // The end is padded too, as other writers do.
+        // The end is padded, too, as other writers do it.
         out.resize(out.len().next_multiple_of(self.alignment), 0);
         out
     }

@@ -1,7 +1,7 @@
-//! What the integration tests share: where the data is, how wrong a vector is, models made in the
-//! test, and an independent reference.
+//! Shared code of the integration tests: it finds data, measures errors of vectors, makes synthetic models, and has an
+//! independent reference.
 //!
-//! Tests call this crate `common`. It is one of its own because some forty tests use it: it is compiled once.
+//! Tests call this crate `common`. It is a crate of its own, so that it is compiled once for some forty tests.
 
 pub mod elements;
 pub mod encoder;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use gguf_rs_lite::GgmlType;
 use gleed::tensor::Dtype;
 
-/// The bytes of `path` in the reference data beside the checkout; `None`, with a line that says so,
-/// where that is not there. A file that is missing from it fails the test, and so does the absence of
-/// all of it where the environment variable `GLEED_REQUIRE_SHARED` is 1.
+/// Returns the bytes of `path` in the reference data beside the checkout. If there is no such data, it prints a line
+/// that says so and returns `None`, or fails the test if the environment variable `GLEED_REQUIRE_SHARED` is 1. If only
+/// this file is missing, the test fails.
 pub fn shared_file(path: &str) -> Option<Vec<u8>> {
     let found = shared().map(|folder| read(&folder.join(path)));
     if found.is_none() {
@@ -32,21 +32,22 @@ pub fn shared_file(path: &str) -> Option<Vec<u8>> {
     found
 }
 
-/// Tells `tests/zz_skipped.rs`, which runs last.
+/// Records a skipped fixture for `tests/zz_skipped.rs`, which runs last.
 fn note_skipped(path: &str) {
     use std::io::Write;
     let list = std::fs::File::options().create(true).append(true).open(skipped_list());
-    // One write: other tests write at the same time.
+    // One write, because other tests write at the same time.
     list.and_then(|mut list| list.write_all(format!("{path}\n").as_bytes())).unwrap();
 }
 
-/// The file with the paths that tests of this build have skipped, one a line: beside their programs.
+/// Returns the path of the list of fixtures that tests of this build have skipped, one a line. It lies beside their
+/// programs.
 pub fn skipped_list() -> PathBuf {
     std::env::current_exe().unwrap().with_file_name("skipped-fixtures")
 }
 
-/// The bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from
-/// `tests/data`, else `None` as [`shared_file`] does. What is in `more` and `encoders` is in `tests/data` only.
+/// Returns the bytes of a fixture such as `parity/qwen3.gguf`: from `../shared/fixtures`, else from `tests/data`, else
+/// `None` as [`shared_file`] does. The folders `more` and `encoders` exist only in `tests/data`.
 pub fn fixture(path: &str) -> Option<Vec<u8>> {
     let committed = committed(path);
     let only_here = path.starts_with("more/") || path.starts_with("encoders/");
@@ -56,12 +57,12 @@ pub fn fixture(path: &str) -> Option<Vec<u8>> {
     shared_file(&format!("fixtures/{path}"))
 }
 
-/// Where the committed copy of a fixture is, if it has one.
+/// Returns the path that a committed copy of a fixture has.
 pub fn committed(path: &str) -> PathBuf {
     root().join("tests/data").join(path)
 }
 
-/// The folder of the repository.
+/// Returns the root folder of the repository.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -94,8 +95,8 @@ impl Real for f64 {
     }
 }
 
-/// `|actual - expected| / |expected|` in the L2 norm. NaN, so that no comparison holds, where anything
-/// is NaN.
+/// Returns `|actual - expected| / |expected|` in the L2 norm. If any number is NaN, the result is NaN, so that no
+/// comparison holds.
 pub fn rel_l2<A: Real, E: Real>(actual: &[A], expected: &[E]) -> f64 {
     assert_eq!(actual.len(), expected.len(), "rows of different lengths");
     let difference: f64 = actual.iter().zip(expected).map(|(a, e)| (a.real() - e.real()).powi(2)).sum();
@@ -103,7 +104,7 @@ pub fn rel_l2<A: Real, E: Real>(actual: &[A], expected: &[E]) -> f64 {
     (difference / norm).sqrt()
 }
 
-/// The index of the largest number; the lowest one where several are equal.
+/// Returns the index of the largest number, and of several equal ones the lowest index.
 pub fn argmax<T: Real>(row: &[T]) -> u32 {
     let mut best = 0;
     for (index, value) in row.iter().enumerate() {
@@ -114,14 +115,14 @@ pub fn argmax<T: Real>(row: &[T]) -> u32 {
     best as u32
 }
 
-/// Gleed's own dequantization, for the formats that the reference does not know itself; other tests
-/// compare it bit for bit with ggml's.
+/// Dequantizes with Gleed's own code, for the formats that the reference does not know. Other tests compare that code
+/// bit for bit with ggml's.
 pub fn dequantize(kind: GgmlType, data: &[u8], out: &mut [f32]) {
     let dtype = Dtype::from_ggml(kind.number()).unwrap_or_else(|| panic!("type {}", kind.number()));
     gleed::quant::dequantize(dtype, data, out).expect("whole blocks");
 }
 
-/// Memory for an engine, at a multiple of 64 bytes.
+/// Memory for an engine, which starts at a multiple of 64 bytes.
 pub struct Memory(Vec<CacheLine>, usize);
 
 #[repr(C, align(64))]

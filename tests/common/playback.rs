@@ -1,5 +1,5 @@
-//! Plays calls on an engine and keeps every row of logits together with the tokens that led to it, so
-//! that all rows can be compared with those of the plainest run.
+//! Plays calls on an engine and keeps every row of logits together with its tokens, so that all rows can be compared
+//! with the rows of the plainest run.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::Memory;
 
-/// The tokens of a sequence up to a position, and a hash of the bits of the logits there.
+/// The tokens of a sequence up to a position, and a hash of the bits of the logits at that position.
 pub type Row = (Vec<u32>, u64);
 
-/// How to play.
+/// Settings of an engine on which calls are played.
 #[derive(Clone, Copy)]
 pub struct Stage<'p> {
     pub limits: Limits,
-    /// Units per step.
+    /// Number of units per step.
     pub budget: usize,
     pub parallel: &'p dyn Parallel,
 }
@@ -39,10 +39,10 @@ impl Stage<'_> {
     }
 }
 
-/// An engine, and what its sequences must contain.
+/// An engine, and the expected contents of its sequences.
 pub struct Player<'m, 'a> {
     pub engine: Engine<'m, 'a>,
-    /// Open sequences with their tokens, queued ones included.
+    /// Open sequences with their tokens, including queued ones.
     pub sequences: Vec<(SeqId, Vec<u32>)>,
     pub rows: Vec<Row>,
     pub budget: usize,
@@ -74,7 +74,7 @@ impl Player<'_, '_> {
         self.step_within(self.budget.into())
     }
 
-    /// One step; rows that are ready are recorded.
+    /// Makes one step, and records the rows that are ready.
     pub fn step_within(&mut self, budget: Budget<'_>) -> Step {
         let step = self.engine.step(budget).unwrap();
         if step == Step::Ready {
@@ -95,13 +95,13 @@ impl Player<'_, '_> {
         while self.step() != Step::Idle {}
     }
 
-    /// Queues and runs until nothing is queued.
+    /// Queues tokens, and runs until nothing is queued.
     pub fn append(&mut self, seq: SeqId, tokens: &[u32]) {
         self.queue(seq, tokens);
         self.run();
     }
 
-    /// Starts an empty sequence with what is known of a prompt.
+    /// Starts an empty sequence with the cached prefix of a prompt.
     pub fn reuse(&mut self, seq: SeqId, prompt: &[u32]) -> usize {
         let reused = self.engine.reuse(seq, prompt).unwrap();
         self.tokens(seq).extend(&prompt[..reused]);
@@ -159,13 +159,13 @@ impl Player<'_, '_> {
     }
 }
 
-/// What the plainest run computes: one sequence, one prefill, a paged cache, scalar code.
+/// The rows of the plainest run: one sequence, one prefill, a paged cache, scalar code.
 pub struct Plain<'m> {
     model: Model<'m>,
     kv_type: KvType,
-    /// With one, nothing is kept between calls.
+    /// The window of the host. With a window, the cache keeps nothing between calls.
     window: Window,
-    /// Hashes of rows, by their tokens.
+    /// Hashes of the logits, by hashes of the tokens.
     rows: HashMap<u64, u64>,
 }
 
@@ -178,7 +178,7 @@ impl<'m> Plain<'m> {
         Self { window, ..Self::new(model, kv_type) }
     }
 
-    /// The length of the first recorded row that is not as in the plain run.
+    /// Returns the number of tokens of the first recorded row that differs from the plain run.
     pub fn difference(&mut self, rows: &[Row]) -> Option<usize> {
         assert!(!rows.is_empty(), "nothing was recorded");
         let mut longest_first: Vec<&Row> = rows.iter().collect();
@@ -220,7 +220,7 @@ impl<'m> Plain<'m> {
     }
 }
 
-/// A hash of the bits of a row.
+/// Returns a hash of the bits of a row.
 pub fn hash(logits: &[f32]) -> u64 {
     xxh64(bytemuck::cast_slice(logits), 1)
 }

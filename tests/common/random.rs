@@ -1,5 +1,5 @@
-//! Numbers that look random and are the same everywhere.
-// Every test uses a part of it.
+//! Pseudo-random numbers that are the same everywhere.
+// Each test uses only a part of this module.
 #![allow(dead_code, unreachable_pub)]
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -19,18 +19,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number in `0..end`; `end` is not 0.
+    /// Returns a number in `0..end`. `end` must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         ((u128::from(self.u64()) * end as u128) >> 64) as usize
     }
 
-    /// Uniform in `-1..1`, a multiple of 2^-23.
+    /// Returns a uniform number in `-1..1`, a multiple of 2^-23.
     pub fn uniform(&mut self) -> f32 {
         (self.u64() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
-    /// Mean 0, standard deviation 1, nearly normal: a sum of six uniforms, so that no library
-    /// function decides about bits.
+    /// Returns a nearly normal number with mean 0 and standard deviation 1. It is a sum of six uniform numbers, so that
+    /// no library function decides about bits.
     pub fn normal(&mut self) -> f32 {
         (0..6).map(|_| self.uniform()).sum::<f32>() * std::f32::consts::FRAC_1_SQRT_2
     }
@@ -42,7 +42,7 @@ impl Rng {
         }
     }
 
-    /// `len` token ids below `vocab`.
+    /// Returns `len` token ids below `vocab`.
     pub fn tokens(&mut self, len: usize, vocab: usize) -> Vec<u32> {
         (0..len).map(|_| self.below(vocab) as u32).collect()
     }

@@ -1,11 +1,11 @@
-//! Where the blocks of a format have their scales, for tests that fill blocks with anything else.
+//! Positions of the scales in the blocks of each format, for tests that fill the rest of a block with any bytes.
 
-#![allow(unreachable_pub)] // Some test files have this module alone.
+#![allow(unreachable_pub)] // Some test files include only this module.
 
 use gleed::tensor::Dtype;
 
-/// Sets the scales of a block, and those of its minima. `f16` gives the bits of a number; formats whose scales are no
-/// f16 take what of these bits they have. No scale is NaN or infinite if no number is.
+/// Sets the scales of a block, including those of its minima. `f16` returns the bits of a number. Formats whose scales
+/// are not f16 use as much of these bits as they have. No scale is NaN or infinite if no number is.
 pub fn set_scales(dtype: Dtype, block: &mut [u8], mut f16: impl FnMut() -> u16) {
     let at: &[usize] = match dtype {
         Dtype::Q4_1 | Dtype::Q5_1 | Dtype::Q4_K | Dtype::Q5_K => &[0, 2],
@@ -15,7 +15,7 @@ pub fn set_scales(dtype: Dtype, block: &mut [u8], mut f16: impl FnMut() -> u16) 
         Dtype::TQ1_0 => &[52],
         Dtype::TQ2_0 => &[64],
         Dtype::MXFP4 => {
-            // An exponent: of a subnormal number 0 or 1, with which the scale is 0.
+            // The scale is an exponent. A subnormal f16 becomes exponent 0 or 1, with which the scale is 0.
             let bits = f16() & 0x7fff;
             block[0] = if bits < 0x400 { u8::from(bits != 0) } else { (bits >> 10) as u8 + 113 };
             return;

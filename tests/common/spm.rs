@@ -1,13 +1,13 @@
-//! A plain SentencePiece BPE encoder, quadratic in the length of the text: the oracle beside it.
+//! A plain SentencePiece BPE encoder, quadratic in the length of the text. It is the oracle of the library's encoder.
 
 use std::collections::HashMap;
 
 use gguf_rs_lite::Gguf;
 
-/// The ids of `text` with BOS in front.
+/// Returns the ids of `text` with BOS in front.
 ///
-/// A blank goes before the text, blanks are U+2581; then the neighbours that make the piece with the
-/// best score merge, the leftmost first, until none do. What is no piece then becomes byte tokens.
+/// A blank goes before the text, and blanks become U+2581. Then the neighbours that make the piece with the best score
+/// merge, the leftmost first, until no neighbours make a piece. A rest that is no piece becomes byte tokens.
 pub fn encode(gguf: &Gguf<'_>, text: &str) -> Vec<u32> {
     let array = |key: &str| gguf.get(key).and_then(|value| value.as_array()).expect("an array");
     let tokens: Vec<String> =

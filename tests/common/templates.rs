@@ -1,4 +1,4 @@
-//! Chat templates with what transformers renders of them (`tests/data/templates`).
+//! Chat templates, and the texts that transformers renders with them (`tests/data/templates`).
 
 use gleed::turns::{Message, Role};
 use serde_json::Value;
@@ -9,13 +9,13 @@ pub struct Templates {
     data: Value,
 }
 
-/// A conversation and what a template makes of it.
+/// A conversation, and the text that a template makes of it.
 pub struct Case<'c> {
     pub title: &'c str,
-    /// Everything that the template is given, as JSON in its original order.
+    /// All input of the template, as JSON in its original order.
     pub json: &'c str,
     conversation: Value,
-    /// `None`: the template refuses it.
+    /// The rendered text, or `None` if the template refuses the conversation.
     pub expected: Option<&'c str>,
 }
 
@@ -29,7 +29,7 @@ impl Templates {
         Self { data: serde_json::from_str(&file("expected.json")).unwrap() }
     }
 
-    /// Name and source of each template.
+    /// Returns name and source of each template.
     pub fn all(&self) -> impl Iterator<Item = (&str, String)> {
         let names = self.data["expected"].as_object().unwrap().keys();
         names.map(|name| (name.as_str(), file(&format!("{name}.jinja"))))
@@ -51,7 +51,7 @@ impl Case<'_> {
         self.conversation["add_generation_prompt"].as_bool().unwrap()
     }
 
-    /// The messages, if they and nothing else make the conversation.
+    /// Returns the messages, if the conversation consists of nothing else.
     pub fn messages(&self) -> Option<Vec<Message<'_>>> {
         let messages = self.conversation["messages"].as_array().unwrap();
         let is_plain = self.conversation.as_object().unwrap().len() == 2;

@@ -1,4 +1,4 @@
-//! A full context: which turns stay.
+//! A full context: which turns stay, and which are left out.
 
 use gleed::conversation::{Conversation, Keep, Script};
 use gleed::host::AlignedBytes;
@@ -7,8 +7,9 @@ use gleed::turns::{Role, TurnFormat};
 use super::{CONTEXT, SMALL, Said, with_host};
 use common::random::Rng;
 
-/// What comes before the first message of the user, the first and the last turns stay; between them whole turns are
-/// left out, the fewest that leave the target, and then no more until the context is full again.
+/// Messages before the first one of the user, the first turns and the last turns stay. Between them the fewest whole
+/// turns are left out with which the text fits into the target. After that, no more turns are left out until the
+/// context is full again.
 #[test]
 fn whole_turns_are_left_out_between_the_first_and_the_last() {
     with_host(|host| {
@@ -35,14 +36,14 @@ fn whole_turns_are_left_out_between_the_first_and_the_last() {
                 if left_out != before {
                     let end = turns.iter().position(|&at| at == left_out.end).expect("whole turns");
                     assert!(left_out.start == turns[first] && end + last <= turns.len(), "{left_out:?}");
-                    // What was left out before is not enough for this, and nothing shorter is left out.
+                    // The new text fits into the target, or no more turns may be left out.
                     assert!(ids.len() + keep.room <= target || end + last == turns.len(), "{} {left_out:?}", ids.len());
                     (before, times) = (left_out, times + 1);
                 }
                 let reply = host.reply(&talk, &mut rng, 4);
                 messages.push((Role::Assistant, reply));
             }
-            // With a target that is far below the context it happens seldom.
+            // Unless the target is far below the context, turns are left out seldom.
             assert!(times > 1 && (target < 100 || times < 8), "{times}");
             host.engine.close(talk.seq()).unwrap();
         }

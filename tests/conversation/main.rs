@@ -1,4 +1,4 @@
-//! Conversations: what the sequence has after every change of the list of messages, and what was read for it.
+//! Conversations: the contents of the sequence after every change of the messages, and the tokens that are read for it.
 
 mod full;
 mod models;
@@ -20,7 +20,7 @@ use gleed::{Engine, EngineError, Limits, Model, Plan, SeqId};
 
 const FILE: &[u8] = include_bytes!("../../examples/assets/gleed-tales-q8_0.gguf");
 const CONTEXT: usize = 300;
-/// For models that forget.
+/// Most tokens of a conversation with a model that forgets tokens.
 const LONGEST: usize = 1000;
 const REPLIES: usize = 40;
 const SMALL: ConversationLimits = ConversationLimits { replies: REPLIES, tokens: 0 };
@@ -31,7 +31,7 @@ type Said = (Role, String);
 /// An engine with four sequences.
 struct Host<'m, 'a> {
     engine: Engine<'m, 'a>,
-    /// Another one, to read everything again.
+    /// Another engine, which reads everything again.
     other: Engine<'m, 'a>,
     tokenizer: &'a Tokenizer<'a, 'a>,
     desk: Desk<'a>,
@@ -43,7 +43,7 @@ fn with_host(test: impl FnOnce(&mut Host<'_, '_>)) {
     with_model(FILE, Limits { context: CONTEXT, sequences: 4, rows: 64, ..Limits::default() }, test);
 }
 
-/// Calls `test` with an engine of a model, which takes the tokens of the demo model.
+/// Calls `test` with an engine of a model that takes the tokens of the demo model.
 fn with_model(file: &[u8], limits: Limits, test: impl FnOnce(&mut Host<'_, '_>)) {
     let demo = Model::open(FILE).unwrap();
     let mut tables = AlignedBytes::new(Tokenizer::plan(demo.gguf()).unwrap());
@@ -67,7 +67,7 @@ impl Host<'_, '_> {
         Conversation::new(self.engine.open().unwrap(), &self.limits, memory.bytes()).unwrap()
     }
 
-    /// Writes a conversation down and lets go of it. Returns what goes on with it.
+    /// Saves a conversation, closes its sequence, and returns the conversation that is loaded from the bytes.
     fn reload<'t>(
         &mut self,
         talk: &Conversation<'_>,
@@ -80,7 +80,7 @@ impl Host<'_, '_> {
         self.engine.close(talk.seq()).unwrap();
         let (loaded, saved) = Conversation::load(&mut self.engine, &file, &self.limits, memory.bytes()).unwrap();
         assert!(saved.entries().eq(entries));
-        // What there is no room for is gone.
+        // Without room for tokens or for a snapshot, they are gone.
         if self.limits.tokens > 0 || self.engine.seq_len(loaded.seq()).unwrap() > 0 {
             let mut again = vec![0; file.len()];
             let entries: Vec<Entry<'_>> = saved.entries().collect();
@@ -94,8 +94,8 @@ impl Host<'_, '_> {
         (0..self.engine.seq_len(seq).unwrap()).map(|at| self.engine.cache().token(seq, at).unwrap()).collect()
     }
 
-    /// Brings the conversation up to date, reads what is new, and compares the logits with those of an engine that
-    /// reads everything. Returns how many tokens were read, and the entries that were left out.
+    /// Updates the conversation, reads its new tokens, and compares the logits with those of an engine that reads
+    /// everything. Returns the number of tokens read, and the entries that were left out.
     fn read(
         &mut self,
         talk: &mut Conversation<'_>,
@@ -117,12 +117,12 @@ impl Host<'_, '_> {
         (read, left_out)
     }
 
-    /// A reply of `len` tokens, which need not be those that its text is encoded to.
+    /// Feeds `len` random tokens as a reply, and returns its text, whose encoding may be other tokens.
     fn reply(&mut self, talk: &Conversation<'_>, rng: &mut Rng, len: usize) -> String {
         self.reply_ids(talk, rng, len).0
     }
 
-    /// The same with its tokens.
+    /// Feeds `len` random tokens as a reply, and returns its text and the tokens.
     fn reply_ids(&mut self, talk: &Conversation<'_>, rng: &mut Rng, len: usize) -> (String, Vec<u32>) {
         let mut ids = Vec::new();
         while ids.len() < len {
@@ -141,7 +141,7 @@ impl Host<'_, '_> {
     }
 }
 
-/// Writes who says what, in lines.
+/// A template that writes each message as a line with its role.
 #[derive(Debug)]
 struct Lines;
 
@@ -158,7 +158,7 @@ impl Template for Lines {
     }
 }
 
-/// The text of a conversation, as its format writes it.
+/// Returns the text of a conversation as its format writes it.
 fn rendered(script: &Script<'_>, messages: &[Said]) -> String {
     let (mut bytes, mut plain) = ([0; 20_000], [const { 0..0 }; 400]);
     let mut text = TurnText::new(&mut bytes, &mut plain);
@@ -188,7 +188,7 @@ fn said(messages: &[(Role, &str)]) -> Vec<Said> {
     messages.iter().map(|(role, text)| (*role, (*text).to_owned())).collect()
 }
 
-/// Feeds the tokens of a text to the sequence, as if the model had written it.
+/// Feeds the tokens of a text to the sequence, as if the model had written the text.
 fn write(host: &mut Host<'_, '_>, talk: &Conversation<'_>, text: &str) {
     let (mut scratch, mut ids) = (vec![0; host.tokenizer.scratch_len(text.len())], [0; 200]);
     let count = host.tokenizer.encode(text, Default::default(), &mut scratch, &mut ids).unwrap().ids;
@@ -235,7 +235,7 @@ fn a_turn_reads_its_own_tokens_only() {
             let read = host.read(&mut talk, &script, &Keep::ALL, &messages).0;
             assert_eq!(before + read, host.ids(talk.seq()).len());
             let reply = host.reply(&talk, &mut rng, 9);
-            // White space at both ends is the host's to cut.
+            // A host may cut white space at both ends of a reply.
             messages.push((Role::Assistant, reply.trim().to_owned()));
         }
     });
@@ -271,7 +271,7 @@ fn what_is_refused_changes_nothing() {
         let nothing = Script { format: None, bos: false, ..script };
         assert_eq!(refused(&[], &Keep::ALL, &nothing), ConversationError::Empty);
 
-        // It goes on as if nothing had been asked.
+        // The conversation goes on as if the question had not been asked.
         let more = said(&[(Role::User, "Who?"), (Role::Assistant, "It was a dog."), (Role::User, "Why?")]);
         let read = host.read(&mut talk, &script, &Keep::ALL, &more).0;
         assert_eq!(host.ids(talk.seq()).len(), before.len() + read);
@@ -282,13 +282,13 @@ fn what_is_refused_changes_nothing() {
     });
 }
 
-/// What a conversation takes besides keys and values, in an engine that has one more: with 64 replies and a context of
-/// 4,096.
+/// Memory of a conversation besides keys and values, for an engine with one more of them, with 64 replies and a context
+/// of 4,096.
 #[test]
 fn a_conversation_takes_less_than_two_kilobytes() {
     let file = SyntheticModel { context: 4096, ..SyntheticModel::llama() }.bytes();
     let model = Model::open(&file).unwrap();
-    // A pool of one size, in whose blocks all keys and values lie.
+    // The pool, which holds all keys and values, has the same size in both plans.
     let with = |sequences| Limits { sequences, context: 4096, kv_blocks: 512, ..Limits::default() };
     let [few, many] = [4, 20].map(|sequences| Plan::new(&model, &with(sequences)).unwrap().bytes());
     let parts =

@@ -1,16 +1,16 @@
-//! Conversations with models that keep a state, and with those that forget.
+//! Conversations with recurrent models, and with models that forget tokens.
 
 use super::*;
 use common::synthetic::Architecture;
 use gleed::{KvType, Window};
 
-/// Rows that the next prefill computes: those of new tokens, and those of a state.
+/// Returns the number of rows that the next prefill computes: rows of new tokens, and rows behind a restored state.
 fn rows(host: &Host<'_, '_>, talk: &Conversation<'_>, tokens: usize) -> usize {
     let seq = talk.seq();
     host.engine.seq_len(seq).unwrap() - host.engine.cache().computed(seq).unwrap() + tokens
 }
 
-/// Brings a conversation up to date and reads what is new. Returns the rows that were computed.
+/// Updates a conversation and reads its new tokens. Returns the number of computed rows.
 fn computed(host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, script: &Script<'_>, messages: &[Said]) -> usize {
     let new = talk.update(&mut host.engine, script, &Keep::ALL, &entries(messages), &mut host.desk).unwrap();
     let tokens = new.tokens.to_vec();
@@ -22,7 +22,7 @@ fn computed(host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, script: &Scrip
     rows
 }
 
-/// Runs something with a model of each kind of recurrent layer.
+/// Calls `run` with a model of each kind of recurrent layer.
 fn with_states(checkpoints: usize, run: impl Fn(&mut Host<'_, '_>)) {
     for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
     {
@@ -49,18 +49,18 @@ fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
             assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
             host.reply(&talk, &mut rng, 5);
 
-            // Again: the token that the reply follows.
+            // The same question again: only its last token, which the reply follows, is computed.
             assert_eq!(computed(host, &mut talk, &script, &messages), 1);
             host.reply(&talk, &mut rng, 3);
 
-            // In other words: the turn.
+            // The question in other words: the whole turn is computed.
             messages.last_mut().unwrap().1 = format!("{turn}!");
             let read = computed(host, &mut talk, &script, &messages);
             assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
             let reply = host.reply(&talk, &mut rng, 4);
             messages.push((Role::Assistant, reply));
         }
-        // What was loaded writes its last reply again, and its last turn.
+        // A loaded conversation can repeat its last reply, and its last turn.
         let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
         let [first, second] = &mut memory;
         let mut talk = host.reload(&talk, &messages, first);
@@ -75,7 +75,7 @@ fn recurrent_models_compute_the_last_turn_again_and_nothing_before() {
         assert_eq!(end + read, host.engine.seq_len(talk.seq()).unwrap());
         let reply = host.reply(&talk, &mut rng, 4);
         messages.push((Role::Assistant, reply));
-        // It goes on from its end.
+        // It can also continue at its end.
         let end = host.engine.seq_len(talk.seq()).unwrap();
         messages.push((Role::User, "Why?".to_owned()));
         let read = computed(host, &mut talk, &script, &messages);
@@ -112,21 +112,21 @@ fn branches_of_recurrent_models_go_back_as_far() {
             let reply = host.reply(talk, &mut rng, 4);
             messages.push((Role::Assistant, reply));
         }
-        // A turn more.
+        // Each branch continues with another turn.
         for (talk, messages, words) in &mut both {
             let before = host.engine.seq_len(talk.seq()).unwrap();
             messages.push((Role::User, words.to_string()));
             let read = computed(host, talk, &script, messages);
             assert_eq!(before + read, host.engine.seq_len(talk.seq()).unwrap());
         }
-        // The checkpoints of a branch go with it.
+        // Closing a branch frees its checkpoints.
         both.iter().for_each(|(talk, ..)| host.engine.close(talk.seq()).unwrap());
         assert_eq!(host.engine.metrics().slots_used, 0);
         host.engine.cache().check().unwrap();
     });
 }
 
-/// A conversation in a window that has forgotten most of it. `keeps` says whether the tokens are kept beside.
+/// Tests a conversation in a window that has passed most of it. `keeps` says whether the conversation keeps the tokens.
 fn through_a_window(keeps: bool) {
     let window = Window { sinks: 4, last: 40 };
     with_model(FILE, Limits { context: 64, sequences: 2, rows: 16, window, ..Limits::default() }, |host| {
@@ -136,7 +136,7 @@ fn through_a_window(keeps: bool) {
         let mut memory = [(); 2].map(|()| AlignedBytes::new(Conversation::plan(&host.limits).unwrap()));
         let [first, second] = &mut memory;
         let (mut talk, mut rng) = (host.talk(first), Rng::new(7));
-        // All tokens, of which the sequence has forgotten most.
+        // All tokens, including those that the sequence has forgotten.
         let (mut messages, mut all): (Vec<Said>, Vec<u32>) = (Vec::new(), Vec::new());
         let read = |host: &mut Host<'_, '_>, talk: &mut Conversation<'_>, messages: &[Said], all: &mut Vec<u32>| {
             let before = host.engine.seq_len(talk.seq()).unwrap();
@@ -154,7 +154,7 @@ fn through_a_window(keeps: bool) {
         for turn in 0..9 {
             messages.push((Role::User, format!("Why, {turn}?")));
             let (before, position) = read(host, &mut talk, &messages, &mut all);
-            // Otherwise all behind the first tokens, which stay visible.
+            // Either nothing is read again, or everything behind the first tokens, which stay visible.
             assert!(position == before || position <= 16);
             again += usize::from(position != before);
             let reply = host.reply(&talk, &mut rng, 7);
@@ -162,7 +162,7 @@ fn through_a_window(keeps: bool) {
         }
         assert!(all.len() > 150 && if keeps { again == 0 } else { again > 3 }, "{again}");
 
-        // An early message in other words: all of it is read again, the replies in their own tokens.
+        // An early message changes, so everything is read again, with the replies in their own tokens.
         let before = all.clone();
         messages[2].1.push('!');
         messages.push((Role::User, "So?".to_owned()));
@@ -170,7 +170,7 @@ fn through_a_window(keeps: bool) {
         let middle = &before[100..150];
         assert!(all.windows(50).any(|ids| ids == middle) || !keeps);
 
-        // It is saved without its keys and values.
+        // The saved conversation has no keys and values.
         let reply = host.reply(&talk, &mut rng, 7);
         messages.push((Role::Assistant, reply));
         let mut talk = host.reload(&talk, &messages, second);

@@ -1,11 +1,11 @@
-//! Conversations that are saved: whatever is wrong with the bytes is refused by name and changes nothing.
+//! Saved conversations. Bytes that are wrong give a specific error and change nothing.
 
 use super::*;
 use common::synthetic::Architecture;
 use gleed::cache::SnapshotError;
 use xxhash_rust::xxh64::xxh64;
 
-/// A conversation with a result of a tool in it, as bytes.
+/// Returns the bytes of a conversation that contains a result of a tool.
 fn file(host: &mut Host<'_, '_>) -> Vec<u8> {
     let script = Script::new(TurnFormat::named("vicuna"), host.tokenizer);
     let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
@@ -38,7 +38,7 @@ fn file(host: &mut Host<'_, '_>) -> Vec<u8> {
     file
 }
 
-/// Why these bytes are refused. Nothing has changed then.
+/// Returns the error with which these bytes are refused. Checks that nothing has changed.
 fn refused(host: &mut Host<'_, '_>, bytes: &[u8]) -> ConversationError {
     let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
     let before = host.engine.stats();
@@ -52,7 +52,7 @@ fn damaged_bytes_are_refused() {
     with_host(|host| {
         let mut file = file(host);
         let head = u64::from_le_bytes(file[16..24].try_into().unwrap()) as usize;
-        // All of the head, and some of the snapshot, all of which `tests/snapshot` tries.
+        // Every byte of the head, and some bytes of the snapshot. `tests/snapshot` tries all bytes of a snapshot.
         for at in (0..head).chain((head..file.len()).step_by(997)) {
             let error = refused(host, &file[..at]);
             assert!(matches!(error, ConversationError::NoConversation | ConversationError::Damaged { .. }), "{error}");

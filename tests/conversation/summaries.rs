@@ -9,8 +9,8 @@ use gleed::turns::{Message, Role, TurnFormat};
 
 use super::{Host, SMALL, Said, entries, with_host};
 
-/// A summary that cannot be written, or whose host dies, at its n-th call, for every n until there is none: the
-/// conversation and its sequence are as before, and the next call goes on.
+/// For every n, the n-th call of the summary fails or panics. The conversation and its sequence are as before, and the
+/// next update works.
 #[test]
 fn summaries_that_fail_at_every_call() {
     with_host(|host| {
@@ -31,7 +31,7 @@ fn summaries_that_fail_at_every_call() {
     });
 }
 
-/// Returns whether the summary has failed.
+/// Makes call number `at` of the summary fail or panic. Returns whether the update has failed.
 fn fails_at(host: &mut Host<'_, '_>, script: &Script<'_>, messages: &[Said], (at, dies): (usize, bool)) -> bool {
     let mut memory = AlignedBytes::new(Conversation::plan(&SMALL).unwrap());
     let mut talk = host.talk(&mut memory);
@@ -61,7 +61,7 @@ fn fails_at(host: &mut Host<'_, '_>, script: &Script<'_>, messages: &[Said], (at
         assert_eq!(host.ids(talk.seq()), before, "the sequence is as before");
         assert_eq!(host.engine.cache().check(), Ok(()));
     }
-    // With the same conversation, a summary that is written now.
+    // An update of the same conversation works if the summary works.
     let (_, left_out) = host.read(&mut talk, script, &keep, messages);
     assert!(!left_out.is_empty());
     host.engine.close(talk.seq()).unwrap();

@@ -5,31 +5,31 @@ use super::*;
 use common::synthetic::Architecture;
 use gleed::{KvType, Window};
 
-/// How a user wanders.
+/// Settings of a random walk through changes.
 #[derive(Clone, Copy)]
 struct Way<'s> {
     turns: usize,
     keep: Keep<'s>,
-    /// The sequence can go back to any token.
+    /// Whether the sequence can go back to any token.
     exact: bool,
 }
 
-/// One of several conversations that began as one.
+/// One of several conversations that began as the same one.
 struct Branch<'t> {
     talk: Conversation<'t>,
     messages: Vec<Said>,
-    /// All tokens, also those that the sequence has forgotten.
+    /// All tokens, including those that the sequence has forgotten.
     all: Vec<u32>,
 }
 
-/// What was done how often: appended, edited, removed, regenerated, cut, closed, branched, reloaded; and turns that
-/// were left out.
+/// Counts of changes by their number: 0 to 3 append, then edit, remove, regenerate, cut, close, branch and reload.
 #[derive(Debug, Default)]
 struct Done {
     changes: [usize; 11],
     left_out: usize,
-    /// Rows that were computed, and those that a read from the beginning takes.
+    /// Number of rows that were computed.
     rows: usize,
+    /// Number of rows that reading everything from the beginning takes.
     all_rows: usize,
 }
 
@@ -38,17 +38,17 @@ fn words(rng: &mut Rng) -> String {
     (0..1 + rng.below(9)).map(|_| WORDS[rng.below(9)]).collect::<Vec<_>>().join(" ")
 }
 
-/// Makes a change by a number from 0 to 10. Returns what was done; 0 to 3 append, 8 closes a branch, 9 makes one and 10
-/// saves and loads it, which append, too.
+/// Makes a change by a number from 0 to 10, and returns the number of the change that was made. 0 to 3 append. The
+/// caller closes a branch for 8, makes one for 9, and saves and loads it for 10; these append, too.
 fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) -> usize {
     let at = rng.below(messages.len().max(1));
     let has_reply = messages.last().is_some_and(|(role, _)| *role == Role::Assistant);
     match choice {
         4 if !messages.is_empty() => messages[at].1 = words(rng),
         5 if messages.len() > 1 => drop(messages.remove(at)),
-        // Again.
+        // The last reply is generated again.
         6 if has_reply && messages.len() > 1 => drop(messages.pop()),
-        // Cut, and continued from there.
+        // The last reply is cut, and continued from there.
         7 if has_reply => {
             let text = &mut messages.last_mut().unwrap().1;
             text.truncate((0..=text.len() / 2).rev().find(|&at| text.is_char_boundary(at)).unwrap());
@@ -61,7 +61,7 @@ fn change(messages: &mut Vec<Said>, choice: usize, rng: &mut Rng) -> usize {
     choice
 }
 
-/// Brings a branch up to date and compares its logits. Returns the entries that are left out.
+/// Updates a branch and compares its logits. Returns the entries that are left out.
 fn read(
     host: &mut Host<'_, '_>,
     branch: &mut Branch<'_>,
@@ -93,7 +93,7 @@ fn read(
     new.left_out
 }
 
-/// The same text as the format writes it, where all of it is there.
+/// Checks that the tokens are the text that the format writes, apart from white space. Nothing may be left out.
 fn check_text(host: &Host<'_, '_>, branch: &Branch<'_>, script: &Script<'_>) {
     let without_space = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let text = rendered(script, &branch.messages);
@@ -120,12 +120,12 @@ fn wander(host: &mut Host<'_, '_>, script: &Script<'_>, way: &Way<'_>, seed: u64
         } else if choice == 10 {
             let Branch { talk, messages, all } = &mut branches[current];
             *talk = host.reload(talk, messages, memory.next().unwrap());
-            // What has no snapshot is read again.
+            // Without a snapshot of the sequence, everything is read again.
             let len = host.engine.seq_len(talk.seq()).unwrap();
             assert!(len == all.len() || (len == 0 && !way.exact));
             all.truncate(len);
         } else if rng.below(4) == 0 {
-            // Somebody else talks.
+            // Another conversation goes on.
             current = rng.below(branches.len());
         }
         let branch = &mut branches[current];
@@ -154,7 +154,7 @@ const SUMMARY: &Summary<'static> = &|left_out| {
     Ok(Some(Message { role: Role::User, text: "Some time passed." }))
 };
 
-/// Forty turns in each of several formats.
+/// Plays forty turns in each of several formats.
 #[test]
 fn turns_in_all_formats_at_random() {
     with_host(|host| {
@@ -175,8 +175,8 @@ fn turns_in_all_formats_at_random() {
     });
 }
 
-/// Two hundred turns with a model. Each kind of change is among them, and turns are left out because the context is
-/// full.
+/// Plays two hundred turns with a model. They include each kind of change, and turns that are left out because the
+/// context is full.
 fn two_hundred_turns(name: &str, model: &[u8], limits: Limits, exact: bool) {
     with_model(model, limits, |host| {
         let format = TurnFormat::named("llama2");
@@ -196,7 +196,7 @@ fn two_hundred_turns_of_a_dense_model() {
     two_hundred_turns("dense", FILE, limits, true);
 }
 
-/// A window in some layers: what it has given back is read again.
+/// Some layers have a window. Blocks that have left it are computed again if needed.
 #[test]
 fn two_hundred_turns_of_a_model_with_windows() {
     let model = SyntheticModel { hidden: 32, ffn: 64, vocab: 1024, ..SyntheticModel::of(Architecture::Gemma3) };
@@ -204,7 +204,7 @@ fn two_hundred_turns_of_a_model_with_windows() {
     two_hundred_turns("windows in some layers", &model.bytes(), limits, false);
 }
 
-/// A window in all layers: the sequence forgets tokens.
+/// All layers have a window, so the sequence forgets tokens.
 #[test]
 fn two_hundred_turns_of_a_model_that_forgets() {
     let window = Window { sinks: 4, last: 40 };
@@ -212,7 +212,7 @@ fn two_hundred_turns_of_a_model_that_forgets() {
     two_hundred_turns("a window in all layers", FILE, limits, false);
 }
 
-/// Recurrent layers beside attention: their states go back to checkpoints only.
+/// Recurrent layers beside attention. Their states can go back only to checkpoints.
 #[test]
 fn two_hundred_turns_of_hybrid_models() {
     for architecture in [Architecture::Qwen35, Architecture::Lfm2] {

@@ -1,4 +1,4 @@
-//! Jina Embeddings 2 and 3, EmbeddingGemma, Spark X2.5: folders whose parts have other names than those of others.
+//! Jina Embeddings 2 and 3, EmbeddingGemma and Spark X2.5, whose folders have tensor names of their own.
 
 use gguf_rs_lite::Gguf;
 use gleed::{Engine, KvType, Limits, Model, Plan, Pooling};
@@ -15,7 +15,7 @@ use common::gguf_writer::{GgufWriter, Meta, Tensor};
 use common::synthetic::{Architecture, SyntheticModel};
 use common::{Memory, committed, rel_l2};
 
-/// The vectors of transformers, with the matrices behind the pooling.
+/// Vectors equal those of transformers, including the matrices behind the pooling.
 #[test]
 fn vectors_of_folders_are_those_of_transformers() {
     let all = parse_json(&std::fs::read(committed("families/expected.json")).unwrap());
@@ -42,7 +42,7 @@ fn vectors_of_folders_are_those_of_transformers() {
     assert!(count >= 2);
 }
 
-/// A matrix behind the pooling that a function follows.
+/// A matrix behind the pooling with an activation function is refused.
 #[test]
 fn other_matrices_behind_the_pooling_are_refused() {
     let from = committed("families/gemma-embedding");
@@ -55,7 +55,7 @@ fn other_matrices_behind_the_pooling_are_refused() {
     refused(&to, &[], "Tanh");
 }
 
-/// The tensors of an encoder under other names: those of the layers follow what stands before their number.
+/// Returns the tensors of an encoder under other names. `layers` stands before the number of a layer.
 fn renamed(file: &GgufWriter, layers: &str, names: &[(&str, &str)]) -> Stored {
     let mut tensors = Stored::new();
     for Tensor { name, dims, data, .. } in &file.tensors {
@@ -74,7 +74,7 @@ fn config(class: &str, more: Json) -> Json {
     config
 }
 
-/// The first release: matrices with adapters beside them, which are left out.
+/// The first release has adapters beside its matrices, which are left out.
 #[test]
 fn jina_embeddings_3() {
     let names = [
@@ -99,7 +99,7 @@ fn jina_embeddings_3() {
     refused(&folder(&settings, &tensors), &[], "more");
 }
 
-/// Q, K and V are three matrices in a folder, gate and up are one.
+/// In a folder Q, K and V are three matrices, and gate and up are one.
 #[test]
 fn jina_embeddings_2() {
     let names = [("layer_output_norm.", "mlp.layernorm."), ("ffn_up.", "mlp.gated_layers."), ("ffn_down.", "mlp.wo.")];
@@ -108,7 +108,7 @@ fn jina_embeddings_2() {
     refused(&folder(&config("JinaBertModel", settings), &tensors), &[], "reglu");
 }
 
-/// The model of code has more norms and other names.
+/// The model for code has more norms and other names.
 #[test]
 fn jina_embeddings_2_of_code() {
     let names = [
@@ -125,7 +125,7 @@ fn jina_embeddings_2_of_code() {
     refused(&folder(&config("JinaBertModel", settings), &tensors), &[], "ffn_up");
 }
 
-/// The tensors of a folder of Jina Embeddings 2, some of which have these names, as those of a file. They become that
+/// Returns the tensors of a folder of Jina Embeddings 2 with some names of its own. Checks that the folder becomes the
 /// file again.
 fn jina2(file: &GgufWriter, own: &[(&str, &str)]) -> Stored {
     let common = [
@@ -166,7 +166,7 @@ fn jina2(file: &GgufWriter, own: &[(&str, &str)]) -> Stored {
     tensors
 }
 
-/// Spark X2.5: one matrix of Q, K and V, and one of the gates of heads.
+/// Spark X2.5 has one matrix of Q, K and V, and one of the gates of heads.
 #[test]
 fn spark() {
     let slides = [true, false, true].map(Meta::Bool).to_vec();

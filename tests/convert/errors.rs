@@ -1,4 +1,4 @@
-//! The quantizers: as exact as llama.cpp's, and right where blocks are odd.
+//! The quantizers: as exact as those of llama.cpp, and right for odd blocks.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use gleed::tensor::Dtype;
 use crate::quantize::{needs_importance, quantize};
 use common::random::Rng;
 
-/// The mean squared errors of llama.cpp's quantizers on what [`elements`] makes, rounded down: measured with
+/// Mean squared errors of llama.cpp's quantizers on the rows of [`elements`], rounded down. They were measured with
 /// `ggml_quantize_chunk` and no importance matrix (ggml 0.25.3, x86-64), the last three with llama.cpp's Python package
-/// gguf 0.19.0. With `GLEED_WRITE_ELEMENTS=FOLDER` the elements are written as f32 for that.
+/// gguf 0.19.0. For that, `GLEED_WRITE_ELEMENTS=FOLDER` writes the elements as f32.
 const LLAMA_CPP: [(Dtype, [f64; 3]); 15] = [
     (Dtype::Q4_0, [2.8293e-6, 2.5594e-5, 2.5304e-5]),
     (Dtype::Q4_1, [2.3417e-6, 1.0493e-5, 2.3417e-6]),
@@ -28,7 +28,7 @@ const LLAMA_CPP: [(Dtype, [f64; 3]); 15] = [
     (Dtype::MXFP4, [5.0823e-6, 2.6899e-5, 9.0818e-5]),
 ];
 
-/// 64 rows of 256: normal, with outliers, shifted.
+/// Returns 64 rows of 256 numbers: normal ones, normal ones with outliers, and shifted ones.
 fn elements() -> [Vec<f32>; 3] {
     let mut rng = Rng::new(12);
     let normal: Vec<f32> = (0..64 * 256).map(|_| rng.normal() * 0.02).collect();
@@ -37,8 +37,7 @@ fn elements() -> [Vec<f32>; 3] {
     [normal, outliers, shifted]
 }
 
-/// The same with the importance of [`importance`]: mean weighted squared errors, with the weights that [`weights`]
-/// gives.
+/// Mean squared errors of llama.cpp's quantizers with the importance of [`importance`], weighted by [`weights`].
 const WITH_IMPORTANCE: [(Dtype, [f64; 3]); 18] = [
     (Dtype::Q4_0, [2.0202e-6, 2.4574e-5, 1.6708e-5]),
     (Dtype::Q4_1, [1.3414e-6, 7.4403e-6, 4.5188e-6]),
@@ -60,19 +59,19 @@ const WITH_IMPORTANCE: [(Dtype, [f64; 3]); 18] = [
     (Dtype::IQ3_S, [4.5376e-6, 4.2737e-5, 9.7753e-5]),
 ];
 
-/// How much each column counts: some much more than others.
+/// Returns the importance of each column. Some columns count much more than others.
 fn importance() -> Vec<f32> {
     let mut rng = Rng::new(13);
     (0..256).map(|_| rng.uniform().powi(4) + 1e-3).collect()
 }
 
-/// Importance times the root of x * x plus its mean.
+/// Returns the importance, multiplied by the root of x * x plus its mean.
 fn weights(x: &[f32], importance: &[f32]) -> Vec<f64> {
     let mean = x.iter().map(|x| f64::from(x * x)).sum::<f64>() / x.len() as f64;
     x.iter().zip(importance).map(|(x, w)| f64::from(*w) * (mean + f64::from(x * x)).sqrt()).collect()
 }
 
-/// The mean squared error of rows of 256, weighted where there is an importance.
+/// Returns the mean squared error of rows of 256, weighted if there is an importance.
 fn error(dtype: Dtype, x: &[f32], importance: Option<&[f32]>) -> f64 {
     let (mut sum, mut total) = (0.0, 0.0);
     for x in x.chunks(256) {
@@ -108,7 +107,7 @@ fn errors_are_not_larger_than_those_of_llama_cpp() {
     }
 }
 
-/// An error counts where the importance is, and an importance of 0 or a tiny one does no harm.
+/// Errors are smaller in columns with a large importance. An importance that is 0 or tiny does no harm.
 #[test]
 fn importance_moves_the_error() {
     let [x, ..] = elements();
@@ -143,7 +142,7 @@ fn types_that_need_an_importance_matrix_are_refused() {
     }
 }
 
-/// What is ternary already, or has two values, or is what a float of 4 bits can be, is kept as it is.
+/// Weights that a low format can represent are kept exactly: two values, ternary values, or 4-bit floats.
 #[test]
 fn low_formats_keep_what_they_can_hold() {
     let mut rng = Rng::new(4);
@@ -163,7 +162,7 @@ fn low_formats_keep_what_they_can_hold() {
     }
 }
 
-/// Blocks of zeros, of one value, with one element, of the smallest and of the largest numbers.
+/// Blocks of zeros, of one value, with one element, and of the smallest and the largest numbers.
 #[test]
 fn odd_blocks() {
     let mut rng = Rng::new(3);
@@ -176,7 +175,7 @@ fn odd_blocks() {
         blocks.push((0..256).map(|i| unit * if i < 128 { 1.0 } else { 1e-3 }).collect());
     }
     for dtype in Dtype::ALL {
-        // Few codes are far from most elements; a zero of Q1_0 is not. Codebooks have no zero.
+        // With few codes most elements are far from a code, and Q1_0 has no zero. Codebooks have no zero, either.
         let part = match dtype.name() {
             "Q1_0" | "Q2_0" | "TQ1_0" | "TQ2_0" => 1.0,
             name if name.starts_with("IQ") && !name.starts_with("IQ4") => 1.1,
@@ -194,7 +193,7 @@ fn odd_blocks() {
             gleed::quant::dequantize(dtype, &bytes, &mut y).unwrap();
             let norm = |x: &mut dyn Iterator<Item = f32>| x.map(|x| f64::from(x).powi(2)).sum::<f64>().sqrt();
             let (error, size) = (norm(&mut x.iter().zip(&y).map(|(x, y)| x - y)), norm(&mut x.iter().copied()));
-            // Scales are f16 numbers, of which the smallest is 6e-8.
+            // Scales are f16 numbers, and the smallest f16 is 6e-8.
             assert!(error <= part * size + 256.0 * 6e-8, "{dtype}: {error} of {size}: {:?}", &x[..3]);
         }
     }

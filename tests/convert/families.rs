@@ -1,5 +1,4 @@
-//! Families whose folders differ more from files: what the weights of a file are called in a folder, and how they lie
-//! there.
+//! Families whose folders differ more from files: in the names of tensors and in the order of their elements.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,10 +13,10 @@ use common::gguf_writer::{GgufWriter, Tensor};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// Names, types, shapes and bytes.
+/// Tensors of a folder by name: type, shape and bytes.
 pub(crate) type Stored = BTreeMap<String, (&'static str, Vec<u64>, Vec<u8>)>;
 
-/// What a tensor of a layer is called in a folder.
+/// Returns the name of a tensor of a layer in a folder.
 fn name_of(architecture: Architecture, name: &str) -> String {
     use Architecture::{FalconH1, Gemma4, GptOss, GraniteHybrid, Qwen35};
     let state = if architecture == Qwen35 { "linear_attn" } else { "mamba" };
@@ -77,23 +76,23 @@ fn name_of(architecture: Architecture, name: &str) -> String {
     own.into()
 }
 
-/// The elements of a tensor, changed.
+/// Returns the elements of a tensor, each changed.
 pub(crate) fn each(data: &[u8], change: impl Fn(f32) -> f32) -> Vec<u8> {
     let elements = data.as_chunks().0.iter().map(|&bytes| change(f32::from_le_bytes(bytes)));
     elements.flat_map(f32::to_le_bytes).collect()
 }
 
-/// Pieces of so many bytes, put in another order.
+/// Splits the data into pieces of `piece` bytes and puts them in another order.
 fn ordered(data: &[u8], piece: usize, order: &[usize]) -> Vec<u8> {
     let pieces: Vec<&[u8]> = data.chunks(piece).collect();
     assert_eq!(pieces.len(), order.len());
     order.iter().flat_map(|&index| pieces[index].to_vec()).collect()
 }
 
-/// Where the value heads of the delta rule (4, of 2 key heads) lie in a file, in the order of a folder.
+/// Indices in a file of the 4 value heads of the delta rule (of 2 key heads), in the order of a folder.
 const TILED: [usize; 4] = [0, 2, 1, 3];
 
-/// What lies in a folder in another way than in a file.
+/// Returns the data of a tensor as a folder has it, if it differs from the file.
 fn laid_out(model: &SyntheticModel, name: &str, dims: &[u64], data: &[u8]) -> Vec<u8> {
     let row = dims[0] as usize * 4;
     match (model.architecture, name) {
@@ -104,7 +103,7 @@ fn laid_out(model: &SyntheticModel, name: &str, dims: &[u64], data: &[u8]) -> Ve
         (Architecture::Qwen35, "ssm_alpha.weight" | "ssm_beta.weight") => ordered(data, row, &TILED),
         (Architecture::Qwen35, "attn_gate.weight") => ordered(data, data.len() / 4, &TILED),
         (Architecture::Qwen35, "attn_qkv.weight" | "ssm_conv1d.weight") => {
-            // Queries and keys: 2 heads of 12 each.
+            // The queries and keys are 2 heads of 12 each.
             let (keys, values) = data.split_at(2 * 2 * 12 * row);
             [keys, &ordered(values, values.len() / 4, &TILED)].concat()
         }
@@ -117,7 +116,7 @@ fn laid_out(model: &SyntheticModel, name: &str, dims: &[u64], data: &[u8]) -> Ve
     }
 }
 
-/// The tensors of a folder.
+/// Returns the tensors of a folder.
 fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
     let data = |name: &str| file.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| &tensor.data);
     let mut found = Stored::new();
@@ -132,7 +131,7 @@ fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
         match (model.architecture, plain) {
             (_, "output.weight") => put("lm_head.weight".into(), shape, bytes.clone()),
             (_, "rope_freqs.weight") => {}
-            // The first half of one matrix.
+            // The gate is the first half of one matrix.
             (Architecture::GraniteHybrid, "ffn_gate.weight") => {
                 let both = [&bytes[..], data(&format!("{blk}ffn_up.weight")).unwrap()].concat();
                 put(format!("{prefix}shared_mlp.input_linear.weight"), vec![2 * shape[0], shape[1]], both);
@@ -190,7 +189,7 @@ fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
     found
 }
 
-/// A folder with these tensors.
+/// Writes a folder with these tensors.
 pub(crate) fn folder(model: &SyntheticModel, class: &str, more: &Json, tensors: &Stored) -> PathBuf {
     let folder = scratch("families");
     std::fs::create_dir_all(&folder).unwrap();
@@ -213,7 +212,7 @@ pub(crate) fn folder(model: &SyntheticModel, class: &str, more: &Json, tensors: 
     folder
 }
 
-/// The models, with the class and what is special in `config.json`.
+/// Returns the models, the class of each, and its special keys of `config.json`.
 fn models() -> Vec<(SyntheticModel, &'static str, Json)> {
     use Architecture::{FalconH1, Gemma4, GptOss, GraniteHybrid, Qwen35};
     let of = SyntheticModel::of;
@@ -300,8 +299,8 @@ fn folders_become_the_files_that_they_were_made_of() {
     }
 }
 
-/// Experts of gpt-oss as they are published: pairs of neighbours in a byte, scales beside them, rows of gate and up
-/// in turn. As the file has them the elements i and i + 16 are in a byte.
+/// Published experts of gpt-oss have pairs of neighbours in a byte, scales beside them, and rows of gate and up in
+/// turn. In a file, the elements i and i + 16 share a byte.
 #[test]
 fn experts_in_blocks_stay_as_they_are() {
     let (model, class, mut more) = models().swap_remove(3);
@@ -344,14 +343,14 @@ fn experts_in_blocks_stay_as_they_are() {
             assert!(info.data() == expected, "{to} of layer {layer}");
         }
     }
-    // Scales that are too few.
+    // Too few scales are refused.
     let cut = tensors.get_mut("model.layers.0.mlp.experts.down_proj_scales").unwrap();
     (cut.1, cut.2) = (vec![1], vec![1]);
     let error = convert(&folder(&model, class, &more, &tensors), &scratch("cut.gguf"), &[]).unwrap_err();
     assert!(error.contains("down_proj_blocks"), "{error}");
 }
 
-/// The factors of Falcon-H1 are multiplied with the matrices.
+/// The factors of Falcon-H1 become part of the matrices.
 #[test]
 fn factors_become_part_of_the_matrices() {
     let (model, class, mut more) = models().swap_remove(2);
@@ -372,13 +371,13 @@ fn factors_become_part_of_the_matrices() {
     };
     times("blk.0.attn_q.weight", &|_| 4.0);
     times("blk.0.attn_k.weight", &|_| 2.0);
-    // Gate and x of 64, B and C of 12, steps of 4 heads.
+    // Ends of the rows of gate and x (64 each), of B and C (12 each), and of the steps (4 heads).
     let part = |row: usize| [64, 128, 140, 152, 156].iter().position(|&end| row < end).unwrap();
     times("blk.1.ssm_in.weight", &|row| 2.0 * factors[part(row)]);
     times("blk.1.ssm_out.weight", &|_| 1.0);
 }
 
-/// A model of texts inside of one of images: the settings of the former, and none of the other tensors.
+/// A text model inside of an image model: its settings are taken, and tensors of the image part are left out.
 #[test]
 fn images_are_left_out() {
     let (model, _, more) = models().swap_remove(0);
@@ -403,7 +402,7 @@ fn images_are_left_out() {
     assert_eq!(Model::open(&ours).unwrap().config(), Model::open(&writer.finish()).unwrap().config());
 }
 
-/// What a folder of these families can ask for and is not computed.
+/// Settings of these families that Gleed does not compute are refused.
 #[test]
 fn settings_are_refused() {
     use crate::refused::refused;

@@ -1,4 +1,4 @@
-//! Importance matrices: both forms of the file, what is written with them, and what is refused.
+//! Importance matrices: both forms of the file, files that are written with them, and refusals.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use common::gguf_writer::GgufWriter;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 
-/// Of a matrix: its name, the number of its experts, and the importance of the columns of all of them.
+/// Importance of a matrix: its name, its number of experts, and the importance of the columns of all experts.
 type Entry = (String, usize, Vec<f32>);
 
-/// An entry for each matrix in a layer, as `llama-imatrix` makes them.
+/// Returns an entry for each matrix in a layer, as `llama-imatrix` makes them.
 pub(crate) fn entries(model: &[u8]) -> Vec<Entry> {
     let mut rng = Rng::new(31);
     let gguf = Gguf::parse(model).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn entries(model: &[u8]) -> Vec<Entry> {
     gguf.tensors().filter(in_layers).map(entry).collect()
 }
 
-/// The GGUF form, of 4 tokens per expert.
+/// Returns the GGUF form of the file, with 4 tokens per expert.
 pub(crate) fn gguf(entries: &[Entry]) -> GgufWriter {
     let mut writer = GgufWriter::default();
     writer.set("general.type", "imatrix").set("imatrix.datasets", vec!["texts.txt".to_owned()]);
@@ -44,7 +44,7 @@ pub(crate) fn gguf(entries: &[Entry]) -> GgufWriter {
     writer
 }
 
-/// The older form, of 8 calls.
+/// Returns the older form of the file, with 8 calls.
 fn dat(entries: &[Entry]) -> Vec<u8> {
     let int = |number: usize| (number as i32).to_le_bytes();
     let mut out = int(entries.len()).to_vec();
@@ -67,7 +67,7 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// `convert` with an importance matrix: the file, and what was said.
+/// Runs `convert` with an importance matrix. Returns the file and the messages.
 pub(crate) fn with(input: &Path, kind: &str, imatrix: &Path) -> (Vec<u8>, String) {
     let out = scratch("important.gguf");
     let said = convert(input, &out, &["--type", kind, "--imatrix", imatrix.to_str().unwrap()]).unwrap();
@@ -76,7 +76,7 @@ pub(crate) fn with(input: &Path, kind: &str, imatrix: &Path) -> (Vec<u8>, String
     (file, said)
 }
 
-/// All matrices, those of experts too: each row as the quantizer writes it with its importance.
+/// Each row of all matrices, including experts, is what the quantizer writes with the row's importance.
 #[test]
 fn rows_have_the_importance_of_their_expert() {
     let model = SyntheticModel { layers: 1, ..SyntheticModel::mixtral() }.bytes();
@@ -112,7 +112,7 @@ fn rows_have_the_importance_of_their_expert() {
     }
 }
 
-/// What no entry is for is said, and an expert that no token went to has columns that are all the same.
+/// `convert` names matrices without an entry. In an expert that no token went to, all columns count the same.
 #[test]
 fn entries_that_are_not_there() {
     let model = SyntheticModel { layers: 1, ..SyntheticModel::mixtral() }.bytes();
@@ -136,7 +136,7 @@ fn entries_that_are_not_there() {
     assert_eq!(same, [true, false, true, true]);
 }
 
-/// Each is refused before anything is written.
+/// Each wrong file is refused before anything is written.
 #[test]
 fn wrong_importance_matrices() {
     let model = SyntheticModel { layers: 1, ..SyntheticModel::llama() }.bytes();
@@ -181,7 +181,7 @@ fn wrong_importance_matrices() {
     assert!(error.contains("--type"), "{error}");
 }
 
-/// Every cut of a file is refused, or is whole but for the names at its end.
+/// Every cut of a file is refused, except a cut behind all entries.
 #[test]
 fn cut_files() {
     let model = SyntheticModel { layers: 1, ..SyntheticModel::llama() }.bytes();
@@ -202,7 +202,7 @@ fn cut_files() {
     refused(&input, &["--type", "q4_0", "--imatrix", path.to_str().unwrap()], "cut.gguf: ");
 }
 
-/// A type that needs one, without the file, or without an entry for a matrix.
+/// A type that needs an importance matrix is refused without the file, or without an entry for a matrix.
 #[test]
 fn types_that_need_one() {
     let demo = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf"));
@@ -213,7 +213,7 @@ fn types_that_need_one() {
     let path = file("imatrix.gguf", &gguf(&entries).finish());
     let words = "blk.1.ffn_up.weight: IQ2_XS needs an importance matrix, which has no entry for it";
     refused(demo, &["--type", "iq2_xs", "--imatrix", path.to_str().unwrap()], words);
-    // Its rows are no super-blocks, so its matrices are IQ4_NL.
+    // Its rows are no whole super-blocks, so its matrices become IQ4_NL.
     let small = file("llama.gguf", &SyntheticModel { layers: 1, ..SyntheticModel::llama() }.bytes());
     let out = scratch("small.gguf");
     let said = convert(&small, &out, &["--type", "iq2_xs"]).unwrap();
@@ -221,7 +221,7 @@ fn types_that_need_one() {
     std::fs::remove_file(out).unwrap();
 }
 
-/// Scales beside matrices, as files of NVFP4 made from some checkpoints have them, stay beside them.
+/// Scales beside matrices, as in files of NVFP4 made from some checkpoints, are kept.
 #[test]
 fn scales_beside_matrices_are_kept() {
     let mut writer = SyntheticModel { layers: 1, ..SyntheticModel::llama() }.writer();

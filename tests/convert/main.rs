@@ -1,4 +1,4 @@
-//! `convert`, run as a user runs it: Hugging Face folders, llama2.c models and GGUF files become GGUF files.
+//! Runs `convert` as a user runs it: Hugging Face folders, llama2.c models and GGUF files become GGUF files.
 
 mod embedders;
 mod errors;
@@ -25,9 +25,9 @@ use gleed::tensor::Dtype;
 use gleed::{Engine, KvType, Limits, Model, Plan, SeqId};
 use serde_json::{Value as Json, json};
 
-/// `convert`, ready to run.
+/// Returns a command that runs `convert`.
 fn start(input: &Path, out: &Path, flags: &[&str]) -> Command {
-    // This test is `target/PROFILE/deps/convert-HASH`.
+    // The path of this test is `target/PROFILE/deps/convert-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("convert{}", std::env::consts::EXE_SUFFIX));
     assert!(program.is_file(), "no {}; `cargo build --examples` makes it", program.display());
@@ -36,14 +36,14 @@ fn start(input: &Path, out: &Path, flags: &[&str]) -> Command {
     command
 }
 
-/// A run of `convert`: what it said on standard error, if it failed.
+/// Runs `convert`. Returns its standard error, as an error if it failed.
 fn convert(input: &Path, out: &Path, flags: &[&str]) -> Result<String, String> {
     let run = start(input, out, flags).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     if run.status.success() { Ok(said) } else { Err(said) }
 }
 
-/// The file that `convert` makes.
+/// Returns the file that `convert` makes.
 fn converted(input: &Path, flags: &[&str]) -> Vec<u8> {
     let out = scratch("converted.gguf");
     convert(input, &out, flags).unwrap_or_else(|error| panic!("{}: {error}", input.display()));
@@ -52,14 +52,14 @@ fn converted(input: &Path, flags: &[&str]) -> Vec<u8> {
     file
 }
 
-/// A place for a file or a folder, another one each time.
+/// Returns a path for a file or a folder, another one each time.
 fn scratch(name: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("convert-{count}-{name}"))
 }
 
-/// What arg-max decoding appends to the prompt.
+/// Returns the tokens that arg-max decoding appends to the prompt.
 fn greedy(file: &[u8], prompt: &[u32], n: usize) -> Vec<u32> {
     with_prompt(file, prompt, n, |engine, sequence, logits| {
         let mut greedy = vec![argmax(logits)];
@@ -87,7 +87,7 @@ fn with_prompt<T>(
     then(&mut engine, sequence, &logits)
 }
 
-/// Every architecture: the ids that transformers generates from the folder.
+/// For every architecture, the ids are those that transformers generates from the folder.
 #[test]
 fn folders_generate_what_transformers_does() {
     let folder = committed("hf");
@@ -102,7 +102,7 @@ fn folders_generate_what_transformers_does() {
     }
 }
 
-/// Families of 2024 to 2026: the same ids, and the logits after the prompt.
+/// Families of 2024 to 2026 have the ids and the logits of transformers.
 #[test]
 fn folders_of_families_have_the_logits_of_transformers() {
     let folder = committed("families");
@@ -129,7 +129,7 @@ fn folders_of_families_have_the_logits_of_transformers() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What `config.json` said before `rope_parameters`: the same file.
+/// Folders with the keys that `config.json` had before `rope_parameters` become the same file.
 #[test]
 fn older_folders() {
     let changes = [
@@ -157,7 +157,7 @@ fn older_folders() {
         ("stablelm", json!({"rope_theta": 10000, "partial_rotary_factor": 0.5})),
     ];
     for (name, fields) in changes {
-        // Its name is the model's.
+        // The folder has the name of the model, because the name becomes metadata.
         let (new, old) = (committed("hf").join(name), scratch("older").join(name));
         std::fs::create_dir_all(&old).unwrap();
         std::fs::copy(new.join("model.safetensors"), old.join("model.safetensors")).unwrap();
@@ -169,7 +169,7 @@ fn older_folders() {
     }
 }
 
-/// The same tensors, bit for bit, as another converter's, and no other metadata of the model.
+/// The tensors equal those of another converter, bit for bit, and the metadata of the model is the same.
 #[test]
 fn folders_become_the_files_of_another_converter() {
     for name in ["llama", "gpt2"] {
@@ -192,7 +192,7 @@ fn folders_become_the_files_of_another_converter() {
     }
 }
 
-/// Every type for every matrix, from a GGUF file: the same logits as with the elements expanded again.
+/// Every type for every matrix, from a GGUF file: the logits are those of the same elements expanded again.
 #[test]
 fn gguf_files_get_other_types() {
     let demo = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf"));
@@ -212,7 +212,7 @@ fn gguf_files_get_other_types() {
         for (ours, theirs) in gguf.tensors().zip(original.tensors()) {
             assert_eq!((ours.name(), ours.dims()), (theirs.name(), theirs.dims()));
             let is_norm = ours.dims().len() == 1;
-            // The output matrix is the embedding here.
+            // The output matrix is the embedding in this model.
             let wanted = if is_norm {
                 "F32"
             } else if needs && ours.name() == "token_embd.weight" {
@@ -235,7 +235,7 @@ fn mixtures_are_those_of_llama_cpp() {
         let source = format!("/../shared/fixtures/quant/{model}-{name}.gguf");
         let source = [env!("CARGO_MANIFEST_DIR"), &source].concat();
         let ours = converted(Path::new(&source), &["--type", &name.to_lowercase()]);
-        // Blocks of the same type are copied.
+        // The source has the same types, so its blocks are copied.
         let tensors = |file| -> Vec<(String, String, Vec<u8>)> {
             let gguf = Gguf::parse(file).unwrap();
             gguf.tensors().map(|t| (t.name().into(), t.ggml_type().name().into(), t.data().to_vec())).collect()
@@ -244,7 +244,7 @@ fn mixtures_are_those_of_llama_cpp() {
     }
 }
 
-/// A folder with a model of one layer and `vocab` tokens, and files beside it.
+/// Writes a folder with a model of one layer and `vocab` tokens, and other files.
 fn folder(name: &str, vocab: usize, files: &[(&str, Json)]) -> PathBuf {
     let folder = scratch(name);
     let _ = std::fs::remove_dir_all(&folder);
@@ -264,7 +264,7 @@ fn write_json(path: &Path, json: &Json) {
     std::fs::write(path, serde_json::to_vec(json).unwrap()).unwrap();
 }
 
-/// Names and shapes of the tensors of [`folder`].
+/// Returns names and shapes of the tensors of [`folder`].
 fn tensors(vocab: usize) -> Vec<(String, Vec<usize>)> {
     let layer = [
         ("input_layernorm", vec![8]),
@@ -282,7 +282,7 @@ fn tensors(vocab: usize) -> Vec<(String, Vec<usize>)> {
     tensors
 }
 
-/// A file with these tensors, F32, with random elements.
+/// Returns a file with these tensors in F32, with random elements.
 fn safetensors(tensors: &[(String, Vec<usize>)]) -> Vec<u8> {
     let mut rng = Rng::new(4);
     let (mut header, mut data) = (serde_json::Map::new(), Vec::new());

@@ -10,10 +10,10 @@ use common::{Memory, committed};
 use gguf_rs_lite::Gguf;
 use gleed::{Engine, KvType, Limits, Model, Plan};
 
-/// A tensor: its shape and elements.
+/// The shape and the elements of a tensor.
 type Tensor = (Vec<usize>, Vec<f32>);
 
-/// The tensors of the small GPT-2 folder, whose elements are BF16.
+/// Returns the tensors of the small GPT-2 folder, whose elements are BF16.
 fn tensors() -> Vec<(String, Tensor)> {
     let file = std::fs::read(committed("hf/gpt2/model.safetensors")).unwrap();
     let (len, rest) = file.split_first_chunk::<8>().unwrap();
@@ -34,13 +34,13 @@ fn tensors() -> Vec<(String, Tensor)> {
     tensors.map(tensor).collect()
 }
 
-/// The matrix with rows for columns.
+/// Returns the transposed matrix.
 fn transposed((shape, elements): &Tensor) -> Tensor {
     let [rows, cols] = shape[..] else { panic!("{shape:?}") };
     (vec![cols, rows], (0..cols).flat_map(|c| (0..rows).map(move |r| elements[r * cols + c])).collect())
 }
 
-/// Nested arrays.
+/// Returns a tensor as nested arrays.
 fn nested((shape, elements): &Tensor) -> Json {
     match &shape[..] {
         [] | [_] => json!(elements),
@@ -50,7 +50,8 @@ fn nested((shape, elements): &Tensor) -> Json {
     }
 }
 
-/// The state_dict of minGPT: `nn.Linear` where GPT-2 has columns, masks, and an output matrix.
+/// Returns a state_dict of minGPT, with masks and an output matrix. With `linear`, matrices are those of `nn.Linear`,
+/// which GPT-2 has transposed.
 fn state_dict(linear: bool) -> Map<String, Json> {
     let mut dict = Map::new();
     for (name, tensor) in tensors() {
@@ -70,7 +71,7 @@ fn heads() -> u64 {
     config["n_head"].as_u64().unwrap()
 }
 
-/// A file in a folder of its own.
+/// Writes a file in a folder of its own.
 fn written(json: &Json) -> PathBuf {
     written_bytes(&serde_json::to_vec(json).unwrap())
 }
@@ -83,7 +84,7 @@ fn written_bytes(bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The bits of the logits after each of some tokens.
+/// Returns the bits of the logits after each of some tokens.
 fn logits(file: &[u8]) -> Vec<u32> {
     let model = Model::open(file).unwrap();
     let plan = Plan::new(&model, &Limits { context: 16, kv_type: KvType::F32, ..Limits::default() }).unwrap();
@@ -94,7 +95,7 @@ fn logits(file: &[u8]) -> Vec<u32> {
     tokens.iter().flat_map(|&token| engine.decode_step(seq, token).unwrap().to_vec()).map(f32::to_bits).collect()
 }
 
-/// The same bits as from the safetensors, however the matrices lie and wherever the settings are.
+/// The bits are those of the safetensors folder, in either order of the matrices and with settings in any place.
 #[test]
 fn weights_of_mingpt_have_the_logits_of_the_folder() {
     let wanted = logits(&converted(&committed("hf/gpt2"), &["--type", "f32"]));
@@ -103,7 +104,7 @@ fn weights_of_mingpt_have_the_logits_of_the_folder() {
     assert!(logits(&converted(&written(&Json::Object(whole)), &[])) == wanted);
     let inner = json!({"config": {"n_head": heads()}, "state_dict": state_dict(true)});
     assert!(logits(&converted(&written(&inner), &[])) == wanted);
-    // Matrices by columns, settings beside the file, and an embedding that is the output matrix.
+    // Transposed matrices, settings in a file beside, and an embedding that is also the output matrix.
     let mut tied = state_dict(false);
     tied.remove("lm_head.weight").unwrap();
     let path = written(&Json::Object(tied));
@@ -183,7 +184,7 @@ fn json_that_is_no_weights_is_refused() {
     refused(&written_bytes(settings.as_bytes()), "an object of at most 65536 bytes is expected");
     let name = format!("{{\"{}\": [1]}}", "a".repeat(1 << 20));
     refused(&written_bytes(name.as_bytes()), "a name of at most 255 bytes");
-    // Many numbers that are cut off.
+    // A long list of numbers that is cut off.
     let long = format!("{{\"a\": [{}", "0,".repeat(1 << 20));
     refused(&written_bytes(long.as_bytes()), "a finite number is expected");
 }

@@ -10,7 +10,7 @@ use crate::newer::halves;
 use common::gguf_writer::{GgufWriter, Tensor};
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// What a tensor is called in a folder, without what is before the layer and without "weight".
+/// Returns the name of a tensor in a folder, without the part before the layer and without "weight".
 fn name_of(architecture: Architecture, name: &str) -> String {
     use Architecture::{ChatGlm, Ernie45Moe, Exaone, GraniteMoe, Lfm2Moe, NemotronH, NemotronHMoe};
     let own = match (architecture, name) {
@@ -88,7 +88,7 @@ fn name_of(architecture: Architecture, name: &str) -> String {
     own.into()
 }
 
-/// What lies in a folder in another way than in a file.
+/// Returns the data of a tensor as a folder has it, if it differs from the file.
 fn laid_out(model: &SyntheticModel, name: &str, dims: &[u64], data: &[u8]) -> Vec<u8> {
     use Architecture::{GraniteMoe, Nemotron, NemotronH, NemotronHMoe};
     let pairs = matches!(model.architecture, GraniteMoe | NemotronH | NemotronHMoe);
@@ -101,7 +101,7 @@ fn laid_out(model: &SyntheticModel, name: &str, dims: &[u64], data: &[u8]) -> Ve
     }
 }
 
-/// The tensors of a folder.
+/// Returns the tensors of a folder.
 fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
     let data = |name: &str| file.tensors.iter().find(|tensor| tensor.name == name).map(|tensor| &tensor.data);
     let (before, layers) = match model.architecture {
@@ -128,7 +128,7 @@ fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
             continue;
         }
         if model.architecture == Architecture::GraniteMoe && matches!(base, "ffn_gate_exps" | "ffn_gate_shexp") {
-            // The first half of the rows of one matrix, or of each of several.
+            // The gate is the first half of the rows of one matrix, or of each of several matrices.
             let up = data(&format!("{blk}{}.weight", base.replace("gate", "up"))).unwrap();
             let rows = shape.len() - 2;
             let part = (shape[rows] * shape[rows + 1] * 4) as usize;
@@ -164,7 +164,7 @@ fn stored(model: &SyntheticModel, file: &GgufWriter) -> Stored {
     found
 }
 
-/// The models, with the class and what is special in `config.json`.
+/// Returns the models, the class of each, and its special keys of `config.json`.
 fn models() -> Vec<(SyntheticModel, &'static str, Json)> {
     use Architecture::*;
     let of = SyntheticModel::of;
@@ -185,7 +185,7 @@ fn models() -> Vec<(SyntheticModel, &'static str, Json)> {
     let slides: Vec<_> = (0..of(Cohere2).layers)
         .map(|layer| if layer % 4 == 3 { "full_attention" } else { "sliding_attention" })
         .collect();
-    // A file may have one matrix of Q, K and V; a folder has three.
+    // A file may have one matrix of Q, K and V, but a folder has three.
     let glm = "attn_norm attn_q+ attn_k+ attn_v+ attn_output ffn_norm ffn_up:double ffn_down";
     let names = ["num_experts", "num_experts_per_tok", "unused"];
     let nemotron = ["n_routed_experts", "num_experts_per_tok", "moe_shared_expert_intermediate_size"];
@@ -251,7 +251,8 @@ fn models() -> Vec<(SyntheticModel, &'static str, Json)> {
     ]
 }
 
-/// The tensors are those of the file, but for what is computed and rounded; and so is what Gleed makes of the keys.
+/// Checks that the tensors are those of the original file, apart from rounding, and that both files give the same
+/// `Config`.
 pub(crate) fn assert_same(class: &str, ours: &[u8], original: &[u8], is_rounded: impl Fn(&str) -> bool) {
     let (file, wanted) = (Gguf::parse(ours).unwrap(), Gguf::parse(original).unwrap());
     assert_eq!(file.tensor_count(), wanted.tensor_count(), "{class}");
@@ -269,7 +270,7 @@ pub(crate) fn assert_same(class: &str, ours: &[u8], original: &[u8], is_rounded:
         }
     }
     let [mut config, expected] = [ours, original].map(|file| *Model::open(file).unwrap().config());
-    // Of no layer.
+    // Only the keys of files differ here: no layer has this width.
     config.feed_forward.other_width = expected.feed_forward.other_width;
     assert_eq!(config, expected, "{class}");
 }
@@ -286,7 +287,7 @@ fn folders_of_more_families() {
     }
 }
 
-/// Experts of LFM2 as newer folders have them: those of a layer in two tensors, gates before ups.
+/// Newer folders of LFM2 have the experts of a layer in two tensors, gates before ups.
 #[test]
 fn experts_in_two_tensors() {
     let (model, class, more) = models().swap_remove(0);
@@ -309,7 +310,7 @@ fn experts_in_two_tensors() {
     assert_same(class, &ours, &writer.finish(), |_| false);
 }
 
-/// What a folder of these families can ask for and is not computed.
+/// Settings of these families that Gleed does not compute are refused.
 #[test]
 fn settings_of_more_families_are_refused() {
     use crate::refused::refused;

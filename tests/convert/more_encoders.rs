@@ -1,4 +1,4 @@
-//! Encoders whose folders differ more from files: Nomic Embed with experts, NeoBERT.
+//! Encoders whose folders differ more from files: Nomic Embed with experts, and NeoBERT.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{converted, scratch, write_json};
 use common::encoder::{VOCAB, encoder};
 use common::gguf_writer::{GgufWriter, Tensor};
 
-/// The widths of `encoder`, of 3 heads.
+/// Widths of the encoders that `encoder` makes, with 3 heads.
 const HIDDEN: usize = 24;
 const FFN: usize = 50;
 const EXPERTS: usize = 5;
@@ -62,7 +62,7 @@ fn nomic() -> (Json, Stored) {
         let name = name.replace(from, to);
         let shape: Vec<u64> = dims.iter().rev().copied().collect();
         match *to {
-            // Matrices one below the other, the second ones by columns.
+            // Matrices of experts one below the other. The second ones are transposed.
             "mlp.experts.mlp.w1" => {
                 _ = tensors.insert(name, ("F32", vec![shape[0] * shape[1], shape[2]], data.clone()))
             }
@@ -82,7 +82,7 @@ fn nomic() -> (Json, Stored) {
     (config, tensors)
 }
 
-/// The file without its kind of pooling, which a folder says elsewhere.
+/// Returns the file without its kind of pooling, which a folder states in another file.
 pub(crate) fn without_pooling(mut writer: GgufWriter) -> Vec<u8> {
     writer.metadata.retain(|(key, _)| !key.ends_with("pooling_type"));
     writer.finish()
@@ -94,7 +94,7 @@ fn nomic_embed_with_experts() {
     let original = without_pooling(encoder("nomic-bert-moe", 8, true));
     let ours = converted(&folder(&config, &tensors), &["--type", "f32"]);
     assert_same("NomicBertModel", &ours, &original, |_| false);
-    // A bias that all experts share is left out where it is 0, and only there.
+    // A bias that all experts share is left out if it is 0, and refused otherwise.
     let name = "encoder.layers.1.mlp.experts.bias".to_owned();
     tensors.insert(name.clone(), ("F32", vec![HIDDEN as u64], vec![0; 4 * HIDDEN]));
     let ours = converted(&folder(&config, &tensors), &["--type", "f32"]);
@@ -103,7 +103,7 @@ fn nomic_embed_with_experts() {
     crate::refused::refused(&folder(&config, &tensors), &[], "mlp.experts.bias is not 0");
 }
 
-/// Rows of Q, K and V lie head by head in a folder.
+/// In a folder, rows of Q, K and V lie head by head.
 #[test]
 fn neo_bert() {
     const HEADS: usize = 3;
@@ -140,7 +140,7 @@ fn neo_bert() {
     let model = gleed::Model::open(&ours).unwrap();
     assert_eq!((model.config().norm_epsilon, model.config().attention.causal), (1e-5, false));
     assert!(gguf.tensor("output.weight").is_none());
-    // Row r of K of head h is row 3 h + 1, part r, of a folder.
+    // Rows of head h in a folder are its rows of Q, then those of K, then those of V.
     let (file, folder) =
         (gguf.tensor("blk.1.attn_qkv.weight").unwrap(), &tensors["model.transformer_encoder.1.qkv.weight"].2);
     let row = |data: &[u8], row: usize| data[row * HIDDEN * 4..(row + 1) * HIDDEN * 4].to_vec();

@@ -11,7 +11,7 @@ use crate::{committed, converted, greedy, scratch, write_json};
 use common::gguf_writer::{GgufWriter, Tensor};
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// What a tensor of a layer is called in a folder, for each architecture that has other names than the usual ones.
+/// Returns the name of a tensor of a layer in a folder, for architectures with names of their own.
 fn name_of(architecture: Architecture, name: &str) -> String {
     use Architecture::{Arcee, Exaone4, Glm4, Hunyuan, Lfm2, Olmo2, SeedOss};
     let own = match (architecture, name) {
@@ -58,7 +58,7 @@ fn name_of(architecture: Architecture, name: &str) -> String {
     own.into()
 }
 
-/// The tensors of a folder: names, shapes and elements.
+/// Returns the tensors of a folder: names, shapes and elements.
 fn tensors(model: &SyntheticModel, file: &GgufWriter) -> BTreeMap<String, (Vec<u64>, Vec<u8>)> {
     use Architecture::{Arcee, Mistral3};
     let mut found = BTreeMap::new();
@@ -99,19 +99,19 @@ fn tensors(model: &SyntheticModel, file: &GgufWriter) -> BTreeMap<String, (Vec<u
     found
 }
 
-/// Rows of Q or K as they are before they are put in the order of adjacent pairs.
+/// Returns the rows of Q or K in the order of a folder, which has halves where a file has adjacent pairs.
 pub(crate) fn halves(data: &[u8], dims: &[u64], heads: usize) -> Vec<u8> {
     let rows: Vec<&[u8]> = data.chunks(dims[0] as usize * 4).collect();
     let head = rows.len() / heads;
     let row = |row: usize| {
         let (at, first) = (row % head, row - row % head);
-        // Row i of the first half is the even one of pair i.
+        // Row i of the first half is the even row of pair i.
         rows[first + if at < head / 2 { 2 * at } else { 2 * (at - head / 2) + 1 }]
     };
     (0..rows.len()).flat_map(|index| row(index).to_vec()).collect()
 }
 
-/// A folder with a model's weights.
+/// Writes a folder with a model's weights.
 fn folder(model: &SyntheticModel, class: &str, more: Json) -> PathBuf {
     let (folder, file) = (scratch("newer"), model.writer());
     std::fs::create_dir_all(&folder).unwrap();
@@ -134,13 +134,13 @@ fn folder(model: &SyntheticModel, class: &str, more: Json) -> PathBuf {
     folder
 }
 
-/// The models, with the class and what is special in `config.json`.
+/// Returns the models, the class of each, and its special keys of `config.json`.
 fn models() -> Vec<(SyntheticModel, &'static str, Json)> {
     use Architecture::*;
     let of = SyntheticModel::of;
     let yarn = json!({"rope_type": "yarn", "rope_theta": of(Mistral3).rope_base, "factor": 4.0, "mscale": 1.0,
         "mscale_all_dim": 1.0, "original_max_position_embeddings": 16, "llama_4_scaling_beta": 0.5});
-    // The base of the model is what it becomes.
+    // The converter computes the base from this one. The result is the base of the model.
     let alpha: f64 = 1000.0;
     let exponent = of(Hunyuan).head_dim as f64 / (of(Hunyuan).head_dim as f64 - 2.0);
     let theta = f64::from(of(Hunyuan).rope_base) / alpha.powf(exponent);
@@ -185,13 +185,13 @@ fn folders_of_newer_families() {
         assert_eq!(file.tensor_count(), wanted.tensor_count(), "{class}");
         for info in wanted.tensors() {
             let found = file.tensor(info.name()).unwrap_or_else(|| panic!("{class}: no {}", info.name()));
-            // One output of a router may be a row or a matrix.
+            // The matrix of a router with one output may have one or two dimensions.
             let is_row = info.name().ends_with("ffn_gate_inp_shexp.weight");
             assert!(is_row || found.dims() == info.dims(), "{class}: {} {:?}", info.name(), found.dims());
             assert!(found.data() == info.data(), "{class}: {}", info.name());
         }
         let [mut config, expected] = [&ours, &original].map(|file| *Model::open(file).unwrap().config());
-        // Of no layer.
+        // No layer has this width.
         config.feed_forward.other_width = expected.feed_forward.other_width;
         // Powers are rounded.
         for (ours, theirs) in config.rope.frequencies.iter_mut().zip(expected.rope.frequencies) {
@@ -204,7 +204,7 @@ fn folders_of_newer_families() {
     }
 }
 
-/// Recurrent layers have kernels and numbers that stay F32.
+/// Recurrent layers have kernels and vectors that stay F32.
 #[test]
 fn files_with_recurrent_layers_get_other_types() {
     for name in ["lfm2", "qwen35", "granitehybrid", "falcon-h1"] {
@@ -216,7 +216,7 @@ fn files_with_recurrent_layers_get_other_types() {
     }
 }
 
-/// What a folder of these families can ask for and is not computed.
+/// Settings of these families that Gleed does not compute are refused.
 #[test]
 fn settings_of_newer_families_are_refused() {
     use crate::refused::refused;

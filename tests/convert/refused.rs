@@ -1,4 +1,4 @@
-//! What cannot be converted is refused with words that name it, and leaves no file behind.
+//! Inputs that cannot be converted are refused with words that name the cause, and leave no file behind.
 
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use crate::vocab::sentence_piece;
 use crate::{convert, folder, safetensors, scratch, start, tensors, write_json};
 
-/// The error; the file that would be written is not there, and an old one of its name is as before.
+/// Checks the error, and that an old file with the output's name stays as it was.
 pub(crate) fn refused(input: &Path, flags: &[&str], words: &str) {
     let out = scratch("refused.gguf");
     std::fs::write(&out, b"old").unwrap();
@@ -20,14 +20,14 @@ pub(crate) fn refused(input: &Path, flags: &[&str], words: &str) {
     assert_eq!(beside(&out), 0, "{words}");
 }
 
-/// Files whose names begin with that of `out`.
+/// Returns the number of files whose names begin with that of `out`.
 fn beside(out: &Path) -> usize {
     let name = format!("{}.", out.file_name().unwrap().to_str().unwrap());
     let files = std::fs::read_dir(out.parent().unwrap()).unwrap();
     files.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().starts_with(&name)).count()
 }
 
-/// A folder with another value in `config.json`.
+/// Returns a folder with another value in `config.json`.
 fn with(key: &str, value: Json) -> PathBuf {
     let folder = folder("refused", 40, &[]);
     let path = folder.join("config.json");
@@ -37,7 +37,7 @@ fn with(key: &str, value: Json) -> PathBuf {
     folder
 }
 
-/// A folder with other tensors.
+/// Returns a folder with other tensors.
 fn with_tensors(change: impl Fn(&mut Vec<(String, Vec<usize>)>)) -> PathBuf {
     let folder = folder("refused", 40, &[]);
     let mut tensors = tensors(40);
@@ -67,7 +67,7 @@ fn wrong_inputs() {
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
 
-/// By whatever name.
+/// The output may be another name of the input.
 #[test]
 fn a_file_that_is_read_is_not_written_over() {
     let (input, words) = (scratch("own.gguf"), "own.gguf, which is read");
@@ -95,7 +95,7 @@ fn a_file_that_is_read_is_not_written_over() {
     }
     let error = convert(&input, &model, &[]).unwrap_err();
     assert!(error.contains("it is a folder"), "{error}");
-    // Beside what is read there is room.
+    // A new file in the input folder is allowed.
     convert(&model, &model.join("model.gguf"), &[]).unwrap();
 }
 
@@ -114,7 +114,7 @@ fn ctrl_c_leaves_no_file_behind() {
     assert!(beside(&out) == 0 && !out.exists());
 }
 
-/// Each made `convert` ask for gigabytes, which ends a process.
+/// Each of these sizes once made `convert` ask for gigabytes, which ends a process.
 #[test]
 fn sizes_that_no_model_has() {
     let llama3 = |part: f64| {

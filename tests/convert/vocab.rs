@@ -47,7 +47,7 @@ fn added(id: usize, content: &str, special: bool) -> Json {
     json!({"id": id, "content": content, "special": special})
 }
 
-/// The characters of the 256 bytes, then `words`.
+/// Returns a byte-level tokenizer whose tokens are the characters of the 256 bytes, then `words`.
 fn byte_level(words: &[&str], merges: Json, pre_tokenizer: Json) -> Json {
     let shown = |byte: &u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let hidden = (0..256).filter(|byte| !shown(byte)).count() as u32;
@@ -60,7 +60,7 @@ fn byte_level(words: &[&str], merges: Json, pre_tokenizer: Json) -> Json {
 
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// Merges as texts and as pairs; names of pre-tokenizers; special tokens from all the files that have them.
+/// Covers merges as texts and as pairs, names of pre-tokenizers, and special tokens from all files that can have them.
 #[test]
 fn byte_level_bpe() {
     let byte_level_step = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "use_regex": regex});
@@ -104,7 +104,7 @@ fn byte_level_bpe() {
     }
 }
 
-/// The parts of a SentencePiece vocabulary: unknown, BOS, EOS, the bytes, and words.
+/// Returns the parts of a SentencePiece vocabulary: unknown, BOS, EOS, the bytes, and words.
 fn pieces() -> Vec<(String, f32, u8)> {
     let mut pieces = vec![("<unk>".into(), 0.0, 2), ("<s>".into(), 0.0, 3), ("</s>".into(), 0.0, 3)];
     pieces.extend((0..256).map(|byte| (format!("<0x{byte:02X}>"), 0.0, 6)));
@@ -113,7 +113,7 @@ fn pieces() -> Vec<(String, f32, u8)> {
     pieces
 }
 
-/// `tokenizer.model` with these pieces.
+/// Returns a `tokenizer.model` with these pieces.
 pub(crate) fn sentence_piece(model_type: u8) -> Vec<u8> {
     let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
     let mut file = Vec::new();
@@ -121,7 +121,7 @@ pub(crate) fn sentence_piece(model_type: u8) -> Vec<u8> {
         let piece = [&field(1, text.as_bytes())[..], &[2 << 3 | 5], &score.to_le_bytes(), &[3 << 3, kind]].concat();
         file.extend(field(1, &piece));
     }
-    // The pad id is -1: ten bytes.
+    // The pad id is -1, which takes ten bytes.
     let minus_one = [&[0xff; 9][..], &[1]].concat();
     let trainer = [&[3 << 3, model_type, 0xc0, 2, 0, 0xc8, 2, 1, 0xd0, 2, 2, 0xd8, 2][..], &minus_one].concat();
     file.extend(field(2, &trainer));
@@ -129,7 +129,7 @@ pub(crate) fn sentence_piece(model_type: u8) -> Vec<u8> {
     file
 }
 
-/// Pieces with scores; and the merges that other tools make of them give the same ids.
+/// Pieces with scores give ids, and the merges that other tools make of the pieces give the same ids.
 #[test]
 fn sentence_piece_and_its_merges() {
     let config =
@@ -169,7 +169,7 @@ fn sentence_piece_and_its_merges() {
     assert_eq!(encode(&from_pieces, " ab<turn>", true), [1, 265, 267]);
 }
 
-/// BPE of words that white space separates.
+/// BPE on words that white space separates.
 #[test]
 fn words() {
     let tokens =
@@ -190,7 +190,7 @@ fn words() {
     assert_eq!(encode(&file, "AB \u{6a21}\u{578b}\n,b", true), [0, 9, 10, 3, 6, 2]);
 }
 
-/// A llama2.c model of the tests' own making, if that of `../shared` is not there.
+/// Returns a llama2.c model and its vocabulary, made in the test.
 fn llama2c(vocab: &[(String, f32, u8)]) -> (Vec<u8>, Vec<u8>) {
     let (hidden, ffn, layers, heads, kv_heads, context) = (16_usize, 24_usize, 2_usize, 4_usize, 2_usize, 32_usize);
     let sizes = [hidden, ffn, layers, heads, kv_heads, vocab.len(), context];
@@ -218,7 +218,7 @@ fn llama2c_models() {
     std::fs::write(&words, &tokenizer).unwrap();
     let file = converted(&path, &["--tokenizer", words.to_str().unwrap()]);
     let gguf = Gguf::parse(&file).unwrap();
-    // The weights follow each other in the order of their kinds: those of layer 1 begin where those of layer 0 end.
+    // The file groups weights by kind: the weights of layer 1 follow those of layer 0 of the same kind.
     let (embedding, norms) = (28, 28 + 4 * 16 * vocab.len());
     assert!(gguf.tensor("token_embd.weight").unwrap().data() == &model[embedding..norms]);
     assert!(gguf.tensor("blk.1.attn_norm.weight").unwrap().data() == &model[norms + 64..norms + 128]);
@@ -231,8 +231,7 @@ fn llama2c_models() {
     assert_eq!(greedy(&file, &[1, 260, 261], 4).len(), 4);
 }
 
-/// The SentencePiece model of the vocabulary does as well as `tokenizer.bin`; it says itself that no blank is put in
-/// front.
+/// The SentencePiece model of the vocabulary works as well as `tokenizer.bin`. It states that no blank is put in front.
 #[test]
 fn llama2c_models_with_a_sentence_piece_vocabulary() {
     let (model, tokenizer) = llama2c(&pieces());
@@ -265,7 +264,7 @@ fn llama2c_models_with_a_sentence_piece_vocabulary() {
     refused(&[&file[..], &file[..file.len() / 2]].concat(), "pieces-wrong.model: ");
 }
 
-/// The vocabularies of released models, taken apart as Hugging Face has them, give the ids that they should.
+/// The vocabularies of released models, taken apart in the form of Hugging Face, give the known ids.
 #[test]
 fn released_vocabularies() {
     for (name, expression, ignore_merges) in [
@@ -305,7 +304,7 @@ fn released_vocabularies() {
     }
 }
 
-/// Some of the texts with known ids.
+/// Checks some of the texts with known ids.
 fn check_ids(file: &[u8], name: &str) {
     let lines = |path: &str| -> Vec<Json> {
         let file = shared_file(path).unwrap();
@@ -321,7 +320,7 @@ fn check_ids(file: &[u8], name: &str) {
     }
 }
 
-/// Llama 2's pieces as the merges that Hugging Face makes of them: the ids are those of the pieces.
+/// The merges that Hugging Face makes of Llama 2's pieces give the ids of the pieces.
 #[test]
 fn released_merges() {
     let Some(known) = shared_file("fixtures/tokenizers/vocab/ggml-vocab-llama-spm.gguf") else { return };

@@ -1,4 +1,4 @@
-//! Tokens that are chosen one after the other, by the host or by a device that can do that.
+//! Tokens that are chosen one after the other, by the host or by a device that can choose.
 
 use gleed::engine::DecodeError;
 use gleed::num::Xxh64;
@@ -11,11 +11,11 @@ use common::Memory;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 
-/// A device that leaves the choice to the host, and one that chooses.
+/// A device that leaves the choice to the host, and two that choose, the second one with few steps at a time.
 const CHOOSERS: [fn(&mut ScalarDevice<'_>); 3] =
     [|_| {}, |device| device.chooses = true, |device| (device.chooses, device.most) = (true, 3)];
 
-/// The tokens and the logits after them, all at once or each alone.
+/// Returns the chosen tokens and the logits after them. With `together`, one call chooses all tokens.
 fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, token: u32, count: usize, together: bool) -> Vec<u32> {
     let mut ids = vec![7; count];
     if together {
@@ -31,7 +31,7 @@ fn decode(engine: &mut Engine<'_, '_>, seq: SeqId, token: u32, count: usize, tog
     ids
 }
 
-/// A fork in the middle of a block, more tokens than a batch has rows, full blocks that become prefixes.
+/// Plays forks in the middle of a block, more tokens than a batch has rows, and full blocks that become prefixes.
 fn play(engine: &mut Engine<'_, '_>, together: bool) -> Log {
     let (mut log, vocab) = (Log::new(), engine.model().config().vocab);
     let first = engine.open().unwrap();
@@ -45,12 +45,12 @@ fn play(engine: &mut Engine<'_, '_>, together: bool) -> Log {
             log.push((seq, engine.seq_len(seq).unwrap(), Xxh64::hash(bytemuck::cast_slice(&ids))));
         }
         log.push((seq, 0, hash(engine.decode_step(seq, next).unwrap())));
-        // A window takes what a snapshot needs.
+        // A window evicts blocks that a snapshot needs.
         if (0..engine.seq_len(seq).unwrap()).all(|at| engine.cache().token(seq, at).is_some()) {
             log.push((seq, 1, Xxh64::hash(&snapshot(engine, seq))));
         }
     }
-    // What was decoded is a prefix that others find.
+    // Decoded tokens are a prefix that other sequences find.
     let tokens: Vec<_> = (0..32).filter_map(|at| engine.cache().token(first, at)).collect();
     let again = engine.open().unwrap();
     let logits = if tokens.len() == 32 { hash(engine.prefill_prompt(again, &tokens).unwrap()) } else { 0 };
@@ -73,7 +73,7 @@ fn together_is_the_same_as_one_by_one() {
     }
 }
 
-/// Tokens that a sampler draws, all at once or each alone, and the sampler afterwards.
+/// Draws tokens with a sampler, all in one call or one by one. The log includes the sampler's state.
 fn draw(engine: &mut Engine<'_, '_>, params: SamplerParams, together: bool) -> Log {
     let vocab = engine.model().config().vocab;
     let (mut sampler, mut scratch) = (Sampler::new(params).unwrap(), vec![0; vocab]);
@@ -109,7 +109,7 @@ fn draws_together_are_those_of_the_sampler() {
         off,
         SamplerParams { top_k: 30, top_p: 0.9, min_p: 0.01, ..off },
         SamplerParams { temperature: 0.0, ..off },
-        // Those a device leaves to the sampler.
+        // A device leaves these parameters to the sampler.
         SamplerParams { repetition_penalty: 1.3, ..off },
         SamplerParams { temperature: 0.0, frequency_penalty: 0.5, ..off },
     ] {
@@ -119,7 +119,7 @@ fn draws_together_are_those_of_the_sampler() {
     }
 }
 
-/// A sampler that cannot choose is as it was, and so is the sequence.
+/// If a sampler cannot choose, it does not change, and neither does the sequence.
 #[test]
 fn samplers_that_fail_change_nothing() {
     let file = SyntheticModel::llama().bytes();
@@ -132,7 +132,7 @@ fn samplers_that_fail_change_nothing() {
         let short = engine.decode_sampled(seq, 5, (&mut sampler, &mut scratch[1..]), &mut ids);
         let (needed, given) = (vocab, vocab - 1);
         assert_eq!(short, Err(DecodeError::Sample(SampleError::ScratchTooSmall { needed, given })));
-        // The bias comes into play behind the third token that is drawn.
+        // The bias applies only after the third drawn token, and its own token is unknown.
         let mut copy = sampler.clone();
         engine.decode_sampled(seq, 5, (&mut copy, &mut scratch), &mut ids).unwrap();
         engine.reset(seq).unwrap();
@@ -144,7 +144,7 @@ fn samplers_that_fail_change_nothing() {
     });
 }
 
-/// What fails changes nothing.
+/// A call that fails changes nothing.
 #[test]
 fn failures_change_nothing() {
     let synthetic = SyntheticModel::llama();

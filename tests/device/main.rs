@@ -1,4 +1,5 @@
-//! The boundary to another machine: an engine with a device has the bits of one on the CPU, whatever the host does.
+//! The boundary to another machine. An engine with a device has the bits of an engine on the CPU, whatever the host
+//! does.
 
 mod greedy;
 mod math;
@@ -15,7 +16,7 @@ use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 use scalar::ScalarDevice;
 
-/// Everything that a host sees of a run.
+/// Everything that a host sees of a run: sequence, position or count, and hash.
 type Log = Vec<(SeqId, usize, u64)>;
 
 fn limits() -> Limits {
@@ -31,7 +32,7 @@ fn limits() -> Limits {
     }
 }
 
-/// Models whose every operation has a view.
+/// Returns models of which every operation has a view.
 fn models() -> Vec<(&'static str, SyntheticModel)> {
     vec![
         ("llama", SyntheticModel::llama()),
@@ -47,7 +48,7 @@ fn hash(x: &[f32]) -> u64 {
     Xxh64::hash(bytemuck::cast_slice(x))
 }
 
-/// Runs `host` with an engine on the CPU, and with one with each of the devices that `make` gives; all logs are the
+/// Runs `host` with an engine on the CPU, and with an engine for each device that `make` sets up. All logs must be the
 /// same.
 fn same(
     model: &Model<'_>,
@@ -71,11 +72,11 @@ fn same(
     expected
 }
 
-/// Different ways to take what is submitted.
+/// Devices that do submitted work in different ways: at once, three steps at a time, or late.
 const DEVICES: [fn(&mut ScalarDevice<'_>); 3] =
     [|_| {}, |device| device.most = 3, |device| (device.most, device.laziness) = (1000, 2)];
 
-/// Steps with this budget until nothing is left to do.
+/// Steps with this budget until no work is left.
 fn run(engine: &mut Engine<'_, '_>, units: usize, log: &mut Log) {
     for _ in 0..1_000_000 {
         match engine.step(units).unwrap() {
@@ -93,7 +94,8 @@ fn snapshot(engine: &Engine<'_, '_>, seq: SeqId) -> Vec<u8> {
     bytes
 }
 
-/// Chunks, batches of sequences, forks in the middle of a block, rewinds, prefix reuse, cancelled work, snapshots.
+/// Plays chunks, batches of sequences, forks in the middle of a block, rewinds, prefix reuse, cancelled work and
+/// snapshots.
 fn play(engine: &mut Engine<'_, '_>, units: usize) -> Log {
     let (mut log, mut rng) = (Log::new(), Rng::new(7));
     let vocab = engine.model().config().vocab;
@@ -105,13 +107,13 @@ fn play(engine: &mut Engine<'_, '_>, units: usize) -> Log {
         log.push((seq, engine.seq_len(seq).unwrap(), Xxh64::hash(&snapshot(engine, seq))));
     };
     note(engine, first, &mut log);
-    // A partial block is shared, and both write to it.
+    // Both sequences write to a partial block that they share.
     let fork = engine.fork(first, 37).unwrap();
     let early = engine.fork(first, 20).unwrap();
     for (seq, len, logits) in [(first, 5, Logits::All), (fork, 3, Logits::Last), (early, 11, Logits::Last)] {
         engine.queue(seq, engine.seq_len(seq).unwrap(), &rng.tokens(len, vocab), logits).unwrap();
     }
-    // Where steps are small, some work is cancelled in the middle, and done again.
+    // With small steps, some work is cancelled in the middle and done again.
     let _ = engine.step(units.min(40)).unwrap();
     engine.cancel(fork).unwrap();
     engine.queue(fork, 37, &rng.tokens(3, vocab), Logits::Last).unwrap();
@@ -123,7 +125,7 @@ fn play(engine: &mut Engine<'_, '_>, units: usize) -> Log {
     engine.queue(first, 18, &rng.tokens(16, vocab), Logits::Last).unwrap();
     run(engine, units, &mut log);
     note(engine, first, &mut log);
-    // What was saved goes on elsewhere.
+    // A saved sequence goes on as another one.
     let saved = snapshot(engine, early);
     engine.close(early).unwrap();
     let restored = engine.restore(&saved).unwrap();
@@ -133,7 +135,7 @@ fn play(engine: &mut Engine<'_, '_>, units: usize) -> Log {
     }
     note(engine, restored, &mut log);
     engine.close(fork).unwrap();
-    // Where prefixes are kept, most of this prompt is known.
+    // With a prefix cache, most of this prompt is found.
     let again = engine.open().unwrap();
     let logits = hash(engine.prefill_prompt(again, &prompt).unwrap());
     log.push((again, engine.stats().prefix.hits as usize, logits));
@@ -147,7 +149,7 @@ fn a_device_has_the_bits_of_the_cpu() {
         let file = synthetic.bytes();
         let model = Model::open(&file).unwrap();
         let reference = same(&model, &limits(), &DEVICES, &|engine| play(engine, usize::MAX));
-        // Budgets change nothing but the batches of what is cancelled.
+        // Budgets change only the batches of cancelled work.
         for units in [1, 37, 400] {
             same(&model, &limits(), &DEVICES[..if units == 1 { 1 } else { 3 }], &|engine| play(engine, units));
         }
@@ -155,7 +157,7 @@ fn a_device_has_the_bits_of_the_cpu() {
     }
 }
 
-/// Every element type of keys and values, and matrices of blocks.
+/// Covers every element type of keys and values, and block-quantized matrices.
 #[test]
 fn every_element_type() {
     for (name, synthetic) in models() {
@@ -170,7 +172,7 @@ fn every_element_type() {
     }
 }
 
-/// Windows of the host, and of layers: blocks are given back, and tables become rings.
+/// Covers windows of the host and of layers: blocks are evicted, and block tables become rings.
 #[test]
 fn windows_pass() {
     for (_, synthetic) in models() {
@@ -204,7 +206,7 @@ fn windows_pass() {
     });
 }
 
-/// A snapshot of either side goes on at the other.
+/// A snapshot from the CPU or the device can be restored on the other side.
 #[test]
 fn snapshots_cross_over() {
     for (name, synthetic) in models() {
@@ -226,7 +228,7 @@ fn snapshots_cross_over() {
             assert_eq!(snapshot(&here, two), saved);
             let expected = here.decode_step(two, 5).unwrap().to_vec();
             assert_eq!(there.decode_step(one, 5).unwrap(), expected, "{name}");
-            // Back again, as a delta of the two tokens that came since.
+            // Back again, as a delta of the two tokens that were added.
             here.decode_step(two, 6).unwrap();
             let base = SnapshotOptions { base: 32, ..SnapshotOptions::default() };
             let mut delta = Vec::new();
@@ -238,7 +240,7 @@ fn snapshots_cross_over() {
             let (three, _) = there.restore_with(Some(one), &delta).unwrap();
             assert_eq!(there.decode_step(three, 7).unwrap(), here.decode_step(two, 7).unwrap());
             assert_eq!(snapshot(&there, three), snapshot(&here, two));
-            // A damaged one changes nothing.
+            // A damaged snapshot changes nothing.
             let mut damaged = saved.clone();
             *damaged.last_mut().unwrap() ^= 1;
             let used = there.stats();
@@ -248,7 +250,7 @@ fn snapshots_cross_over() {
     }
 }
 
-/// All architectures have the bits of the CPU.
+/// All architectures have the bits of the CPU on a device.
 #[test]
 fn all_architectures() {
     for (name, synthetic) in SyntheticModel::all() {

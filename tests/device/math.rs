@@ -8,16 +8,16 @@ use gleed::quant::{ActivationRow, dot, form, quantize_row, row_words};
 
 pub(crate) const LEVEL: Level = Level::SCALAR;
 
-/// Whether the integer forms of an input can hold it.
+/// Returns `Some` if all forms of an input can hold it. Integer forms need finite numbers.
 pub(crate) fn is_quantizable(x: &[f32], forms: gleed::nn::InputForms) -> Option<()> {
     forms.forms().all(|form| form.is_float() || x.iter().all(|x| x.is_finite())).then_some(())
 }
 
-/// A matrix times an input.
+/// Returns a matrix times an input.
 pub(crate) fn multiply(matrix: &MatrixView<'_>, input: &[f32]) -> Vec<f32> {
     let (weights, form) = (matrix.weights, form(matrix.weights.dtype()));
     let mut words = vec![0; row_words(form, input.len()).unwrap()];
-    // Where it is not finite, the batch has failed already.
+    // If the input is not finite, the batch has failed already.
     let _ = quantize_row(form, input, &mut words);
     let row = |index| {
         let x = ActivationRow::from_words(form, input.len(), &words).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn multiply(matrix: &MatrixView<'_>, input: &[f32]) -> Vec<f32> {
     (0..weights.rows()).map(row).zip(biases).map(|(x, bias)| if has_bias { x + bias } else { x }).collect()
 }
 
-/// `activation(gate) * up`, or `activation(up)`.
+/// Returns `activation(gate) * up`, or `activation(up)` without a gate.
 pub(crate) fn gate_up(
     gate: Option<MatrixView<'_>>,
     up: &MatrixView<'_>,
@@ -42,7 +42,7 @@ pub(crate) fn gate_up(
     out
 }
 
-/// A settled number of a file.
+/// Reads a number of a file, settled.
 pub(crate) fn float(bytes: &[u8]) -> f32 {
     settle(f32::from_le_bytes(bytes.try_into().unwrap()))
 }
@@ -86,7 +86,7 @@ pub(crate) fn norm_rotate(view: &NormRotateView<'_>, row: Row, angles: &[f32], h
     }
 }
 
-/// The sums of attention, divided.
+/// Returns the results of attention: the sums of values divided by the sums of weights.
 pub(crate) fn finish_heads(heads: &[(Vec<f32>, f32, f32)], sinks: &[u8]) -> Vec<f32> {
     let mut out = Vec::new();
     for (head, (values, max, sum)) in heads.iter().enumerate() {

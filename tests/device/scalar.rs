@@ -1,4 +1,4 @@
-//! A device in plain Rust: what a program's views and the trait of a device say, done row by row. It shares no
+//! A device in plain Rust. It does what a program's views and the `Device` trait say, row by row. It shares no
 //! operation, no buffer and no cache with the engine.
 
 mod attend;
@@ -28,10 +28,10 @@ use crate::math::{LEVEL, add_scaled, finish_heads, float, gate_up, is_quantizabl
 #[derive(Clone, Debug, Default)]
 struct Buffers {
     residual: Vec<f32>,
-    /// As it is before it is rounded: every matrix rounds it to its own form.
+    /// The input before it is rounded. Every matrix rounds it to its own form.
     input: Vec<f32>,
     heads: Vec<f32>,
-    /// Sums of values, then the largest score and the sum of weights, of each head.
+    /// Sums of values, largest score, and sum of weights, for each head.
     attention: Vec<(Vec<f32>, f32, f32)>,
     ffn: Vec<f32>,
     branch: Vec<f32>,
@@ -44,7 +44,7 @@ struct Buffers {
     layer_inputs: Vec<f32>,
     layer_width: usize,
     gathered: Vec<f32>,
-    /// Of each expert: what gate and up give, the input of the down matrix, and its result.
+    /// For each chosen expert: first the output of gate and up, which is the input of the down matrix, then its result.
     experts: Vec<Vec<f32>>,
 }
 
@@ -55,35 +55,35 @@ pub(crate) struct ScalarDevice<'m> {
     has_shared_gate: bool,
     layouts: Vec<KvLayout>,
     pools: Vec<Vec<u32>>,
-    /// Of recurrent layers: all slots, one after the other.
+    /// States of recurrent layers: all slots, one after the other.
     states: Vec<f32>,
     state_layout: Option<StateLayout>,
     state_slots: HashMap<usize, StateSlots>,
-    /// Rows whose keys and values are there already.
+    /// Whether the keys and values of each row are stored already.
     stored: Vec<bool>,
     rows: Vec<Row>,
     wanted: [usize; 2],
     tables: HashMap<(usize, usize), Vec<u32>>,
     buffers: Vec<Buffers>,
-    /// Submitted and not done yet.
+    /// Steps that were submitted and are not done yet.
     waiting: Option<Range<usize>>,
     fault: Option<DeviceFault>,
     layers: usize,
-    /// Steps that it takes at a time.
+    /// Most steps that it does at a time.
     pub(crate) most: usize,
-    /// How often it says that it is not done.
+    /// Number of times that it says it is not done.
     pub(crate) laziness: usize,
     asked: usize,
     /// Whether it chooses tokens itself.
     pub(crate) chooses: bool,
-    /// It is lost after so many submits.
+    /// Number of submits after which it is lost.
     pub(crate) life: usize,
     pub(crate) submits: usize,
     pub(crate) copies: usize,
 }
 
 impl<'m> ScalarDevice<'m> {
-    /// The device of a plan; the name of an operation that it does not know.
+    /// Returns the device of a plan, or the name of an operation that it does not know.
     pub(crate) fn new(model: &Model<'m>, plan: &Plan) -> Result<Self, &'static str> {
         let (mut steps, mut rotary) = (Vec::new(), None);
         plan.for_each_operation(model, &mut |step| {
@@ -99,7 +99,7 @@ impl<'m> ScalarDevice<'m> {
             }
         }
         let layouts: Vec<_> = (0..2).map_while(|group| plan.kv_layout(model, group)).collect();
-        // What a device's memory holds at first is nobody's business.
+        // A device's memory may hold anything at first.
         let pools = layouts.iter().map(|layout| vec![0xA5A5_A5A5; layout.blocks * layout.block_bytes / 4]).collect();
         let state_layout = plan.state_layout(model);
         let states = vec![f32::NAN; state_layout.map_or(0, |layout| layout.slots * layout.elements())];
@@ -142,7 +142,7 @@ impl<'m> ScalarDevice<'m> {
         if self.is_lost() { Err(DeviceFault::Lost) } else { Ok(()) }
     }
 
-    /// Does what was submitted.
+    /// Does the submitted steps.
     fn work(&mut self) {
         for number in self.waiting.take().into_iter().flatten() {
             let step = self.steps[number].clone();
@@ -156,19 +156,19 @@ impl<'m> ScalarDevice<'m> {
                 Part::Layer(layer) => layer,
                 Part::End => self.layers,
             };
-            // All keys and values are stored before any row reads them, in the order of the positions.
+            // All keys and values are stored before any row reads them, in the order of their positions.
             let mut order: Vec<_> = (0..rows).collect();
             order.sort_by_key(|&row| self.rows[row].position);
             for row in order {
                 if self.run(&step.operation, row).is_none() {
-                    // What comes after it computes something, which nobody gets.
+                    // Later steps still compute something, but nobody gets it.
                     self.fault.get_or_insert(DeviceFault::NonFinite { layer });
                 }
             }
         }
     }
 
-    /// Runs an operation on a row; `None` where a value is not finite.
+    /// Runs an operation on a row. Returns `None` if a value is not finite.
     fn run(&mut self, operation: &OpView<'m>, index: usize) -> Option<()> {
         let row = self.rows[index];
         if let OpView::Store(view) = operation {
@@ -309,7 +309,8 @@ impl<'m> ScalarDevice<'m> {
         Some(())
     }
 
-    /// Runs an operation of experts on a row: whether its values were finite. `None` for other operations.
+    /// Runs an operation of experts on a row, and returns whether its values were finite. Returns `None` for other
+    /// operations.
     fn run_experts(&mut self, operation: &OpView<'m>, index: usize) -> Option<bool> {
         let own = &mut self.buffers[index];
         match operation {

@@ -1,4 +1,4 @@
-//! Budgets, and what goes wrong.
+//! Budgets and failures.
 
 use gleed::cache::CacheError;
 use gleed::engine::PlanError;
@@ -10,7 +10,7 @@ use common::Memory;
 use common::random::Rng;
 use common::synthetic::SyntheticModel;
 
-/// A step submits at most once, and a budget that is too small for a step of the program is saved.
+/// A step submits at most once. A budget that is too small for a step of the program adds up over calls.
 #[test]
 fn a_step_submits_once() {
     let file = SyntheticModel::llama().bytes();
@@ -67,7 +67,7 @@ fn a_cancelled_step_goes_on_later() {
     assert_eq!(log.len(), 1);
 }
 
-/// A token whose embedding is not finite: as on the CPU, the batch loses what was queued.
+/// A token's embedding is not finite. As on the CPU, the sequences of the batch lose their queued tokens.
 #[test]
 fn a_value_that_is_not_finite() {
     for synthetic in
@@ -97,7 +97,7 @@ fn a_value_that_is_not_finite() {
     }
 }
 
-/// After a device is lost, another engine goes on.
+/// After a device is lost, another engine can continue the sequence.
 #[test]
 fn a_lost_device() {
     let file = models().remove(2).1.bytes();
@@ -127,7 +127,7 @@ fn a_lost_device() {
                 }
             }
         };
-        // Nine rows a batch, and each is one submit.
+        // A batch has nine rows and is one submit.
         assert_eq!((failed, there.seq_len(seq)), (life < 6, Ok((9 * life).min(50))));
         if failed {
             assert_eq!(there.decode_step(seq, 1).map(drop), Err(EngineError::DeviceLost));
@@ -169,7 +169,7 @@ fn what_is_refused() {
     assert_eq!(refused_by_device, Err("matrices that have a scale beside them"));
 
     let [with, without] = [Plan::for_device(&model, &limits()).unwrap(), Plan::new(&model, &limits()).unwrap()];
-    // Neither keys and values nor the buffers of a batch.
+    // The plan of the device has no keys and values and no buffers of a batch.
     let pool = without.kv_block_bytes() * 20;
     assert!(with.bytes() + pool < without.bytes(), "{with}\n{without}");
     let mut memory = Memory::new(without.bytes());

@@ -1,19 +1,19 @@
-//! The numbers in the pages that the build knows.
+//! Numbers in the pages that the build can check.
 
 use super::page::Page;
 use super::{between, read, regex};
 
-/// A number that pages state.
+/// A number that a page states.
 pub(crate) struct Claim {
-    /// A page, or all of them where this is empty.
+    /// Name of the page, or empty for all pages.
     page: &'static str,
-    /// A regular expression in which a blank stands for any white space; the number is its group.
+    /// A regular expression in which a blank stands for any white space. Its group is the number.
     pattern: &'static str,
     value: String,
 }
 
 impl Claim {
-    /// Where the pages state another number; and the claim itself, if no page states one.
+    /// Returns the places where pages state another number, and the claim itself if no page states one.
     pub(crate) fn violations(&self, pages: &[Page]) -> Vec<String> {
         let pattern = regex(&self.pattern.replace(' ', r"\s+"));
         let (mut violations, mut count) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! The examples of the library's documentation: every public type has one, or a link to one.
+//! Examples in the library's documentation: every public type has one, or a link to one.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,14 @@ use fancy_regex::Regex;
 use super::page::anchor;
 use super::regex;
 
-/// A public type. What a user cannot reach is not `pub`: rustc warns of it (`unreachable_pub`), and no warning lands.
+/// Matches a public type. A type that users cannot reach is not `pub`: rustc warns of it (`unreachable_pub`), and CI
+/// accepts no warning.
 static TYPE: LazyLock<Regex> =
     LazyLock::new(|| regex(r"^pub (?:unsafe )?(?:struct|enum|union|trait|type) ([A-Za-z_]\w*)"));
 static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\]\(crate::([a-z0-9_:]+)#([a-z0-9-]+)\)"));
 
-/// Types that have neither an example nor a link to one; and links, in the documentation of types, to headings without
-/// an example. `files` are those of the library.
+/// Returns the types that have neither an example nor a link to one, and the links in the documentation of types to
+/// headings without an example. `files` are those of the library.
 pub(crate) fn violations(files: &[&(String, String)]) -> Vec<String> {
     let (mut violations, mut docs) = (Vec::new(), String::new());
     for (file, text) in files {
@@ -35,7 +36,7 @@ pub(crate) fn violations(files: &[&(String, String)]) -> Vec<String> {
     violations
 }
 
-/// What is wrong with the documentation of a type.
+/// Returns the problems in the documentation of a type.
 fn of_type(docs: &str, files: &[&(String, String)]) -> Vec<String> {
     let links: Vec<_> = LINK.captures_iter(docs).map(Result::unwrap).collect();
     if links.is_empty() && !docs.contains("/// ```") {
@@ -45,7 +46,7 @@ fn of_type(docs: &str, files: &[&(String, String)]) -> Vec<String> {
     missing.map(|link| format!(": crate::{}#{} has no example", &link[1], &link[2])).collect()
 }
 
-/// Whether the documentation of a module has a program that is tested below this heading.
+/// Returns whether the documentation of a module has a tested program below this heading.
 fn has_example(module: &str, heading: &str, files: &[&(String, String)]) -> bool {
     let path = module.replace("::", "/");
     let names = [format!("src/{path}.rs"), format!("src/{path}/mod.rs")];

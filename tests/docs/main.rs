@@ -1,4 +1,4 @@
-//! What the pages say of the repository is true: paths, programs and symbols that they cite exist, links resolve,
+//! The pages are right about the repository: paths, programs and symbols that they cite exist, links resolve, and
 //! numbers agree.
 
 mod claims;
@@ -71,7 +71,7 @@ fn the_layers_are_those_that_are_enforced() {
     }
 }
 
-/// The names with those that share a row of the table in alphabetical order.
+/// Sorts names that share a row of the table in alphabetical order.
 fn in_rows<'n>(mut names: Vec<&'n str>, table: &str) -> Vec<&'n str> {
     let row = |name: &str| table.lines().position(|line| line.contains(&format!("\"{name}\"")));
     for run in names.chunk_by_mut(|a, b| row(a) == row(b)) {
@@ -86,7 +86,7 @@ fn the_readme_shows_first_what_a_user_gets() {
     assert!(lines <= 80, "{lines} lines before the promises");
 }
 
-/// The README's lines of C, in a function that has what they use.
+/// Compiles the README's lines of C in a function that declares what they use.
 #[test]
 fn the_readme_speaks_c() {
     let readme = read("README.md");
@@ -205,13 +205,13 @@ fn regex(pattern: &str) -> Regex {
     Regex::new(pattern).unwrap()
 }
 
-/// What is between two texts, the first time that they are there.
+/// Returns the text between the first occurrence of `before` and the next one of `after`.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
     let (_, rest) = text.split_once(before).unwrap_or_else(|| panic!("no {before:?}"));
     rest.split_once(after).unwrap_or_else(|| panic!("no {after:?} after {before:?}")).0
 }
 
-/// What a check finds in all pages.
+/// Returns the violations that a check finds in all pages.
 fn all(check: impl Fn(&Page) -> Vec<String>) -> Vec<String> {
     pages().iter().flat_map(check).collect()
 }

@@ -1,16 +1,16 @@
-//! Pages: their code, their links, their words.
+//! The code, links and words of pages.
 
 use fancy_regex::Regex;
 
 use super::{read, regex, root};
 
-/// A page and its name from the root of the repository.
+/// The text of a page, and its path from the root of the repository.
 pub(crate) struct Page {
     pub(crate) name: String,
     pub(crate) text: String,
 }
 
-/// Code of a page: a span in backticks, or a line inside of a fence.
+/// A piece of code in a page: a span in backticks, or a line inside of a fence.
 pub(crate) struct Code<'p> {
     page: &'p str,
     line: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Code<'p> {
     pub(crate) is_fenced: bool,
 }
 
-/// The pages that are checked.
+/// Returns the pages to check.
 pub(crate) fn pages() -> Vec<Page> {
     let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name());
     let docs = docs.filter_map(|name| name.into_string().ok()).filter(|name| name.ends_with(".md"));
@@ -38,7 +38,7 @@ impl Page {
         Self::new(name, &read(name))
     }
 
-    /// The number of the line of a byte.
+    /// Returns the line number of a byte offset.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         self.text[..offset].matches('\n').count() + 1
     }
@@ -62,7 +62,7 @@ impl Page {
         code
     }
 
-    /// Links to files and headings that are not there.
+    /// Returns the links to files and headings that do not exist.
     pub(crate) fn broken_links(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for found in regex(r"\]\(([^)\s]+)\)").captures_iter(&self.text) {
@@ -83,7 +83,7 @@ impl Page {
             && (heading.is_empty() || text.lines().any(|line| line.starts_with('#') && anchor(line) == heading))
     }
 
-    /// Where it uses words that these pages do not use.
+    /// Returns the uses of words that the pages must not use.
     pub(crate) fn wrong_words(&self) -> Vec<String> {
         let found = regex(r"(?i)\bcan\s+not\b");
         let starts = found.find_iter(&self.text).map(|found| found.unwrap().start());
@@ -91,7 +91,7 @@ impl Page {
     }
 }
 
-/// What a heading is called in links.
+/// Returns the name of a heading in links.
 pub(crate) fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -102,7 +102,7 @@ impl Code<'_> {
         format!("{}:{}: {what}", self.page, self.line)
     }
 
-    /// The groups of each part of the code that matches a pattern.
+    /// Returns the groups of each part of the code that matches a pattern.
     pub(crate) fn matches(&self, pattern: &Regex) -> Vec<Vec<String>> {
         let found = pattern.captures_iter(self.text).map(|found| found.unwrap());
         let groups = found.map(|found| {

@@ -1,4 +1,4 @@
-//! What the pages can cite: the files of the repository and what is declared in them.
+//! Things that the pages can cite: the files of the repository, and the items that they declare.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ const ROOTS: &[&str] = &[
     ".ci",
 ];
 
-/// First parts of paths of Rust that are not ours.
+/// First parts of Rust paths that belong to other crates.
 const FOREIGN: &[&str] = &["array", "core", "libm", "std", "usize"];
 
 static PROGRAM: LazyLock<Regex> = LazyLock::new(|| regex(r"--(example|bench|test)\s+([a-z0-9_-]+)"));
@@ -32,7 +32,7 @@ static SYMBOL: LazyLock<Regex> = LazyLock::new(|| regex(r"\b((?:gleed_[a-z0-9_]|
 static ITEM: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)::([A-Za-z_]\w*)"));
 static TEST: LazyLock<Regex> = LazyLock::new(|| regex(r"^([a-z0-9]+(?:_[a-z0-9]+){3,})$"));
 
-/// The text files of the repository, with their names from its root.
+/// The text files of the repository, with their paths from its root.
 pub(crate) struct Sources(Vec<(String, String)>);
 
 impl Sources {
@@ -53,12 +53,12 @@ impl Sources {
         Self(files)
     }
 
-    /// The files of the library, with their names from the root of the repository.
+    /// Returns the files of the library, with their paths from the root of the repository.
     pub(crate) fn library(&self) -> Vec<&(String, String)> {
         self.0.iter().filter(|(file, _)| file.starts_with("src/")).collect()
     }
 
-    /// Paths, names of files and names of programs that are not there.
+    /// Returns cited paths, file names and program names that do not exist.
     pub(crate) fn missing_paths(&self, code: &Code<'_>) -> Vec<String> {
         let words = code.text.split(|c: char| c.is_whitespace() || "\"'(),;|=:".contains(c));
         let missing = words.filter(|word| match word.contains('/') {
@@ -75,14 +75,14 @@ impl Sources {
         missing
     }
 
-    /// Whether a name without a folder is that of a file of ours, if it looks like one.
+    /// Returns whether a file of the repository has this name, if the name looks like a file's.
     fn has_file(&self, word: &str) -> bool {
         let looks_so =
             [".rs", ".md", ".h", ".hpp", ".sh"].iter().any(|end| word.len() > end.len() && word.ends_with(end));
         !looks_so || self.0.iter().any(|(file, _)| file.rsplit('/').next() == Some(word)) || root().join(word).is_file()
     }
 
-    /// Functions and constants of the C ABI, items of Rust and names of tests that are not there.
+    /// Returns cited functions and constants of the C ABI, Rust items and test names that do not exist.
     pub(crate) fn missing_symbols(&self, code: &Code<'_>) -> Vec<String> {
         let symbols = code.matches(&SYMBOL).concat();
         let mut missing: Vec<String> = symbols.into_iter().filter(|name| !self.has_symbol(name)).collect();
@@ -100,8 +100,8 @@ impl Sources {
         missing.iter().map(|name| code.violation(&format!("no {name}"))).collect()
     }
 
-    /// Whether a name of C is declared. All are in the header, but for variables of the environment, programs, options
-    /// of CMake, and what `inspect` writes.
+    /// Returns whether a C name is declared. All are in the header, except environment variables, programs, options of
+    /// CMake, and names that `inspect` writes.
     fn has_symbol(&self, name: &str) -> bool {
         let places = [
             "include/gleed.h",
@@ -119,7 +119,7 @@ impl Sources {
         self.any(word, &format!(r"\b{word}{end}"), |file| places.iter().any(|place| file.starts_with(place)))
     }
 
-    /// Whether a type or a module of ours has an item of this name.
+    /// Returns whether a type or a module of the repository has an item of this name.
     fn has_item(&self, owner: &str, item: &str) -> bool {
         if FOREIGN.contains(&owner) {
             return true;
@@ -138,7 +138,7 @@ impl Sources {
         self.any(item, &pattern, is_in)
     }
 
-    /// Whether any file of these has a word in a place that matches.
+    /// Returns whether a wanted file has the word in a place that matches the pattern.
     fn any(&self, word: &str, pattern: &str, is_meant: impl Fn(&str) -> bool) -> bool {
         let pattern = regex(pattern);
         let mut files = self.0.iter().filter(|(file, text)| is_meant(file) && text.contains(word));
@@ -150,8 +150,8 @@ fn is_source(file: &str) -> bool {
     file.ends_with(".rs") && (file.starts_with("src/") || file.contains("/src/"))
 }
 
-/// Whether a source has an `impl` or the declaration of a type with a function, constant, field or variant of this
-/// name. rustfmt puts the closing brace of an item below its first letter.
+/// Returns whether a source has an `impl` or the declaration of a type with a function, constant, field or variant of
+/// this name. It relies on rustfmt, which puts the closing brace of an item below its first letter.
 fn has_member(text: &str, owner: &str, item: &str) -> bool {
     if !text.contains(owner) || !text.contains(item) {
         return false;
@@ -172,7 +172,7 @@ fn has_member(text: &str, owner: &str, item: &str) -> bool {
     false
 }
 
-/// Whether there is an example, a benchmark or a test of this name.
+/// Returns whether there is an example, a benchmark or a test of this name.
 fn is_program(kind: &str, name: &str) -> bool {
     let folder = if kind == "bench" { "benches".to_owned() } else { format!("{kind}s") };
     let files = [format!("{folder}/{name}.rs"), format!("{folder}/{name}/main.rs")];
@@ -181,7 +181,8 @@ fn is_program(kind: &str, name: &str) -> bool {
     files.iter().any(is_file) || read("ffi/Cargo.toml").contains(&format!("name = \"{name}\""))
 }
 
-/// Whether a path from the root of the repository exists, if it is one. `*` and `<name>` stand for anything.
+/// Returns whether a path from the root of the repository exists. Other words pass. `*` and `<name>` stand for
+/// anything.
 fn is_there(word: &str) -> bool {
     if !ROOTS.iter().any(|folder| word.split('/').next() == Some(folder)) {
         return true;

@@ -1,4 +1,4 @@
-//! Kinds of cache, chunks, instruction sets, step budgets, batches and layer groups.
+//! Kinds of cache, chunks, instruction sets, step budgets, batches and layer groups do not change the bits.
 
 use gleed::cache::LayerGroups;
 use gleed::kernels::Level;
@@ -18,7 +18,7 @@ fn kinds_and_chunks() {
                 let recorded = stage.play(model, |player| {
                     let seq = player.open();
                     player.append(seq, &tokens[..45]);
-                    // Decoding continues what prefill began.
+                    // Decoding continues the prefill.
                     tokens[45..].iter().for_each(|token| player.append(seq, &[*token]));
                 });
                 assert_eq!(recorded.len(), 50);
@@ -41,7 +41,7 @@ fn instruction_sets() {
     });
 }
 
-/// The model's calls for one sequence give the rows that queue and step give.
+/// The engine's calls for one sequence give the same rows as `queue` and `step`.
 #[test]
 fn prefill_and_decode_step() {
     with_each(float_models(), |model, kv_type, plain| {
@@ -95,7 +95,7 @@ fn layer_groups() {
     });
 }
 
-/// More than two chunks of 256 positions, forks on both sides of their edges.
+/// Sequences of more than two chunks of 256 positions, with forks on both sides of the edges of chunks.
 #[test]
 fn long_sequences() {
     let mut case = 0;
@@ -120,7 +120,7 @@ fn long_sequences() {
                 let seq = player.open();
                 player.append(seq, &tokens);
                 for keep in [255, 256, 529] {
-                    // Without a cache every fork computes everything again.
+                    // Without a cache, every fork computes everything again.
                     if kv_kind == KvKind::Off && keep != 256 {
                         continue;
                     }

@@ -16,14 +16,14 @@ const HOSTILE: [u32; 3] = [0x1f80 | 0x8040 | 0x6000, 0x1f80 | 0x8040 | 0x2000, 0
 
 fn read() -> u32 {
     let mut bits = 0_u32;
-    // SAFETY: every x86_64 has SSE; the instruction stores 4 bytes to a live u32.
+    // SAFETY: every x86_64 has SSE. The instruction stores 4 bytes to `bits`, a live u32.
     unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack, preserves_flags)) };
     bits
 }
 
 fn write(bits: u32) {
-    // SAFETY: every x86_64 has SSE; the bits are the default with control bits set, or what `read`
-    // gave, so no reserved bit is set.
+    // SAFETY: every x86_64 has SSE. `bits` is the default with control bits set, or a value that `read` returned, so no
+    // reserved bit is set.
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const bits, options(nostack)) };
 }
 
@@ -38,7 +38,7 @@ fn with<R>(bits: u32, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Workers with an environment of their own, the caller's being another one.
+/// Workers whose floating-point environments differ from the caller's and from each other's.
 struct Workers;
 
 impl Parallel for Workers {
@@ -63,7 +63,7 @@ fn the_hosts_floating_point_environment() {
     assert_eq!(with(HOSTILE[0], || tiny / y), 0.0);
 
     for synthetic in models() {
-        // A number in the metadata that other environments read as another one.
+        // A number in the metadata that would be read as another one in another environment.
         let mut writer = synthetic.writer();
         let find = |end: &str| writer.metadata.iter().map(|(key, _)| key.clone()).find(|key| key.ends_with(end));
         let (key, value) = match find("rope.freq_base") {
@@ -87,7 +87,7 @@ fn the_hosts_floating_point_environment() {
     }
 }
 
-/// Every call that computes or moves keys and values.
+/// Makes every call that computes or moves keys and values.
 fn story(player: &mut Player<'_, '_>) {
     let seq = player.open();
     player.append(seq, &tokens(90, 20));

@@ -1,8 +1,7 @@
-//! The same tokens give the same bits, however they get into the cache: kind of cache, chunking, batch
-//! mix, fork, rewind, snapshot, step budget, layer groups, threads, and the host's floating-point
-//! environment.
+//! The same tokens give the same bits, however they get into the cache. Covers the kind of cache, chunking, batch mix,
+//! fork, rewind, snapshot, step budget, layer groups, threads, and the host's floating-point environment.
 //!
-//! Every row of logits of every run is compared, as bits, with the row that one plain prefill gives.
+//! Every row of logits of every run is compared, as bits, with the row of one plain prefill.
 
 mod batches;
 #[cfg(target_arch = "x86_64")]
@@ -19,9 +18,9 @@ use gleed::{KvElement, KvKind, KvType, Limits, Model};
 
 const BUDGETS: [usize; 6] = [1, 2, 3, 7, 100, usize::MAX];
 
-/// Small llama and qwen3 models, with weights of each kind of dot, models with each kind of recurrent layer, beside a
-/// feed-forward layer or experts, one with sinks, and one whose layers have keys and values of two shapes, or none of
-/// their own (windows are longer than the sequences).
+/// Returns small llama and qwen3 models with weights of each kind of dot, models with each kind of recurrent layer,
+/// beside a feed-forward layer or experts, a model with sinks, and a model whose layers have keys and values of two
+/// shapes, or of other layers (windows are longer than the sequences).
 fn models() -> Vec<SyntheticModel> {
     let small = |model| SyntheticModel { hidden: 32, ffn: 64, vocab: 40, ..model };
     let super_blocks = |model| SyntheticModel { hidden: 256, ffn: 256, vocab: 40, layers: 1, ..model };
@@ -49,7 +48,7 @@ fn float_models() -> Vec<SyntheticModel> {
     models().into_iter().take(10).collect()
 }
 
-/// Keys of one type, values of another.
+/// Keys and values of different types.
 const MIXED: KvType = KvType { k: KvElement::Q8_0, v: KvElement::Q4_0 };
 
 /// Calls `check` with each model and element type of the cache.
@@ -71,8 +70,8 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
     Rng::new(seed).tokens(len, 40)
 }
 
-/// A parent of 37 tokens and a child that goes another way from `keep` on, both in one batch; then a
-/// grandchild, and the parent closes first.
+/// Plays a parent of 37 tokens and a child that differs from `keep` on, both in one batch. Then grandchildren follow,
+/// and the parent closes first.
 fn family(player: &mut Player<'_, '_>, keep: usize) {
     let parent = player.open();
     player.append(parent, &tokens(3, 37));
@@ -90,7 +89,7 @@ fn family(player: &mut Player<'_, '_>, keep: usize) {
     player.append(grandchild, &tokens(9, 1));
 }
 
-/// Sequences of different lengths that join and leave while others are computed.
+/// Plays sequences of different lengths that join and leave while others are computed.
 fn crowd(player: &mut Player<'_, '_>) {
     let long = player.open();
     player.queue(long, &tokens(50, 40));
@@ -101,12 +100,12 @@ fn crowd(player: &mut Player<'_, '_>) {
     let other = player.open();
     player.queue(other, &tokens(52, 19));
     let _ = player.step();
-    // Leaves in the middle and starts again.
+    // The sequence is cancelled in the middle and starts again.
     player.cancel(short);
     let _ = player.step();
     player.queue(short, &tokens(53, 6));
     player.run();
-    // One prompt among rows of decoding.
+    // One prompt is computed among rows of decoding.
     let prompt = player.open();
     player.queue(prompt, &tokens(54, 23));
     for round in 0..6 {
@@ -117,7 +116,7 @@ fn crowd(player: &mut Player<'_, '_>) {
         if round == 2 {
             player.cancel(other);
         }
-        // Until all of the three are done: then they do not answer that they are busy.
+        // Steps until none of the three sequences is busy.
         while [long, short, other].iter().any(|&seq| player.engine.snapshot_len(seq).is_err()) {
             let _ = player.step();
         }

@@ -18,7 +18,7 @@ fn random_calls() {
             let rows = 1 + rng.below(20);
             let limits = Limits {
                 logit_rows: 1 + rng.below(rows),
-                // Sometimes too few for all.
+                // Sometimes there are too few blocks for all sequences.
                 kv_blocks: [0, 7, 12][rng.below(3)],
                 ..limits(kv_kind, kv_type, rows)
             };
@@ -26,7 +26,7 @@ fn random_calls() {
                 (0..60).for_each(|_| random_call(player, &mut rng));
                 player.budget = usize::MAX;
                 player.run();
-                // Every block comes back.
+                // Every block becomes free.
                 player.sequences.clone().iter().for_each(|(seq, _)| player.close(*seq));
                 let cache = player.engine.cache();
                 for group in 0..groups.count() {

@@ -27,7 +27,7 @@ fn rewinds() {
                 for (round, keep) in [49, 48, 41, 33, 32, 31, 17, 16, 15, 1, 0].into_iter().enumerate() {
                     player.rewind(seq, keep);
                     player.append(seq, &tokens(11 + round as u64, 20));
-                    // Into a block that somebody else has, too.
+                    // The fork writes to a block that is shared with another sequence.
                     let fork = player.fork(seq, keep + 18);
                     player.rewind(fork, keep + 5);
                     player.rewind(seq, keep + 7);
@@ -72,8 +72,7 @@ fn snapshots() {
     });
 }
 
-/// Work that is cancelled in the middle leaves nothing behind, not even where every step computes all
-/// positions again.
+/// Work that is cancelled in the middle leaves nothing behind, even if every step computes all positions again.
 #[test]
 fn snapshot_after_a_cancelled_step() {
     with_each(float_models(), |model, kv_type, plain| {

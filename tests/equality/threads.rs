@@ -1,4 +1,4 @@
-//! Threads of a pool, and the host's executors, also those that misbehave.
+//! Threads of a pool, and executors of the host, including executors that misbehave.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ fn threads_of_a_pool() {
         let pool = ThreadPool::new(threads).unwrap();
         same_on(&pool, threads);
     }
-    // Fewer and more slots than threads.
+    // Fewer slots than threads, and more.
     let pool = ThreadPool::new(2).unwrap();
     for workers in [1, 5] {
         same_on_short(&pool, workers);
@@ -34,7 +34,7 @@ fn same_on(parallel: &dyn Parallel, workers: usize) {
     });
 }
 
-/// So many rows at a time that each worker has its own.
+/// The rows are so many that each worker has rows of its own.
 #[test]
 fn threads_with_many_rows() {
     let pools = [2, 3].map(|threads| ThreadPool::new(threads).unwrap());
@@ -60,21 +60,21 @@ fn threads_with_many_rows() {
     });
 }
 
-/// Executors that do not do what they are asked, but call the body: the results are the same.
+/// Executors that do other things than asked, but call the body. The results are the same.
 #[test]
 fn hostile_executors() {
     let hosts: [fn(usize, Body<'_>); 5] = [
-        // Only once, with a slot that does not exist.
+        // One call with a slot that does not exist.
         |_, body| body(usize::MAX),
-        // Backwards, every slot several times, and more of them.
+        // Slots backwards, each one several times, and slots that do not exist.
         |slots, body| (0..slots * 2 + 3).rev().for_each(|slot| (0..3).for_each(|_| body(slot / 2))),
-        // Never on the calling thread.
+        // No call on the calling thread.
         |_, body| thread::scope(|scope| drop(scope.spawn(|| body(0)).join())),
         // The same slot on several threads at once.
         |slots, body| {
             thread::scope(|scope| (0..3).for_each(|_| drop(scope.spawn(move || (0..slots).for_each(|_| body(1))))));
         },
-        // A body inside of another thread's, one after the other.
+        // A call on another thread, then two on this one.
         |slots, body| {
             thread::scope(|scope| drop(scope.spawn(|| body(slots)).join()));
             body(0);
@@ -87,7 +87,7 @@ fn hostile_executors() {
     }
 }
 
-/// An executor that calls nothing is an error, and the next call works again.
+/// An executor that never calls the body causes an error, and the next call works again.
 #[test]
 fn an_executor_that_does_nothing() {
     let file = models()[0].bytes();

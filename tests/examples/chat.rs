@@ -1,4 +1,4 @@
-//! `chat`: conversations in a pipe.
+//! `chat`: conversations through a pipe.
 
 use crate::{greedy_story, refused, run_with_input, scratch, scratch_with};
 use common::gguf_writer::{GgufWriter, Meta};
@@ -17,7 +17,7 @@ fn chat_in_a_pipe() {
     assert!(saved.contains("branch 1 of 1: 32 of 512") && saved.contains("2 own, 0 shared"), "{saved}");
     let second = saved.lines().nth(2).unwrap();
 
-    // The conversation goes on alike after /load, in a fork, and where the fork began.
+    // The conversation continues in the same way after /load, in a fork, and in the original branch.
     let loaded = chat(&format!("/load {path}\n/fork\nThe end.\n/switch 1\n/stats\nThe end.\n")).ok();
     let expected = format!("[{tokens} tokens loaded]\n[branch 2 of 2]\n{second}\n* branch 1: {tokens} tokens\n");
     assert!(loaded.starts_with(&expected), "{loaded}");
@@ -38,7 +38,7 @@ fn chat_in_a_turn_format() {
         let flags = [&["--temp", "0", "-n", "4"], flags].concat();
         run_with_input("chat", &flags, input)
     };
-    // The template's format, and its name; another one.
+    // A template and the name of its format give the same turns. Then another format.
     let template = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/templates/qwen2.jinja");
     let by_file = say(&["--template", template], b"Once\nand\n/stats\n").ok();
     let by_name = say(&["--template", "qwen2"], b"Once\nand\n/stats\n").ok();
@@ -46,7 +46,7 @@ fn chat_in_a_turn_format() {
         let stats = out.lines().find(|line| line.starts_with("branch 1 of 1: ")).unwrap();
         stats["branch 1 of 1: ".len()..].split(' ').next().unwrap().parse().unwrap()
     };
-    // By name alone the vocabulary says whether there is BOS; a template says it itself.
+    // With a name alone, the vocabulary says whether the text begins with BOS. A template says it itself.
     assert_eq!(tokens(&by_file) + 1, tokens(&by_name));
     let system = say(&["--template", "llama2", "--system", "Be brief."], b"Once\n/stats\n").ok();
     let plain = say(&["--template", "llama2"], b"Once\n/stats\n").ok();
@@ -70,7 +70,7 @@ fn chat_by_a_template() {
     let out = chat(input.as_bytes()).ok();
     let replies: Vec<&str> = out.lines().filter(|line| line.ends_with("[cut after -n tokens]")).collect();
     assert_eq!(replies[0], format!("{text} [cut after -n tokens]"));
-    // The same conversation in a branch and in what was saved.
+    // The conversation is the same in a branch and after loading.
     assert_eq!((replies.len(), replies[2]), (4, replies[3]), "{out}");
 
     let broken = scratch_with("broken.jinja", b"\n{% for %}");
@@ -92,7 +92,7 @@ fn chat_with_a_full_context() {
     assert_eq!(full.code, Some(1));
     assert_eq!(keep(&["--keep-first", "1"]).err.lines().count(), 2);
 
-    // A window goes on.
+    // With a window, the conversation continues beyond the context.
     let flags = ["--temp", "0", "--context", "40", "--window", "32", "--sinks", "4", "-n", "60"];
     let out = run_with_input("chat", &flags, b"Once upon a time\nmore\n/stats\n").ok();
     assert_eq!(out.matches("[cut after -n tokens]").count(), 2, "{out}");
@@ -112,7 +112,7 @@ fn chat_says_it_again() {
     assert_eq!([lines[0], lines[1], lines[3]], [begun.trim_end(); 3], "{out}");
     assert_eq!(lines[4..], ["1: Once upon a time".to_owned(), format!("assistant: {text}")], "{out}");
     assert!(chat(&[], b"//a\n/list\n").contains("\n1: /a\n"));
-    // Thanks to the random numbers it is another text.
+    // Other random numbers give another text.
     let out = run_with_input("chat", &["--temp", "1", "-n", "12"], b"Once upon a time\n/regenerate\n").ok();
     assert_ne!(out.lines().next(), out.lines().nth(1));
     refused("chat", &["--window", "0"], "--window is 0");
@@ -121,7 +121,7 @@ fn chat_says_it_again() {
 
 #[test]
 fn chat_with_tools() {
-    // A model that answers each turn with one call, and does so again after its result.
+    // The model answers each turn with one call, and makes another call after the result.
     let call = r#"{"name": "dice", "arguments": {"count": 2, "sides": 6}}"#;
     let model = chain(&["<0x0A>", "Hm. ", "<tool_call>", call, "</tool_call>", "<|im_end|>"]);
     let model = scratch_with("calls.gguf", &model);
@@ -134,7 +134,7 @@ fn chat_with_tools() {
     assert_eq!((rolled(&out), lines[6], lines[11]), (4, "Hm. ", " [more calls than --rounds]"), "{out}");
     assert_eq!(rolled(&chat(&["--tools", "builtin", "--rounds", "0"], b"Roll.\n").ok()), 0);
 
-    // The result of a tool that the program does not have is read; a call of one that nobody has is an error.
+    // The program reads the result of a tool that it does not have. A call of an unlisted tool is an error.
     let list = |json: &str| scratch_with("tools.json", json.as_bytes());
     let other = list(r#"[{"name": "calculator"}]"#);
     let out = chat(&["--tools", &other, "--rounds", "1", "--free-calls"], b"Roll.\n").ok();
@@ -145,7 +145,7 @@ fn chat_with_tools() {
     let free = [&flags[..], &["--free-calls"]].concat();
     let out = run_with_input("chat", &free, b"Ask.\nthe result\n").ok();
     assert!(out.starts_with("[ask {}: its result, in a line?]\n[ask {} -> the result]\n"), "{out}");
-    // Otherwise no call can be written that is none, or that leaves its arguments out.
+    // Without --free-calls, the model can write neither an invalid call nor one without its arguments.
     assert!(!chat(&["--tools", &other, "-n", "20"], b"Roll.\n").ok().contains("call"));
     assert!(!run_with_input("chat", &flags, b"Ask.\nthe result\n").ok().contains("its result"));
 }
@@ -165,13 +165,13 @@ fn generate_with_tools() {
     assert_eq!(out, format!("Hm. <tool_call>{call}</tool_call>\n[dice {{\"count\": 2, \"sides\": 6}}]\n"));
     let expected = serde_json::json!([{"name": "dice", "id": null, "arguments": {"count": 2, "sides": 6}}]);
     assert_eq!((&json["calls"], &json["complete"]), (&expected, &serde_json::json!(true)));
-    // A call of a tool that nobody has is an error, or cannot be written.
+    // A call of an unlisted tool is an error with --free-calls, and cannot be written without it.
     let other = scratch_with("generate-tools.json", br#"[{"name": "calculator"}]"#);
     let (out, json) = told(&["--tools", &other, "--free-calls"]);
     assert!(out.ends_with("[a call that is none -> error: no tool has the name dice, at byte 4]\n"), "{out}");
     assert!(json["calls"][0]["error"].as_str().is_some() && json["complete"].is_null(), "{json}");
     assert!(!told(&["--tools", &other, "-n", "20"]).0.contains("dice"));
-    // A call that has to come comes without text before it; where no tool is offered, there is none.
+    // A required call comes without text before it. Without offered tools there is no call.
     let out = told(&["--tools", "builtin", "--tool-choice", "required", "-n", "8"]).0;
     assert!(!out.contains("Hm") && !out.contains("[dice"), "{out}");
     let (out, json) = told(&["--tools", "builtin", "--tool-choice", "none"]);
@@ -217,8 +217,8 @@ fn chat_with_thoughts() {
     refused("chat", &["--template", "qwen3", "--tools", &broken], "at byte 1 of the list of tools is no function");
 }
 
-/// A model that follows each of these tokens with the next one: one layer that adds nothing, between embeddings of
-/// which each has a direction of its own.
+/// Returns a model that follows each of these tokens with the next one. It has one layer, which adds nothing, and the
+/// embedding of each token has a direction of its own.
 pub(crate) fn chain(tokens: &[&str]) -> Vec<u8> {
     const WIDTH: usize = 288;
     let bytes = (0..256).map(|byte| (format!("<0x{byte:02X}>"), 6));

@@ -1,10 +1,10 @@
-//! The example `constrain`: texts and walks, and lines that are wrong.
+//! The example `constrain`: texts, walks, and wrong lines.
 
 use serde_json::{Value, json};
 
 use super::{run, run_with_input, scratch_with, shared_path};
 
-/// The answers to lines.
+/// Returns the answers to lines.
 fn answers(flags: &[&str], lines: &[Value]) -> Vec<Value> {
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let out = run_with_input("constrain", flags, input.as_bytes()).ok();
@@ -47,7 +47,7 @@ fn constrain_walks_over_tokens() {
     assert_eq!(walks[1][1]["error"], "token 0 is not allowed");
 }
 
-/// One line that says what is wrong, and the next line is read.
+/// A wrong line gives a line that names the mistake, and the next line is read.
 #[test]
 fn constrain_names_what_is_wrong() {
     for (line, words) in [

@@ -1,4 +1,4 @@
-//! `--device gpu`: the same text, the same logits. With Mesa's driver that computes on the CPU it is slow, and as
+//! `--device gpu` gives the same text and the same logits. Mesa's driver, which computes on the CPU, is slow, but also
 //! right.
 
 use gleed::tensor::Dtype;
@@ -9,8 +9,8 @@ use common::synthetic::SyntheticModel;
 
 const BUILT_WITHOUT: &str = "this program was built without it";
 
-/// A run with a GPU; `None`, said aloud, on machines without one, and where the examples are built without. (`cargo
-/// test --workspace` builds them with it.) With `GLEED_REQUIRE_GPU=1` there has to be one.
+/// Runs an example with a GPU. Prints a line and returns `None` on machines without one, and if the examples are built
+/// without GPU support. (`cargo test --workspace` builds them with it.) With `GLEED_REQUIRE_GPU=1` a GPU is required.
 fn on_gpu(example: &str, args: &[&str], input: &str) -> Option<Run> {
     let result = run_with_input(example, &[args, &["--device", "gpu"]].concat(), input.as_bytes());
     if !["there is no GPU", BUILT_WITHOUT].iter().any(|reason| result.err.contains(reason)) {
@@ -29,8 +29,8 @@ fn a_gpu_tells_the_same_story() {
     assert_eq!(there.ok(), run("generate", &args).ok());
 }
 
-/// Short replies, whose tokens are chosen one by one, and longer ones, whose tokens the device chooses. With
-/// temperature 0 the first one ends at once, among tokens that the device chose together.
+/// Covers short replies, whose tokens are chosen one by one, and longer ones, whose tokens the device chooses. With
+/// temperature 0 the first reply ends at once, among tokens that the device chose together.
 #[test]
 fn a_gpu_says_the_same_in_a_conversation() {
     let talk = "And they never forgot the lesson. The end\n/stats\nOnce upon a time\n";
@@ -63,7 +63,7 @@ fn a_gpu_has_the_same_logits() {
         assert_eq!(run["device"] == "CPU", run["decode"]["ratio"].is_number());
     }
     assert_eq!(hashes[0], hashes[1]);
-    // With one sequence the GPU chooses tokens, too: eight, and three behind them.
+    // With one sequence the GPU also chooses tokens: eight together, then three.
     let args = "--prompt 0 --gen 11 --repeat 2 --json".split(' ').chain(json.to_str());
     let args: Vec<_> = args.collect();
     let there = on_gpu("bench", &args, "").unwrap().ok();
@@ -88,7 +88,7 @@ fn what_a_gpu_does_not_have_is_refused() {
     let Some(_) = on_gpu("generate", &text, "") else { return };
     refused(&["--device", "gpu", "--backend", "glide"], "\"glide\" is none of vulkan, metal, dx12");
     refused(&["--device", "gpu", "--kv", "basic"], "a cache of another kind than paged");
-    // Apple has no Vulkan of its own, the others no Metal: with `auto` the CPU does it.
+    // Apple has no Vulkan of its own, and the others have no Metal. With `auto` the CPU computes.
     let absent = if cfg!(target_vendor = "apple") { "vulkan" } else { "metal" };
     refused(&["--device", "gpu", "--backend", absent], "there is no");
     let auto = with(&["--device", "auto", "--backend", absent]);

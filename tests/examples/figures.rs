@@ -1,4 +1,4 @@
-//! What `generate`, `chat` and `bench` tell about the engine's work: figures and traces.
+//! Figures and traces of the engine's work from `generate`, `chat` and `bench`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{DEMO, refused, run, run_with_input, scratch};
 use common::fixtures::parse_json;
 
-/// Microseconds. Times are whole nanoseconds.
+/// Tolerance in microseconds. Times are whole nanoseconds.
 const ROUNDING: f64 = 1e-4;
 
 fn json(name: &str) -> Value {
@@ -31,7 +31,7 @@ struct Event {
     rows: Option<u64>,
 }
 
-/// The events of a trace, and the names of its timelines.
+/// Returns the events of a trace, and the names of its timelines.
 fn events(trace: &Value) -> (Vec<Event>, BTreeMap<u64, String>) {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let (mut events, mut threads) = (Vec::new(), BTreeMap::new());
@@ -53,7 +53,7 @@ fn events(trace: &Value) -> (Vec<Event>, BTreeMap<u64, String>) {
     (events, threads)
 }
 
-/// Events of a timeline lie one behind the other or one in the other, by their kinds.
+/// Checks that events of a timeline follow each other or contain each other, in the order of `kinds`.
 fn assert_nested(events: &[Event], thread: u64, kinds: &[&str]) {
     let depth = |event: &Event| kinds.iter().position(|kind| *kind == event.kind).unwrap();
     let mut own: Vec<&Event> = events.iter().filter(|event| event.thread == thread).collect();
@@ -71,7 +71,7 @@ fn assert_nested(events: &[Event], thread: u64, kinds: &[&str]) {
     }
 }
 
-/// The names of the demo model's operations, and its layers.
+/// Returns the names of the demo model's operations, and its number of layers.
 fn program() -> (BTreeSet<&'static str>, usize) {
     let model = Model::open(DEMO).unwrap();
     let plan = Plan::new(&model, &Limits { context: 64, ..Limits::default() }).unwrap();
@@ -80,7 +80,7 @@ fn program() -> (BTreeSet<&'static str>, usize) {
     (names, model.config().layers)
 }
 
-/// Checks a trace. Returns phases and rows of its passes.
+/// Checks a trace. Returns the phases and rows of its passes.
 fn assert_trace(trace: &Value, workers: u64) -> Vec<(String, u64)> {
     let ((events, threads), (names, layers)) = (events(trace), program());
     assert_eq!(threads.keys().copied().collect::<Vec<_>>(), (0..=workers).collect::<Vec<_>>());
@@ -94,7 +94,7 @@ fn assert_trace(trace: &Value, workers: u64) -> Vec<(String, u64)> {
     assert!(of("layer").all(|event| event.name.starts_with("layer ")));
     let found: BTreeSet<&str> = of("operation").map(|event| event.name.as_str()).collect();
     assert_eq!(found, names);
-    // A worker's time is part of that of its operation, and so many units are done as the operation has.
+    // A worker's time lies within its operation's time, and all units of the operation are done.
     let mut workers_seen = 0;
     for operation in of("operation") {
         let inside =
@@ -152,7 +152,7 @@ fn figures_of_a_text_and_of_turns() {
     assert_eq!((&metrics["prefill"]["rows"], &metrics["decode"]["count"]), (&5.into(), &3.into()));
     assert!(number(&metrics["tokens_s"]) > 0.0 && metrics["first_token_ms"]["count"] == 1, "{metrics}");
 
-    // The second turn reads its own tokens only.
+    // The second turn reads only its own tokens.
     let flags = ["--temp", "0", "-n", "3", "--metrics", "--template", "none"];
     let out = run_with_input("chat", &flags, b"Once upon a time\nmore\n/regenerate\n").ok();
     let figures: Vec<Vec<u64>> = out
@@ -167,7 +167,7 @@ fn figures_of_a_text_and_of_turns() {
     assert_eq!(figures.len(), 3, "{out}");
     assert_eq!(figures[0], [5, 0]);
     assert!(figures[1][0] < 10 && figures[1][1] >= 7, "{out}");
-    // Logits are not kept, so one token is read again; the rest of the conversation is there.
+    // Logits are not kept, so one token is read again. The rest of the conversation is kept.
     assert_eq!(figures[2][0] + figures[2][1], figures[1][0] + figures[1][1]);
     let quiet = run_with_input("chat", &["--temp", "0", "-n", "3"], b"Once upon a time\n").ok();
     assert!(!quiet.contains("first token"), "{quiet}");

@@ -12,7 +12,7 @@ fn hello_tells_a_story() {
     assert!(story.starts_with("Once upon a time, there was"), "{story}");
     assert!(story.ends_with("You can play with your ball again.\"\n"), "{story}");
     assert_eq!(run("hello", &[]).ok(), story);
-    // The same tokens as from `generate`.
+    // `generate` writes the same tokens.
     let generated = run("generate", &["--temp", "0", "-n", "250", "Once upon a time"]).ok();
     assert_eq!(format!("Once upon a time{generated}"), story);
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/assets/gleed-tales-q8_0.gguf");
@@ -46,7 +46,7 @@ fn made_models_run() {
         let mut memory = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
         let tokenizer = Tokenizer::new(model.gguf(), memory.bytes()).unwrap();
         let ids = encode(&tokenizer, "ab cab");
-        // Words of two letters are tokens of the smallest vocabulary, longer ones are not: "ab", " ", "ca", "b".
+        // The smallest vocabulary has tokens for words of two letters, but not for longer ones: "ab", " ", "ca", "b".
         assert_eq!(ids.len(), 4, "{ids:?}");
         let plan = Plan::new(&model, &Limits { context: 8, ..Limits::default() }).unwrap();
         let mut memory = Memory::new(plan.bytes());

@@ -28,7 +28,7 @@ fn generate_gives_what_the_library_gives() {
     }
 }
 
-/// From a file and from standard input; the line break at the end of either is no part of it.
+/// Reads a prompt from a file and from standard input. The line break at the end is not part of it.
 #[test]
 fn generate_reads_its_prompt() {
     let flags = ["-n", "20", "--temp", "0"];
@@ -42,7 +42,7 @@ fn generate_reads_its_prompt() {
             assert_eq!(run_with_input("generate", &[&flags[..], input].concat(), text.as_bytes()).ok(), told);
         }
     }
-    // A text that is given is not looked for elsewhere, and --prompt may be a dash.
+    // With a given text, standard input is not read. --prompt may be a dash.
     assert_eq!(run_with_input("generate", &[&flags[..], &["Once upon a time"]].concat(), b"other").ok(), told);
     assert_ne!(run_with_input("generate", &[&flags[..], &["--prompt", "-"]].concat(), b"Once upon a time").ok(), told);
     assert_ne!(run_with_input("generate", &flags, b"Once upon a time\n\n").ok(), told);
@@ -57,7 +57,7 @@ fn sampling_is_reproducible_and_seeded() {
     assert_ne!(tell("1"), tell("2"));
 }
 
-/// Guesses change batches, and neither tokens nor what a grammar forces.
+/// Guesses change batches, but neither tokens nor the text that a grammar forces.
 #[test]
 #[cfg(feature = "grammar")]
 fn guesses_change_no_text() {
@@ -84,7 +84,7 @@ fn guesses_change_no_text() {
             let [proposed, accepted] = ["proposed", "accepted"].map(|key| guessed[key].as_u64().unwrap());
             assert!(accepted <= proposed, "{proposed} {accepted}");
             let batches = |json: &serde_json::Value| json["forward_ms"].as_array().unwrap().len() as u64;
-            // A text can end, or be forced to go on, at a guess that was right.
+            // At a guess that was right, a text can end or be forced to continue.
             let [took, most] = [batches(&guessed), batches(&plain)];
             assert!(took <= most && took + accepted >= most, "{guess} {flags:?}: {took} of {most}, {accepted}");
         }
@@ -94,7 +94,7 @@ fn guesses_change_no_text() {
     assert!(refused.err.contains("off, ngram, nextn, auto"), "{}", refused.err);
 }
 
-/// The layer of a file that has one guesses, and the text stays.
+/// A layer of the file that predicts tokens makes guesses, and the text stays the same.
 #[test]
 fn layers_that_predict_guess() {
     for architecture in [Architecture::Qwen35, Architecture::Qwen35Moe, Architecture::Glm4Moe] {
@@ -122,7 +122,7 @@ fn generate_says_why_it_stopped() {
     let ended = run("generate", &["--temp", "0.6", "Once upon a time"]);
     assert!(ended.err.contains("stopped: the model ended the text"), "{}", ended.err);
     assert!(run("generate", &["-n", "3", "Once"]).err.contains("stopped: -n tokens generated"));
-    // 500 tokens of 512 are there before it begins.
+    // 500 of the 512 tokens are in the context at the beginning.
     let ids = vec!["300"; 500].join(",");
     let full = run("generate", &["--ids", &ids, "--temp", "0", "-n", "50"]);
     assert!(full.err.contains("stopped: the context of 512 tokens is full"), "{}", full.err);
@@ -134,7 +134,7 @@ fn generate_says_why_it_stopped() {
 fn generate_ends_at_a_string() {
     let (_, _, text) = greedy_story("Once upon a time", 70);
     let tell = |stop: &[&str]| run("generate", &[&["-n", "70", "--temp", "0", "Once upon a time"], stop].concat());
-    // From the middle of a word to the middle of another one.
+    // The stop string reaches from the middle of a word to the middle of another one.
     let (before, rest) = text.split_at(text.len() / 2);
     let stop = &rest[..9];
     let ended = tell(&["--stop", "zebra", "--stop", stop]);
@@ -142,7 +142,7 @@ fn generate_ends_at_a_string() {
     let first = text.find(stop).unwrap();
     assert!(first <= before.len());
     assert_eq!(ended.ok(), format!("{}\n", &text[..first]));
-    // What is held back at the end is text.
+    // A beginning of the stop string that is held back at the end is written as text.
     let last = format!("{}zebra", &text[text.len() - 4..]);
     assert_eq!(tell(&["--stop", &last]).ok(), format!("{text}\n"));
     let wrong = tell(&["--stop", ""]);
@@ -170,7 +170,7 @@ fn generate_follows_a_grammar() {
         assert!(value["name"].as_str().is_some_and(|name| name.chars().count() <= 12), "{text}");
         assert!(value["age"].as_u64().is_some_and(|age| age <= 150), "{text}");
     }
-    // Tokens that have to follow are not chosen; near the limit the text is brought to its end.
+    // Forced tokens are not chosen. Near the limit the text is brought to its end.
     let file = scratch("forced.json");
     let told = |flags: &[&str]| {
         let flags = [&["--json-schema", &schema, "--whitespace", "compact", "--json", file.to_str().unwrap()], flags];
@@ -214,7 +214,7 @@ fn generate_goes_on_without_end() {
         run("generate", &[&flags[..], &["--json", file.to_str().unwrap(), "Once upon a time"]].concat()).ok();
         ids(&parse_json(&std::fs::read(&file).unwrap())["ids"])
     };
-    // The context is of 512 tokens.
+    // The context has 512 tokens.
     let paged = story("--window 60 --sinks 4", "600");
     assert_eq!(paged.len(), 600);
     assert_eq!(story("--window 60 --sinks 4 --kv basic --threads 2", "600"), paged);
@@ -231,7 +231,7 @@ fn generate_goes_on_without_end() {
 #[test]
 fn ctrl_c_ends_generate_with_its_statistics() {
     use std::io::Read;
-    // Without a cache a long text takes its time.
+    // Without a cache, a long text takes long.
     let mut child = start("generate", &["--kv", "off", "--temp", "1.5", "-n", "500", "--ids", "1"]);
     let mut first = [0];
     child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -263,7 +263,7 @@ fn the_readme_shows_what_generate_prints() {
     assert!(shown.len() > 200 && format!("Once upon a time{story}").starts_with(shown), "{story}");
 }
 
-/// However small the budget, the text is the same.
+/// The text does not depend on the budget, however small.
 #[test]
 fn frame_budget_gives_the_text_in_pieces() {
     let (_, _, text) = greedy_story("Once upon a time", 12);
@@ -278,7 +278,7 @@ fn frame_budget_gives_the_text_in_pieces() {
     assert_eq!(run("frame_budget", &["--units", "0"]).code, Some(1));
 }
 
-/// All characters answer in the schema, whatever the share of a frame is.
+/// All characters answer in the schema, with any share of a frame.
 #[test]
 #[cfg(feature = "grammar")]
 fn npc_dialogue_answers_in_its_schema() {
@@ -298,12 +298,12 @@ fn npc_dialogue_answers_in_its_schema() {
     assert_eq!(names.len(), 32);
     let frames: usize = out.lines().nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(frames > 10 && out.contains("overshoot: p50 "), "{out}");
-    // The answers do not depend on the frames.
+    // The answers do not depend on the share of a frame.
     assert_eq!(answers(&run("npc_dialogue", &["--ms", "20"]).ok()), answers(&out));
     assert_eq!(run("npc_dialogue", &["--characters", "33"]).code, Some(1));
 }
 
-/// Other names of the best level, and of as many threads as there are processors.
+/// `simd` is a name of the best level, and `parallel` means as many threads as there are processors.
 #[test]
 fn simd_and_parallel_are_names() {
     let story =

@@ -1,4 +1,4 @@
-//! `inspect`: what a file and its plan are made of.
+//! `inspect`: the parts of a file and of its plan.
 
 use gleed::par::Parallel;
 use gleed::{Engine, EngineError, KvType, Limits, Model, Plan};
@@ -68,7 +68,7 @@ fn inspect_tells_layers_of_several_shapes_apart() {
 
 #[test]
 fn inspect_finds_the_site_of_an_internal_error() {
-    // An executor that calls no worker.
+    // An executor that never calls the body.
     struct Nobody;
     impl Parallel for Nobody {
         fn run(&self, _: usize, _: &(dyn Fn(usize) + Sync)) {}

@@ -1,5 +1,5 @@
-//! The examples, run as a user runs them. `cargo test` builds them; before `cargo test --test examples`,
-//! `cargo build --examples` does.
+//! Runs the examples as a user runs them. `cargo test` builds them. Before `cargo test --test examples` they must be
+//! built with `cargo build --examples`.
 
 mod chat;
 #[cfg(feature = "grammar")]
@@ -34,7 +34,7 @@ struct Run {
 }
 
 impl Run {
-    /// Standard output of a run that succeeded.
+    /// Returns the standard output of a run that succeeded.
     fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}", self.err);
         self.out
@@ -42,12 +42,12 @@ impl Run {
 }
 
 fn command(example: &str, args: &[&str]) -> Command {
-    // This test is `target/PROFILE/deps/examples-HASH`.
+    // The path of this test is `target/PROFILE/deps/examples-HASH`.
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("examples");
     let program = folder.join(format!("{example}{}", std::env::consts::EXE_SUFFIX));
     assert!(program.exists(), "{}: `cargo build --examples` makes it", program.display());
     let mut command = Command::new(program);
-    // What they keep about a GPU belongs to the tests.
+    // Examples keep files about a GPU in the cache folder. In tests they go to the tests' folder.
     command.args(args).env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
@@ -60,7 +60,7 @@ fn start(example: &str, args: &[&str]) -> Child {
 
 fn run_with_input(example: &str, args: &[&str], input: &[u8]) -> Run {
     let mut child = start(example, args);
-    // A program that refuses its arguments does not read.
+    // A program that refuses its arguments does not read its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
@@ -71,7 +71,7 @@ fn run(example: &str, args: &[&str]) -> Run {
     run_with_input(example, args, b"")
 }
 
-/// A file of this name for one test.
+/// Returns the path of a file of this name. Only one test may use the name.
 fn scratch(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -87,7 +87,7 @@ fn shared_path(path: &str) -> Option<String> {
     Some(format!("{}/../shared/{path}", env!("CARGO_MANIFEST_DIR")))
 }
 
-/// The demo model with another name in `general.architecture`.
+/// Returns the demo model with another name in `general.architecture`.
 fn unknown_architecture() -> Vec<u8> {
     let mut file = DEMO.to_vec();
     let at = file.windows(5).position(|bytes| bytes == b"llama").unwrap();
@@ -103,7 +103,7 @@ fn encode(tokenizer: &Tokenizer<'_, '_>, text: &str) -> Vec<u32> {
     ids
 }
 
-/// What the library gives: prompt ids, greedy ids, their text.
+/// Returns the ids of the prompt, the greedy ids and their text, as the library computes them.
 fn greedy_story(prompt: &str, n: usize) -> (Vec<u32>, Vec<u32>, String) {
     let model = Model::open(DEMO).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(model.gguf()).unwrap());
@@ -136,7 +136,7 @@ fn library_logits(tokens: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// One line on standard error, with the right words in it, and exit code 1.
+/// Checks that a program ends with exit code 1 and one line on standard error that has the right words.
 fn refused(example: &str, args: &[&str], words: &str) {
     let result = run_with_input(example, args, b"[\n");
     assert_eq!(result.code, Some(1), "{example} {args:?}: {}", result.err);

@@ -1,4 +1,4 @@
-//! `perplexity`, `logits` and `bench`: what is measured on logits.
+//! `perplexity`, `logits` and `bench`, which measure logits.
 
 use gleed::Model;
 use gleed::num::Xxh64;
@@ -108,7 +108,7 @@ fn bench_measures_the_same_logits_everywhere() {
     assert!(hashes.windows(2).all(|pair| pair[0] == pair[1]), "{hashes:?}");
 }
 
-/// A curve for each number of threads, with a point for each depth.
+/// The plot has a curve for each number of threads, with a point for each depth.
 #[test]
 fn bench_plots_depths() {
     let (json, plot) = (scratch("bench-depths.json"), scratch("bench-depths.svg"));
@@ -124,7 +124,7 @@ fn bench_plots_depths() {
         .map(|one| (one["depth"].as_u64().unwrap(), one["prompt"].as_u64().unwrap()));
     assert_eq!(depths.collect::<Vec<_>>(), [(0, 8), (9, 0), (20, 0)]);
     let svg = std::fs::read_to_string(plot).unwrap();
-    // Two curves, and their samples in the legend.
+    // Two curves, each with a sample in the legend.
     assert_eq!(svg.matches("<polyline").count(), 4, "{svg}");
     assert!(["2 threads", "Gleed Tales (llama", "level ", "load "].iter().all(|part| svg.contains(part)), "{svg}");
 }
@@ -143,7 +143,7 @@ fn a_report_has_everything_and_no_names() {
     for field in ["report", "gleed", "arithmetic", "processor", "os", "architecture", "level", "fetch", "seconds"] {
         assert!(!value[field].is_null(), "{field}");
     }
-    // The program asks for it, too.
+    // The program makes this call, too.
     let _ = gleed::kernels::Level::allow_amx();
     let levels: Vec<_> = gleed::kernels::Level::available().map(|level| level.name()).collect();
     assert_eq!(value["levels"], serde_json::json!(levels));
@@ -165,7 +165,7 @@ fn a_report_has_everything_and_no_names() {
     let hashes: Vec<_> = of("levels").iter().map(|run| &run["decode"]["logits_hash"]).collect();
     assert!(hashes.len() == levels.len() && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
 
-    // The folder of the model would tell a user's name, and often a host's.
+    // The folder of the model would reveal a user's name, and often a host's.
     let folder = env!("CARGO_TARGET_TMPDIR");
     assert!(!String::from_utf8(text).unwrap().contains(folder));
     assert_eq!(model["name"], "report-model.gguf");

@@ -1,4 +1,4 @@
-//! Bad files, bad requests and usage: one line that says what was wrong.
+//! Bad files, bad requests and wrong usage give one line that names the mistake.
 
 use gleed::num::ARITHMETIC_VERSION;
 use gleed_ffi::GLEED_ABI_VERSION;
@@ -74,7 +74,7 @@ fn bad_requests() {
     refused("inspect", &["--context", "9999999999"], "context is 9999999999");
 }
 
-/// Values that mean nothing are not taken for others.
+/// A value without a meaning is refused, and not replaced by another one.
 #[test]
 fn silent_values() {
     refused("bench", &["--rows", "0"], "--rows is 0, it must be at least 1");
@@ -96,7 +96,7 @@ fn silent_values() {
     refused("hello", &["nothere.gguf"], "nothere.gguf: No such file");
 }
 
-/// Its first example, and batches that the clock can tell.
+/// The first example has its lines, and the clock can measure its batches.
 #[test]
 fn guesses_of_the_demo_model() {
     let out = run("guess", &["--repeat", "1"]).ok();
@@ -105,7 +105,7 @@ fn guesses_of_the_demo_model() {
     assert!(out.lines().count() == 8 && !out.contains("NaN") && !out.contains(" 0.00 ms"), "{out}");
 }
 
-/// A reader that goes away is no failure, and a full disk is one: neither is a panic.
+/// A reader that goes away is no failure, but a full disk is one. Neither causes a panic.
 #[cfg(target_os = "linux")]
 #[test]
 fn nobody_reads() {
@@ -138,7 +138,7 @@ fn nobody_reads() {
     }
 }
 
-/// Every program of `examples/Cargo.toml`.
+/// This file tries every program of `examples/Cargo.toml`.
 #[test]
 fn all_examples_are_tried() {
     let manifest = include_str!("../../examples/Cargo.toml");

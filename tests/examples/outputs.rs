@@ -1,10 +1,10 @@
-//! Files that examples write: never over what they read, and only when they are whole.
+//! Files that examples write. They never overwrite their inputs, and appear only when they are whole.
 
 use std::path::Path;
 
 use crate::{DEMO, refused, run, run_with_input, scratch, scratch_with};
 
-/// A folder of this name with the demo model in it, and a text.
+/// A folder of its own with the demo model and a text.
 struct Scene {
     folder: String,
     model: String,
@@ -32,7 +32,7 @@ impl Scene {
         names
     }
 
-    /// Nothing was written over or left behind.
+    /// Checks that no input has changed and no temporary file is left.
     fn is_untouched(&self, what: &str) {
         assert!(std::fs::read(&self.model).unwrap() == DEMO, "{what}: the model has changed");
         assert_eq!(std::fs::read(&self.text).unwrap(), b"Once upon a time\n", "{what}");
@@ -106,7 +106,7 @@ fn what_is_refused_changes_no_file() {
     keeps("perplexity", &["--json", &kept, "--threads", "0"]);
 }
 
-/// What was there is replaced at once; through a link, the file that it leads to.
+/// An old file is replaced at once. If the output is a link, the file behind it is replaced.
 #[cfg(unix)]
 #[test]
 fn whole_files_replace_others() {
@@ -114,7 +114,7 @@ fn whole_files_replace_others() {
     let (link, to) = (scene.path("link"), scene.path("to"));
     std::os::unix::fs::symlink("to", &link).unwrap();
     let is_link = || Path::new(&link).is_symlink();
-    // At first the link leads nowhere.
+    // In the first round the link leads nowhere.
     for _ in 0..2 {
         run("generate", &["-n", "2", "--json", &link, "Once"]).ok();
         assert!(is_link() && std::fs::read(&to).unwrap().starts_with(b"{"));
@@ -126,7 +126,7 @@ fn whole_files_replace_others() {
     assert_eq!(scene.files(), ["link", "model.gguf", "text.txt", "to"]);
 }
 
-/// Streams are written as they are; a model needs a file.
+/// Streams are written directly, but a model needs a file.
 #[cfg(unix)]
 #[test]
 fn streams_stay_streams() {
@@ -153,7 +153,7 @@ fn streams_stay_streams() {
     refused("convert", &[&scene.model, "/dev/null"], "it is no regular file");
 }
 
-/// Two programs with one output: each writes a file of its own, and the last one stays.
+/// Two programs with the same output write files of their own, and the last one stays.
 #[test]
 fn two_programs_do_not_mix_their_files() {
     let scene = Scene::new("two");

@@ -1,4 +1,4 @@
-//! `serve`: a server on a free port, and clients that know no more of HTTP than it does.
+//! `serve`: a server on a free port, and simple clients of its HTTP.
 
 #[path = "serve_http.rs"]
 mod http;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::chat::chain;
 use crate::{greedy_story, run, scratch_with, start};
 
-/// A server, which ends with the test.
+/// A server that ends with the test.
 struct Server {
     child: Child,
     address: String,
@@ -28,7 +28,7 @@ impl Server {
         Self { child, address }
     }
 
-    /// Sends a request and leaves its answer to be read.
+    /// Sends a request. The caller reads the answer.
     fn send(&self, method: &str, path: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
@@ -38,7 +38,7 @@ impl Server {
         stream
     }
 
-    /// Status and body of an answer.
+    /// Sends a request. Returns the status and the body of the answer.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut answer = String::new();
         self.send(method, path, body).read_to_string(&mut answer).unwrap();
@@ -52,7 +52,7 @@ impl Server {
         serde_json::from_str(&answer).unwrap()
     }
 
-    /// The events of an answer, which has to come to its end.
+    /// Returns the events of an answer, and checks that the answer is complete.
     fn events(&self, path: &str, body: &Value) -> Vec<Value> {
         let (status, answer) = self.ask("POST", path, &body.to_string());
         assert_eq!(status, 200, "{answer}");
@@ -65,7 +65,7 @@ impl Server {
         events.into_iter().map(|event| serde_json::from_str(event).unwrap()).collect()
     }
 
-    /// The words of a refusal.
+    /// Checks that a request is refused, and returns the error.
     fn refused(&self, status: u16, path: &str, body: &str) -> Value {
         let (found, answer) = self.ask("POST", path, body);
         assert_eq!(found, status, "{answer}");
@@ -107,7 +107,7 @@ fn serve_gives_the_text_of_generate() {
         let text: String = events.iter().map(|event| event["choices"][0]["text"].as_str().unwrap()).collect();
         assert!(text == told(&flags) && events.len() > 20, "{text}");
     }
-    // Tokens, a string that ends the text, and the chat of a model without turns.
+    // A prompt of tokens, a stop string, and the chat of a model without turns.
     let plain = json!({"prompt": [1, 414, 435, 261, 385], "max_tokens": 40, "temperature": 0});
     let text = server.post(TEXT, &plain)["choices"][0]["text"].as_str().unwrap().to_owned();
     assert_eq!(text, told(&["--temp", "0"]));
@@ -116,7 +116,7 @@ fn serve_gives_the_text_of_generate() {
     let stopped = server.post(TEXT, &stopped);
     assert_eq!(stopped["choices"][0]["text"], text[..text.find("girl").unwrap()]);
     assert_eq!(stopped["choices"][0]["finish_reason"], "stop");
-    // The first token of the text always comes, or never.
+    // The first token of the text comes always, or never.
     let first = greedy_story("Once upon a time", 2).1[0].to_string();
     let mut biased = plain.clone();
     biased["logit_bias"] = json!({ &*first: 100 });
@@ -135,7 +135,7 @@ fn serve_gives_the_text_of_generate() {
     );
 }
 
-/// The bits do not depend on the batch, nor on what was there before.
+/// The bits do not depend on the batch or on earlier requests.
 #[test]
 fn clients_of_serve_do_not_change_each_other() {
     let server = Server::start(&["--sequences", "3", "--threads", "2"]);
@@ -151,7 +151,7 @@ fn clients_of_serve_do_not_change_each_other() {
         let clients: Vec<_> = asks.iter().map(|ask| scope.spawn(|| server.post(TEXT, ask))).collect();
         clients.into_iter().map(|client| client.join().unwrap()).collect()
     });
-    // What all begin with is computed once.
+    // The common beginning is computed only once.
     assert!(
         together.iter().all(|answer| answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64() >= Some(16))
     );
@@ -200,7 +200,7 @@ fn serve_says_what_is_wrong() {
     assert_eq!(server.refused(404, "/v1/images", "{}")["message"], "there is no /v1/images");
     assert_eq!(server.ask("GET", TEXT, "").0, 405);
     assert_eq!(server.ask("BREW", "/", "").0, 404);
-    // After all of this it works.
+    // After all of this the server still works.
     assert_eq!(server.ask("GET", "/v1/models/gleed-tales", "").0, 200);
     assert_eq!(server.ask("GET", "/v1/models/other", "").0, 404);
     let answer = server.post(TEXT, &json!({"prompt": "Once upon a time", "max_tokens": 100}));
@@ -209,7 +209,7 @@ fn serve_says_what_is_wrong() {
 
 #[test]
 fn a_client_that_goes_away_frees_its_sequence() {
-    // Without a cache, and with a text that may not end, an answer takes minutes.
+    // Without a cache, and with a text that must be long, an answer takes minutes.
     let server = Server::start(&["--sequences", "1", "--queue", "0", "--kv", "off", "--context", "4096"]);
     let endless = json!({"prompt": "Once", "stream": true, "response_format":
         {"type": "json_schema", "json_schema": {"schema": {"type": "string", "minLength": 4000}}}});
@@ -224,7 +224,7 @@ fn a_client_that_goes_away_frees_its_sequence() {
         }
         while server.ask("POST", TEXT, &short).0 != 429 {
             assert!(!reads && begun.elapsed() < Duration::from_secs(60), "the endless text has ended");
-            // The short one came first.
+            // The short request came first.
             client = server.send("POST", TEXT, &body.to_string());
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -304,7 +304,8 @@ fn serve_calls_tools() {
         events.iter().filter_map(|event| event["choices"][0]["delta"]["tool_calls"].get(0)).collect();
     assert_eq!((calls.len(), &calls[0]["function"], &calls[0]["index"]), (1, &called["function"], &json!(0)));
 
-    // Its result is a turn of the conversation. A call that was none before, and a tool that there is not, are refused.
+    // The result becomes a turn of the conversation. A result of an unknown call and a choice of an unknown tool are
+    // refused.
     let mut next = ask.clone();
     let messages = next["messages"].as_array_mut().unwrap();
     messages.push(choice["message"].clone());
@@ -318,7 +319,7 @@ fn serve_calls_tools() {
     named["tool_choice"] = json!({"type": "function", "function": {"name": "cards"}});
     let error = server.refused(400, CHAT, &named.to_string());
     assert!(error["message"].as_str().unwrap().starts_with("tools: "), "{error}");
-    // Of several tools those that are allowed are offered.
+    // Of several tools, only the allowed ones are offered.
     let mut some = ask.clone();
     some["tools"].as_array_mut().unwrap().push(json!({"type": "function", "function": {"name": "cards"}}));
     let allowed = |name: &str| {
@@ -332,8 +333,7 @@ fn serve_calls_tools() {
     some["tool_choice"] = allowed("chess");
     let error = server.refused(400, CHAT, &some.to_string());
     assert_eq!(error["message"], "tool_choice.allowed_tools.tools: no tool has the name chess");
-    // Where a tool has to be called, the call is whole in an answer of few tokens, also if the model has not come to
-    // it.
+    // If a tool must be called, the call is complete in an answer of few tokens, even if the model has not begun it.
     let slow = chain(&["<0x0A>", "Hm. ", "Hm. ", "Hm. ", "Hm. "]);
     let slow =
         Server::start(&["--model", &scratch_with("serve-slow.gguf", &slow), "--template", "qwen3", "--temp", "0"]);
@@ -356,7 +356,7 @@ fn serve_calls_tools() {
         let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
         assert_eq!((&function["name"], arguments), (&json!("dice"), json!({"count": 2, "sides": 6})));
     }
-    // Where no tool may be called, none is offered, and what the model writes is text.
+    // If no tool may be called, none is offered, and everything that the model writes is text.
     let mut none = ask;
     none["tool_choice"] = "none".into();
     let answer = server.post(CHAT, &none);

@@ -1,4 +1,4 @@
-//! What `serve` makes of requests that are not as its other tests send them.
+//! Requests to `serve` that its other tests do not send.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -16,7 +16,7 @@ impl Server {
         stream
     }
 
-    /// All that comes back for these bytes, up to the end of the connection.
+    /// Sends bytes, and returns everything that comes back until the connection ends.
     fn raw(&self, bytes: &[u8]) -> String {
         let (mut stream, mut answer) = (self.connect(), String::new());
         stream.write_all(bytes).unwrap();
@@ -33,7 +33,7 @@ fn status(answer: &str) -> &str {
 fn serve_turns_away_who_has_no_place() {
     let server = Server::start(&["--connections", "2"]);
     let held = [server.connect(), server.connect()];
-    // They need not say anything for it, and may stay.
+    // These clients send nothing, and may keep their connections.
     let turned: Vec<TcpStream> = (0..20)
         .map(|_| {
             let (mut stream, mut answer) = (server.connect(), String::new());
@@ -46,7 +46,7 @@ fn serve_turns_away_who_has_no_place() {
     #[cfg(target_os = "linux")]
     {
         let threads = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).unwrap().count();
-        // The main one, the listening one, the one for those without a place, two clients.
+        // The main thread, the listening one, the one that refuses clients, and two for clients.
         assert!(threads <= 5, "{threads} threads");
     }
     drop((held, turned));
@@ -65,7 +65,7 @@ fn serve_takes_large_limits() {
     refused("serve", &["--sequences", "1025"], "--sequences is 1025, it must be 1 to 1024");
 }
 
-/// Another server might see another end of such requests.
+/// Requests whose end another server might see at another place are refused.
 #[test]
 fn serve_refuses_ambiguous_requests() {
     let server = Server::start(&[]);
@@ -96,7 +96,7 @@ fn serve_refuses_ambiguous_requests() {
     let head = [b"GET /v1/models HTTP/1.1\r\nX: \xff\r\n\r\n".as_slice(), b"GET / HTTP/1.1\r\n\r\n"].concat();
     assert_eq!(status(&server.raw(&head)), "400");
     refused("431", &post(&format!("X: {}", "y".repeat(16 << 10))));
-    // A client that sends too much sees why it is refused.
+    // A client that sends too much sees the reason.
     let len = 24 << 20;
     let (status, answer) = server.ask("POST", TEXT, &" ".repeat(len));
     assert!(status == 413 && answer.contains("more than 4194304 bytes"), "{answer}");
@@ -105,13 +105,13 @@ fn serve_refuses_ambiguous_requests() {
 #[test]
 fn serve_takes_what_http_allows() {
     let server = Server::start(&[]);
-    // Several requests of a connection. The list has the last word, in any case.
+    // Several requests on one connection. The list in the header decides, in any case of letters.
     let get = |lines: &str| format!("GET /v1/models HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
     let both = format!("\r\n{}\r\n{}", get("Connection: TE\r\nTE: trailers\r\n"), get("connection: TE, Close\r\n"));
     let answer = server.raw(format!("{both}{}", get("")).as_bytes());
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2, "{answer}");
     assert_eq!(answer.matches("Connection: close").count(), 1, "{answer}");
-    // An answer without a body has the length of that with one.
+    // An answer to HEAD states the length of the body that it leaves out.
     let ask = |method: &str, path: &str| {
         let head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n\r\n");
         let answer = server.raw(head.as_bytes());
@@ -147,7 +147,7 @@ fn serve_takes_what_http_allows() {
     assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 2, "{answer}");
     let whole = server.post(TEXT, &serde_json::from_str(&body).unwrap());
     assert!(answer.contains(&whole["choices"][0]["text"].to_string()), "{answer}");
-    // Who ends in the middle of a head hears it.
+    // A client that ends in the middle of a head gets an answer.
     let (mut stream, mut answer) = (server.connect(), String::new());
     stream.write_all(b"GET / HTTP/1.1\r\nHost").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
@@ -185,7 +185,7 @@ fn serve_names_members_of_wrong_types() {
     let message = json!([{"role": "tool", "content": "a", "tool_call_id": 1}]);
     words(CHAT, "messages", message, "messages[0].tool_call_id is 1, it must be a text");
     words(CHAT, "messages", json!([{"role": "user", "content": null}]), "messages[0].content must be a text");
-    // Clients send back what they got, and that may be no text.
+    // Clients send back the message that they got, and it may have no text.
     for calls in [Value::Null, json!([])] {
         let silent = json!({"role": "assistant", "content": null, "tool_calls": calls});
         let ask = json!({"messages": [{"role": "user", "content": "Once"}, silent], "max_tokens": 1});
@@ -193,7 +193,8 @@ fn serve_names_members_of_wrong_types() {
     }
 }
 
-/// The demo model as an encoder: it has two more entries, which together keep the alignment of what follows.
+/// Returns the demo model as an encoder. It has two more entries, which together keep the alignment of the data behind
+/// them.
 fn encoder() -> Vec<u8> {
     const COUNT: std::ops::Range<usize> = 16..24;
     let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();

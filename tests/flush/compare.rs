@@ -1,5 +1,5 @@
 //! Comparisons of runs without flushing and with.
-// Two tests use parts of it.
+// Each of two tests uses only a part of this module.
 #![allow(dead_code)]
 
 use std::fmt::Debug;
@@ -9,7 +9,7 @@ use gleed::quant::{Form, quantize_row, row_words};
 
 use crate::environment;
 
-/// Computes something without flushing and with, and compares.
+/// Computes something without flushing and with each way to flush. Checks that the results are equal, and returns them.
 pub(crate) fn check<T: PartialEq + Debug>(what: impl Fn() -> String, compute: impl Fn() -> T) -> T {
     let plain = environment::with(environment::PLAIN, &compute);
     for bits in environment::FLUSHING {
@@ -19,14 +19,14 @@ pub(crate) fn check<T: PartialEq + Debug>(what: impl Fn() -> String, compute: im
     plain
 }
 
-/// A hash of the bits of numbers.
+/// Returns a hash of the bits of numbers.
 pub(crate) fn hash(numbers: &[f32]) -> u64 {
     let mut hash = Xxh64::new();
     numbers.iter().for_each(|x| hash.update(&x.to_bits().to_le_bytes()));
     hash.finish()
 }
 
-/// A hash of numbers as matrices read them: below 2^-126 they may differ, and nothing may come of it.
+/// Returns a hash of numbers as matrices read them. Below 2^-126 the numbers may differ, but these inputs must not.
 pub(crate) fn hash_of_forms(numbers: &[f32]) -> u64 {
     let mut hash = Xxh64::new();
     for form in [Form::F32, Form::Short, Form::Q8x32, Form::Q8x256] {

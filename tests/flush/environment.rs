@@ -1,5 +1,5 @@
 //! The floating-point environment of a thread.
-// Two tests use parts of it.
+// Each of two tests uses only a part of this module.
 #![allow(dead_code)]
 
 use std::arch::asm;
@@ -17,21 +17,21 @@ mod x86 {
 
     pub(crate) type Bits = u32;
     pub(crate) const PLAIN: Bits = 0x1f80;
-    /// Results and operands, results, operands.
+    /// Bits that flush both results and operands, only results, and only operands.
     pub(crate) const FLUSHING: [Bits; 3] = [0x1f80 | 0x8040, 0x1f80 | 0x8000, 0x1f80 | 0x0040];
-    /// What each of these flushes: results, operands.
+    /// Whether each of these flushes results, and operands.
     pub(crate) const FLUSHES: [[bool; 2]; 3] = [[true, true], [true, false], [false, true]];
 
     pub(crate) fn read() -> Bits {
         let mut bits = 0_u32;
-        // SAFETY: every x86_64 has SSE; the instruction stores 4 bytes to a live u32.
+        // SAFETY: every x86_64 has SSE. The instruction stores 4 bytes to `bits`, a live u32.
         unsafe { asm!("stmxcsr [{}]", in(reg) &raw mut bits, options(nostack, preserves_flags)) };
         bits
     }
 
     pub(crate) fn write(bits: Bits) {
-        // SAFETY: every x86_64 has SSE; the bits are one of the constants above, or what `read` gave, so no reserved
-        // bit is set.
+        // SAFETY: every x86_64 has SSE. `bits` is one of the constants above or a value that `read` returned, so no
+        // reserved bit is set.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const bits, options(nostack)) };
     }
 }
@@ -42,9 +42,9 @@ mod arm {
 
     pub(crate) type Bits = u64;
     pub(crate) const PLAIN: Bits = 0;
-    /// FZ: operands and results, these before they are rounded.
+    /// FZ flushes operands and results. Results are flushed before they are rounded.
     pub(crate) const FLUSHING: [Bits; 1] = [1 << 24];
-    /// What each of these flushes: results, operands.
+    /// Whether each of these flushes results, and operands.
     pub(crate) const FLUSHES: [[bool; 2]; 1] = [[true, true]];
 
     pub(crate) fn read() -> Bits {
@@ -55,12 +55,13 @@ mod arm {
     }
 
     pub(crate) fn write(bits: Bits) {
-        // SAFETY: every AArch64 that runs this has FPCR; the bits are one of the constants above, or what `read` gave.
+        // SAFETY: every AArch64 that runs this has FPCR. `bits` is one of the constants above or a value that `read`
+        // returned.
         unsafe { asm!("msr fpcr, {}", in(reg) bits, options(nostack)) };
     }
 }
 
-/// Runs `f` with these bits in the register.
+/// Runs `f` with these bits in the register, and restores the register.
 pub(crate) fn with<R>(bits: Bits, f: impl FnOnce() -> R) -> R {
     let before = read();
     write(bits);

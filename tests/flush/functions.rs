@@ -1,4 +1,4 @@
-//! The functions of section 5, and conversions of halves.
+//! The functions of section 5 of `docs/arithmetic.md`, and conversions of f16.
 
 use half::f16;
 
@@ -25,7 +25,7 @@ fn halves() {
 
 type Function = fn(f32) -> f32;
 
-/// What the result is for any number.
+/// Functions that must give the same result for any number.
 #[test]
 fn of_any_number() {
     const FUNCTIONS: [(&str, Function); 9] = [
@@ -41,7 +41,8 @@ fn of_any_number() {
     ];
     let mut rng = Rng::new(2);
     for (name, function) in FUNCTIONS {
-        // All exponents, and the whole range in which the exponential is neither 0 nor infinite.
+        // The steps cover the whole range in which the exponential is neither 0 nor infinite. Hard numbers cover all
+        // exponents.
         let steps = (0..40_000).map(|i| (i - 20_000) as f32 / 200.0);
         for x in steps.chain((0..100_000).map(|_| hard(&mut rng))) {
             let y = check(|| format!("{name} of {x:e}"), || function(x).to_bits());
@@ -50,7 +51,7 @@ fn of_any_number() {
     }
 }
 
-/// What the result is for numbers that are not subnormal, as dots are.
+/// Functions that must give the same result for numbers that are not subnormal, as dots are.
 #[test]
 fn of_dots() {
     const FUNCTIONS: [(&str, Function); 4] =

@@ -1,4 +1,4 @@
-//! The kernels of every level, on numbers that are ordinary and hard.
+//! The kernels of every level, on ordinary and on hard numbers.
 
 use std::iter::repeat_with;
 
@@ -26,7 +26,7 @@ fn settled(numbers: Vec<f32>) -> Vec<f32> {
     numbers.into_iter().map(settle).collect()
 }
 
-/// `len` numbers as dots are: 0 or a multiple of 2^-123.
+/// Returns `len` numbers that are like dots: 0 or a multiple of 2^-123.
 fn dots(rng: &mut Rng, len: usize) -> Vec<f32> {
     row(rng, len).into_iter().map(|x| if x.abs() < power(-100) { 0.0 } else { x }).collect()
 }
@@ -51,7 +51,7 @@ fn activations() {
     }
 }
 
-/// Rows of weights with any scales, down to the least.
+/// Returns rows of weights with any scales, down to the smallest.
 fn weights(rng: &mut Rng, dtype: Dtype, rows: usize, cols: usize) -> Vec<u8> {
     let hard_bf16 = |rng: &mut Rng| half::bf16::from_f32(hard(rng)).to_le_bytes();
     match dtype {
@@ -62,7 +62,7 @@ fn weights(rng: &mut Rng, dtype: Dtype, rows: usize, cols: usize) -> Vec<u8> {
             let mut bytes: Vec<u8> =
                 repeat_with(|| rng.u64() as u8).take(rows * dtype.row_bytes(cols).unwrap()).collect();
             for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
-                // Subnormal halves, the least normal ones, and ordinary ones.
+                // Subnormal f16, the smallest normal ones, and ordinary ones.
                 let most = [0x0003, 0x0400, 0x0800, 0x3000][rng.below(4)];
                 set_scales(dtype, block, || (rng.below(most + 1) | rng.below(2) << 15) as u16);
                 if dtype == Dtype::MXFP4 {
@@ -156,7 +156,7 @@ fn combinations() {
             for how in [Combine::Set, Combine::Add, Combine::AddScaled(factor)] {
                 check(|| format!("{level} {how:?} {y:?} {outputs:?}"), || hash(&combined(how)));
             }
-            // Matrices read these.
+            // Matrices read these results.
             for activation in Activation::ALL {
                 for how in [Combine::Activate(activation), Combine::Gate(activation)] {
                     check(|| format!("{level} {how:?} {y:?} {outputs:?}"), || hash_of_forms(&combined(how)));
@@ -220,7 +220,7 @@ fn recurrent_layers() {
     }
 }
 
-/// Keys and values of some positions, stored by a level.
+/// Keys and values of some positions, stored by one level.
 struct Cache {
     kv_type: KvType,
     tiles: Vec<[Vec<u32>; 2]>,
@@ -263,7 +263,7 @@ fn attention() {
     const HEAD_DIM: usize = 24;
     let mut rng = Rng::new(15);
     for (round, positions) in [1, 20, 40, CHUNK, CHUNK + 5, 2 * CHUNK + 40].into_iter().cycle().take(18).enumerate() {
-        // Halves hold no more.
+        // Values that f16 can hold.
         let numbers = |rng: &mut Rng| -> Vec<f32> { row(rng, HEAD_DIM).iter().map(|x| x.clamp(-9e3, 9e3)).collect() };
         let tokens: Vec<_> = (0..positions).map(|_| [numbers(&mut rng), numbers(&mut rng)]).collect();
         let group = 1 + round % 3;
@@ -319,7 +319,7 @@ fn attention() {
     }
 }
 
-/// The scores of a chunk are 0, or nearly, and their sums are what a soft cap, a scale and a slope make of them.
+/// The scores of a chunk are 0 or nearly 0, and their sums come from a soft cap, a scale and a slope.
 #[test]
 fn tiny_scores_weigh_the_same() {
     let mut rng = Rng::new(16);

@@ -1,5 +1,6 @@
-//! Whether a machine that flushes subnormal numbers to zero computes the same bits: `docs/arithmetic.md` section 10.
-//! Every function and kernel runs without flushing and with each way to flush; `tests/flush_models` has whole models.
+//! A machine that flushes subnormal numbers to zero computes the same bits: `docs/arithmetic.md` section 10. Every
+//! function and kernel runs without flushing and with each way to flush. `tests/flush_models` does this with whole
+//! models.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 mod compare;
@@ -12,7 +13,7 @@ mod random;
 #[path = "../common/scales.rs"]
 mod scales;
 
-/// Otherwise the tests would compare nothing.
+/// Without this check, the tests might compare nothing.
 #[test]
 fn the_environments_flush() {
     let [tiny, third] = std::hint::black_box([f32::MIN_POSITIVE, 0.333]);

@@ -1,18 +1,18 @@
-//! Numbers that are hard for a machine that flushes: subnormal ones, and those near a bound of the arithmetic.
-// Two tests use parts of it.
+//! Numbers that are hard for a machine that flushes: subnormal ones, and numbers near a bound of the arithmetic.
+// Each of two tests uses only a part of this module.
 #![allow(dead_code)]
 
 use crate::random::Rng;
 
-/// Exponents of the bounds that the arithmetic has or had, of products of these, and of the least normal number.
+/// Exponents of present and past bounds of the arithmetic, of products of these, and of the smallest normal number.
 const BOUNDS: [i32; 10] = [-126, -125, -100, -76, -64, -63, -51, -50, -40, -25];
 
-/// 2^exponent for exponents down to -149.
+/// Returns 2^exponent for exponents down to -149.
 pub(crate) fn power(exponent: i32) -> f32 {
     2.0_f64.powi(exponent) as f32
 }
 
-/// A number of one of several kinds; most are small.
+/// Returns a number of one of several kinds, most often a small one.
 pub(crate) fn hard(rng: &mut Rng) -> f32 {
     let magnitude = match rng.below(8) {
         0 => 0,
@@ -25,7 +25,7 @@ pub(crate) fn hard(rng: &mut Rng) -> f32 {
     f32::from_bits(magnitude | (rng.below(2) as u32) << 31)
 }
 
-/// A row of numbers: ordinary ones, hard ones among them, only hard ones, or ordinary ones far away from 1.
+/// Returns a row of numbers: ordinary ones, only hard ones, a mixture of both, or ordinary ones far away from 1.
 pub(crate) fn row(rng: &mut Rng, len: usize) -> Vec<f32> {
     let (kind, scale) = (rng.below(5), power(-(rng.below(150) as i32)));
     let number = |rng: &mut Rng| match kind {
@@ -40,7 +40,7 @@ pub(crate) fn row(rng: &mut Rng, len: usize) -> Vec<f32> {
     (0..len).map(|_| number(rng)).collect()
 }
 
-/// The bytes of numbers.
+/// Returns the bytes of numbers.
 pub(crate) fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }

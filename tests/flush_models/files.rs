@@ -4,18 +4,18 @@ use crate::numbers::{bytes, hard, power};
 use crate::random::Rng;
 use common::gguf_writer::GgufWriter;
 
-/// What becomes of a model's F32 numbers.
+/// A change of a model's F32 numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// Nothing.
+    /// No change.
     None,
-    /// Some are hard ones.
+    /// Some numbers become hard ones.
     Some,
-    /// Those of norms and biases are all hard ones.
+    /// All numbers of norms and biases become hard ones.
     Vectors,
-    /// Those of the embedding are near the bound of settled numbers.
+    /// The numbers of the embedding become so small that they are near the bound of settled numbers.
     Embedding,
-    /// All matrices are smaller.
+    /// The numbers of all matrices are multiplied by 2 to this power.
     Scaled(i32),
 }
 
@@ -30,10 +30,10 @@ impl Change {
         Self::Scaled(-60),
     ];
 
-    /// The file with that change.
+    /// Returns the file with this change.
     pub(crate) fn apply(self, mut writer: GgufWriter) -> Vec<u8> {
         let mut rng = Rng::new(20);
-        // Frequencies are divided by those of `rope`, which must not be 0.
+        // Rotary factors stay: they divide frequencies, and must not be 0.
         let floats = writer.tensors.iter_mut().filter(|tensor| tensor.ggml_type == 0 && !tensor.name.contains("rope"));
         for tensor in floats {
             let mut numbers: Vec<f32> = tensor.data.as_chunks::<4>().0.iter().map(|x| f32::from_le_bytes(*x)).collect();

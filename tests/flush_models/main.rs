@@ -1,6 +1,7 @@
-//! Whether a machine that flushes subnormal numbers to zero computes the same logits, as in `tests/flush`. The library
-//! does not set the floating-point environment here (feature `flush-test`): made models of every architecture, also
-//! with hard numbers, and the fixtures with logits of other engines.
+//! A machine that flushes subnormal numbers to zero computes the same logits. As in `tests/flush`, models run without
+//! flushing and with each way to flush. The feature `flush-test` keeps the library from setting the floating-point
+//! environment. The models are synthetic models of every architecture, also with hard numbers, and the fixtures with
+//! logits of other engines.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 #[path = "../flush/compare.rs"]
@@ -24,10 +25,10 @@ use common::synthetic::{Architecture, SyntheticModel};
 use compare::{check, hash};
 use files::Change;
 
-/// What a run gives: hashes of all logits, and of a snapshot, or the error of a row that is not finite.
+/// Result of a run: hashes of all logits and of a snapshot, or the error of a row that is not finite.
 type Outcome = Result<[u64; 2], EngineError>;
 
-/// The tokens in batches of several sizes, then one by one.
+/// Runs the tokens in batches of several sizes, then one by one.
 fn run(model: &Model<'_>, kv_type: KvType, level: Level, tokens: &[u32]) -> Outcome {
     let limits = Limits { context: tokens.len(), rows: 20, logit_rows: 20, kv_type, level, ..Limits::default() };
     let plan = Plan::new(model, &limits).unwrap();
@@ -53,7 +54,7 @@ fn run(model: &Model<'_>, kv_type: KvType, level: Level, tokens: &[u32]) -> Outc
     Ok([logits.finish(), snapshot.finish()])
 }
 
-/// Runs a model without flushing and with, on some levels.
+/// Runs a model on some levels, without flushing and with each way to flush.
 fn check_file(name: &str, file: &[u8], kv_types: &[KvType], levels: &[Level], tokens: &[u32]) -> Vec<Outcome> {
     fpenv::keep_environment(true);
     let model = Model::open(file).unwrap();
@@ -71,7 +72,7 @@ fn detected() -> [Level; 1] {
     [Level::detect()]
 }
 
-/// One of each architecture and option, with each change of its numbers.
+/// Covers each architecture and option, with each change of its numbers.
 #[test]
 fn made_models() {
     let (mut finite, mut all) = (0, 0);
@@ -93,12 +94,12 @@ fn made_models() {
     assert!(10 * finite >= 9 * all, "{finite} of {all}");
 }
 
-/// All types of weights, with norms and biases that are hard.
+/// Covers all types of weights, with hard numbers in norms and biases.
 #[test]
 fn types_of_weights() {
     for dtype in Dtype::ALL {
         let recurrent = SyntheticModel::of(Architecture::Qwen35);
-        // Its heads are narrower than a block of 256.
+        // The heads of this model are narrower than a block of 256.
         let recurrent = Some(recurrent).filter(|_| dtype.block_len() <= 32);
         for model in [SyntheticModel::llama(), SyntheticModel::qwen3()].into_iter().chain(recurrent) {
             let model = match dtype.block_len() {
@@ -115,7 +116,7 @@ fn types_of_weights() {
     }
 }
 
-/// Several chunks of positions: all levels, all types of keys and values.
+/// Covers several chunks of positions, on all levels, with all types of keys and values.
 #[test]
 fn levels_and_long_sequences() {
     let mixed = KvType { k: KvElement::Q8_0, v: KvElement::F16 };
@@ -153,7 +154,7 @@ fn fixtures() {
     }
 }
 
-/// Vectors of texts.
+/// Covers vectors of texts.
 #[test]
 fn embedders() {
     fpenv::keep_environment(true);

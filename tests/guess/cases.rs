@@ -21,7 +21,7 @@ use common::synthetic::{Architecture, SyntheticModel};
 
 const VOCAB: usize = 320;
 
-/// Small models: attention, windows of some layers, experts, and each kind of recurrent layer.
+/// Small models with attention, with windows in some layers, with experts, and with each kind of recurrent layer.
 static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     let small = |model: SyntheticModel| SyntheticModel { hidden: 32, ffn: 32, vocab: VOCAB, ..model }.bytes();
     let windowed = SyntheticModel::llama().with("attention.sliding_window", 16u32);
@@ -42,7 +42,7 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     ]
 });
 
-/// What texts have to follow.
+/// Rules that texts must follow.
 const TEXTS: [Source<'static>; 3] = [
     Source::Regex(br"(the cat sat on the mat, ){2,5}(and|or) [a-z]{3,9} [0-9]{4}\."),
     Source::Regex(b"[abc]{20,40}(yes|no)"),
@@ -53,8 +53,8 @@ const TEXTS: [Source<'static>; 3] = [
     ),
 ];
 
-/// The grammars, and the vocabulary that all models have. Matchers are not shared between threads, so these are made in
-/// each.
+/// Returns the grammars with the vocabulary of all models. Each thread makes its own, because matchers are not shared
+/// between threads.
 fn rules() -> &'static [Rules<'static>] {
     let file = &FILES[0];
     let gguf = Box::leak(Box::new(Gguf::parse(file).unwrap()));
@@ -72,14 +72,14 @@ fn rules() -> &'static [Rules<'static>] {
     TEXTS.map(|source| Rules { grammar: grammar(source), tokenizer, trie }).to_vec().leak()
 }
 
-/// Limits of any kind, in which a prompt fits.
+/// Returns random limits in which a prompt fits.
 fn limits(random: &mut Rng, prompt: usize) -> Limits {
     let rows = 1 + random.below(24);
     let windowed = random.below(4) == 0;
     let context = prompt + 24 + random.below(80);
     let kv_kind = [KvKind::Paged, KvKind::Paged, KvKind::Paged, KvKind::Basic, KvKind::Off][random.below(5)];
     let sequences = 1 + random.below(3);
-    // A pool that can be full, but not by the prompt.
+    // The pool can become full, but not by the prompt alone.
     let all = context.div_ceil(16) * sequences;
     let kv_blocks = [0, all.min((prompt + 40).div_ceil(16) * sequences)][random.below(2)];
     Limits {
@@ -102,7 +102,7 @@ fn limits(random: &mut Rng, prompt: usize) -> Limits {
     }
 }
 
-/// Greedy, or drawn in any way.
+/// Returns greedy parameters, or random ones.
 fn params(random: &mut Rng) -> SamplerParams {
     let greedy = random.below(3) == 0;
     SamplerParams {
@@ -118,11 +118,11 @@ fn params(random: &mut Rng) -> SamplerParams {
     }
 }
 
-/// Any source but a second model.
+/// Returns a random source that is no second model.
 fn source<'s>(random: &mut Rng, prompt: &[u32], memory: &'s mut Memory) -> Box<dyn Guess + 's> {
     let mut own = Rng::new(random.u64());
     match random.below(4) {
-        // Wrong nearly always; the prompt is all that it knows.
+        // This source knows only the prompt, so it is nearly always wrong.
         0 => {
             let text = [prompt, &own.tokens(200, VOCAB)].concat();
             Box::new(Known { text, right: 50, vocab: VOCAB, random: own })
@@ -135,14 +135,14 @@ fn source<'s>(random: &mut Rng, prompt: &[u32], memory: &'s mut Memory) -> Box<d
     }
 }
 
-/// Returns how many guesses were right.
+/// Plays a case. Returns the number of right guesses.
 fn run(seed: u64, rules: &'static [Rules<'static>]) -> u64 {
     let mut random = Rng::new(seed);
     let random = &mut random;
     let file = random.below(FILES.len());
     let model = Model::open(&FILES[file]).unwrap();
     let vocab = model.config().vocab.min(VOCAB);
-    // A part that occurs again, so that something is found.
+    // The prompt repeats a part, so that sources find something.
     let (len, few) = (1 + random.below(12), 2 + random.below(vocab - 2));
     let part = random.tokens(len, few);
     let prompt = part.repeat(1 + random.below(3));
@@ -150,7 +150,7 @@ fn run(seed: u64, rules: &'static [Rules<'static>]) -> u64 {
     let plan = Plan::new(&model, &limits).unwrap();
     let mut memory = Memory::new(plan.bytes());
     let mut engine = Engine::new(&model, &plan, memory.bytes()).unwrap();
-    // The same model is right where the choice is greedy.
+    // If it is the same model, it is always right for greedy choices.
     let small = Model::open(&FILES[[file, random.below(2)][random.below(2)]]).unwrap();
     let small_limits = Limits { context: 24 + random.below(150), rows: 1 + random.below(70), ..Limits::default() };
     let small_plan = Plan::new(&small, &small_limits).unwrap();
@@ -165,7 +165,7 @@ fn run(seed: u64, rules: &'static [Rules<'static>]) -> u64 {
         sampler.set_biases(&biases).unwrap();
         Chooser { sampler, ruled: rules.map(|rules| Ruled::new(rules, memory)) }
     };
-    // For the texts and their forks, and for the same token by token.
+    // Memory for the texts and their forks, and for the same texts token by token.
     let bytes = Matcher::plan(MATCHER).unwrap();
     let count = 2 * limits.sequences;
     let mut matchers: Vec<Memory> = (0..count).map(|_| Memory::new(bytes)).collect();
@@ -210,7 +210,7 @@ fn run(seed: u64, rules: &'static [Rules<'static>]) -> u64 {
     stories.iter().map(|story| story.counts().accepted).sum()
 }
 
-/// `PROPTEST_CASES` says how many cases there are.
+/// Plays random cases. `PROPTEST_CASES` is their number.
 #[test]
 fn every_text_is_that_of_decoding_token_by_token() {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(100);

@@ -1,4 +1,4 @@
-//! How many tokens are guessed, and the time of a host's frame.
+//! The number of guesses, and the time of a host's frame.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +13,11 @@ use common::random::Rng;
 use common::synthetic::predictor::{self, Own};
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// A batch: the guesses in it, and how many were right.
+/// A batch: its number of guesses, and how many of them were right.
 type Batch = (usize, usize);
 
-/// Writes a text with guesses. `ticks` says what a batch of so many rows took. Returns the text and the batches.
+/// Writes a text with guesses. `ticks` returns the time that a batch of this many rows takes. Returns the text, the
+/// batches, and why guessing is off, if it is.
 fn batches(
     (engine, seq): (&mut Engine<'_, '_>, SeqId),
     source: &mut dyn Guess,
@@ -43,8 +44,8 @@ fn batches(
     (text, batches, guessing.off(engine))
 }
 
-/// The better guesses are, the more of them are made at a time; what a batch costs decides, too; and what does not pay
-/// is off.
+/// Better guesses are made in larger numbers, and in smaller numbers if rows cost more. Guessing that does not pay is
+/// off.
 #[test]
 fn how_many_are_guessed_follows_what_was_right_and_what_it_took() {
     let file = SyntheticModel::llama().bytes();
@@ -60,7 +61,7 @@ fn how_many_are_guessed_follows_what_was_right_and_what_it_took() {
             assert_eq!(found, text[..count], "{right} {row}");
             let late = &batches[batches.len() / 2..];
             let guessed: usize = late.iter().map(|(guessed, _)| guessed).sum();
-            // A batch is never worth less than token by token, but for a few that try.
+            // The time for a token is never more than token by token, apart from a few trials.
             let tokens: u64 = batches.iter().map(|(_, right)| 1 + *right as u64).sum();
             let costs: u64 = batches.iter().map(|(guessed, _)| took(guessed + 1)).sum();
             assert!(costs * 100 <= tokens * 1000 * 108, "{right} {row}: {tokens} tokens for {costs}");
@@ -71,15 +72,16 @@ fn how_many_are_guessed_follows_what_was_right_and_what_it_took() {
     assert!(cheap[0] > 13.0 && cheap.is_sorted_by(|more, less| more > less), "{cheap:?}");
     let dear: Vec<f64> = [100, 90, 70].map(|right| mean(right, 400).0).to_vec();
     assert!(dear.iter().zip(&cheap).skip(1).all(|(dear, cheap)| dear < cheap), "{dear:?} {cheap:?}");
-    // Nothing is right, or a row more costs as much as a batch of one: off, but for two in a long while.
+    // If no guess is right, or a row costs as much as a batch of one, guessing is off, except for two guesses in a long
+    // while.
     for (right, row) in [(0, 100), (100, 1000), (100, 1500)] {
         let (guessed, off) = mean(right, row);
         assert!(guessed < 0.2 && off == Some(Off::DoesNotPay), "{right} {row}: {guessed} {off:?}");
     }
 }
 
-/// Writes a text with guesses, in calls that each have a deadline: `ticks` later by a clock that moves on whenever it
-/// is asked, as it is between two units. No call asks it much longer.
+/// Writes a text with guesses, in calls whose deadlines are `ticks` later. The clock moves on whenever it is asked, so
+/// that a unit takes a tick. Also returns how far behind its deadline a call ended.
 fn framed(
     (engine, seq): (&mut Engine<'_, '_>, SeqId),
     source: &mut dyn Guess,
@@ -124,8 +126,8 @@ fn framed(
     (text, guessing.counts(), longest.into_inner())
 }
 
-/// Nothing that is done for guesses makes a frame longer: a call ends one unit behind its deadline, a source that
-/// computes begins one more.
+/// Guessing makes no frame longer. A call ends at most one unit behind its deadline, and with a source that computes,
+/// one more.
 #[test]
 fn a_frame_is_kept_with_guesses_of_all_kinds() {
     let (prompt, count) = ([5, 6, 7, 5, 6, 7, 5, 6], 60);

@@ -1,4 +1,4 @@
-//! Guesses: whatever is guessed, the text, the logits and the generator are those of decoding token by token.
+//! Whatever is guessed, the text, the logits and the generator are those of decoding token by token.
 
 mod cases;
 mod frames;
@@ -15,7 +15,7 @@ use common::Memory;
 use common::synthetic::{Architecture, SyntheticModel};
 use sources::Known;
 
-/// Runs something with an engine and its only sequence.
+/// Calls `run` with an engine and its only sequence.
 fn with_engine<T>(file: &[u8], limits: &Limits, run: impl FnOnce(&mut Engine<'_, '_>, SeqId) -> T) -> T {
     let model = Model::open(file).unwrap();
     let plan = Plan::new(&model, limits).unwrap();
@@ -25,7 +25,7 @@ fn with_engine<T>(file: &[u8], limits: &Limits, run: impl FnOnce(&mut Engine<'_,
     run(&mut engine, seq)
 }
 
-/// The most probable tokens behind a prompt.
+/// Returns the most probable tokens behind a prompt.
 fn plain(file: &[u8], prompt: &[u32], count: usize) -> Vec<u32> {
     with_engine(file, &Limits::default(), |engine, seq| {
         let mut text = vec![argmax(engine.prefill(seq, prompt).unwrap()).unwrap()];
@@ -36,7 +36,7 @@ fn plain(file: &[u8], prompt: &[u32], count: usize) -> Vec<u32> {
     })
 }
 
-/// The same with guesses. Returns the batches and what came of the guesses, too.
+/// Writes the same text with guesses. Also returns the number of batches, and the counts of guesses.
 fn guessed(
     engine: &mut Engine<'_, '_>,
     seq: SeqId,
@@ -99,7 +99,7 @@ fn text_that_repeats_itself_is_found() {
         let mut ngrams = NGrams::new(512, memory.bytes()).unwrap();
         let (found, batches, counts) = guessed(engine, seq, &mut ngrams, 15, (&prompt, count));
         assert_eq!(found, text);
-        // A model of random weights comes to repeat itself.
+        // A model of random weights repeats itself after some time.
         assert!(batches < 200 && counts.accepted > 100, "{batches} {counts:?}");
     });
 }
@@ -118,10 +118,10 @@ fn a_table_guesses_what_followed() {
     assert!(guess(&[], 3).is_empty());
     assert!(guess(&[1, 2, 3, 4, 5, 6], 3).is_empty());
     assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 2, 3, 4], 2), [5, 6]);
-    // The longer match comes before the newer one; and what repeats itself goes on.
+    // A longer match wins over a newer one. A repetition continues.
     assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 9, 3, 4, 5, 8, 1, 2, 3, 4, 5], 2), [6, 9]);
     assert_eq!(guess(&[7, 8, 7, 8, 7], 5), [8, 7, 8, 7, 8]);
-    // A host that went back and wrote something else.
+    // A host that rewound and wrote another text.
     assert!(guess(&[7, 8, 9], 2).is_empty());
     assert_eq!(guess(&[7, 8, 9, 4, 7, 8, 9], 2), [4, 7]);
 }
@@ -132,7 +132,7 @@ fn a_second_model_follows_the_text() {
     let (prompt, count) = ([5, 6, 7], 120);
     let text = plain(&file, &prompt, count);
     let limits = Limits { logit_rows: 8, ..Limits::default() };
-    // The same model is always right; another one is not, and one with a small context stops.
+    // The same model is always right, another one is not, and one with a small context stops.
     let other = SyntheticModel { seed: 77, layers: 1, ..SyntheticModel::llama() }.bytes();
     for (draft, context, least) in [(&file, 256, 100), (&other, 256, 0), (&file, 40, 25)] {
         let small = Limits { context, ..Limits::default() };
@@ -152,7 +152,7 @@ fn a_second_model_follows_the_text() {
     }
 }
 
-/// A token whose logits are not finite can be guessed. Only the text's own tokens may fail.
+/// A token whose logits are not finite can be guessed. Only a token of the text itself may make the text fail.
 #[test]
 fn a_guess_that_fails_does_not_fail_the_text() {
     let mut file = SyntheticModel::llama().bytes();
@@ -168,7 +168,7 @@ fn a_guess_that_fails_does_not_fail_the_text() {
         let (found, batches, counts) = guessed(engine, seq, &mut source, 3, (&prompt, count));
         assert_eq!((found, counts.accepted), (text.clone(), 0));
         assert!(batches > count, "nothing has failed");
-        // And where it is the text's own, the error comes back.
+        // If the text itself has the token, its error is returned.
         let mut memory = Memory::new(Guessing::plan(3).unwrap());
         let mut guessing = Guessing::new(seq, 3, memory.bytes()).unwrap();
         for _ in 0..2 {
@@ -180,8 +180,8 @@ fn a_guess_that_fails_does_not_fail_the_text() {
     });
 }
 
-/// What a wrong guess costs where layers have a state: the tokens that were right once more, in a batch without
-/// guesses. So a batch of 1 + g rows with a right ones is followed by one of 1 + a + 1, and both bring a + 2 tokens.
+/// Cost of a wrong guess with recurrent layers: the right tokens before it are computed again, in a batch without
+/// guesses. After a batch of 1 + g rows with a right guesses comes one of 1 + a + 1 rows, and both give a + 2 tokens.
 #[test]
 fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
     for architecture in [Architecture::Lfm2, Architecture::Qwen35, Architecture::GraniteHybrid, Architecture::FalconH1]
@@ -214,7 +214,7 @@ fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
                     again += taken as u64;
                 }
             }
-            // Those of the last batch are still to be computed.
+            // The rows of the last batch are not computed again yet.
             again -= (engine.seq_len(seq).unwrap() - engine.cache().computed(seq).unwrap()) as u64;
             let (metrics, counts) = (engine.metrics(), guessing.counts());
             assert!(again > 10 && counts.accepted > 50, "{again} {counts:?}");
@@ -222,7 +222,7 @@ fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
             assert_eq!(metrics.decode.rows, rows + again);
             assert_eq!(metrics.decode_tokens as usize, len - 1 - prompt.len());
         });
-        // Where all guesses are wrong, they rest, and little is computed again: one token for each of these few.
+        // If all guesses are wrong, guessing rests. Each of the few guesses costs one row that is computed again.
         with_engine(&file, &Limits { logit_rows: 8, ..Limits::default() }, |engine, seq| {
             let mut source = Known { text: text.clone(), right: 0, vocab: 320, random: common::random::Rng::new(3) };
             let (found, batches, counts) = guessed(engine, seq, &mut source, 7, (&prompt, count));
@@ -233,7 +233,7 @@ fn recurrent_layers_compute_right_tokens_before_a_wrong_one_again() {
     }
 }
 
-/// What the host has asked for stays, whatever comes of guesses.
+/// Checkpoints that the host asked for stay, whatever the guesses are.
 #[test]
 fn guesses_leave_checkpoints_where_they_are() {
     let file = SyntheticModel::of(Architecture::Qwen35).bytes();
@@ -245,8 +245,7 @@ fn guesses_leave_checkpoints_where_they_are() {
             let mut source = Known { text: text.clone(), right, vocab: 320, random: common::random::Rng::new(3) };
             engine.checkpoint_at(seq, 50).unwrap();
             guessed(engine, seq, &mut source, 7, (&prompt, 60));
-            // That of the prompt, the one that was asked for, and those of each 32nd token. The rest is where it
-            // happens to be.
+            // The checkpoints of the prompt, of position 50, which was asked for, and of each 32nd token remain.
             let found = [31, 49, 63, 64].map(|keep| engine.computed_at(seq, keep).unwrap());
             assert_eq!(found, [20, 32, 50, 64], "{right}");
         });
@@ -274,7 +273,7 @@ fn what_cannot_guess_says_why() {
         assert_eq!(guessing.queue(engine, &mut source, 3, usize::MAX), Err(GuessError::Open));
         assert!(guessing.logits(engine).is_none());
         guessing.end(engine).unwrap();
-        // Guesses that are wrong all the time rest.
+        // If guesses are always wrong, guessing rests.
         let mut token = argmax(engine.prefill(seq, &[1]).unwrap()).unwrap();
         for _ in 0..100 {
             guessing.queue(engine, &mut source, token, usize::MAX).unwrap();

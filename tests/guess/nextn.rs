@@ -1,4 +1,4 @@
-//! Guesses of the layer that predicts further ahead: its arithmetic against f64, and the rows that it computes.
+//! Guesses of a layer that predicts tokens further ahead: its arithmetic against f64, and the rows that it computes.
 
 use gleed::guess::{Guess, GuessError, NextN, Text};
 use gleed::model::ModelError;
@@ -11,10 +11,10 @@ use common::reference::Reference;
 use common::synthetic::predictor::{LAYER, Own, file};
 use common::synthetic::{Architecture, SyntheticModel, encode_f32};
 
-/// The architectures whose layer can be computed.
+/// The architectures whose predicting layer Gleed computes.
 const FAMILIES: [Architecture; 3] = [Architecture::Qwen35, Architecture::Qwen35Moe, Architecture::Glm4Moe];
 
-/// The numbers of a tensor of f32.
+/// Returns the numbers of an f32 tensor.
 fn numbers(file: &GgufWriter, name: &str) -> Vec<f64> {
     let tensor = file.tensors.iter().find(|tensor| tensor.name == name).unwrap();
     tensor.data.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()).into()).collect()
@@ -25,7 +25,8 @@ fn norm(x: &[f64], weight: &[f64], epsilon: f64) -> Vec<f64> {
     x.iter().zip(weight).map(|(x, w)| x / (mean + epsilon).sqrt() * w).collect()
 }
 
-/// The logits of the layer's rows by the formula, in f64: row i has the hidden state at i and the token at i + 1.
+/// Returns the logits of the layer's rows by the formula, in f64. Row i has the hidden state at i and the token at i +
+/// 1.
 fn expected(
     file: &GgufWriter,
     (architecture, own): (Architecture, Own),
@@ -45,7 +46,7 @@ fn expected(
         project.chunks_exact(2 * width).map(product).collect::<Vec<f32>>()
     });
     let rows: Vec<f32> = joined.flatten().collect();
-    // What follows is a model of this one layer, whose tokens have the joined rows as embeddings.
+    // A model of only this layer, in which the embedding of each token is a joined row.
     let mut layer = GgufWriter { tensors: Vec::new(), ..file.clone() };
     let mut set = |key: &str, value: u32| {
         layer.set(&format!("{}.{key}", architecture.name()), value);
@@ -74,7 +75,7 @@ fn expected(
     Reference::open(&layer.finish()).logits(&all).iter().map(<[f64]>::to_vec).collect()
 }
 
-/// Calls `test` with a model and its layer: an engine each, and the sequence of the first.
+/// Calls `test` with an engine of a model, the sequence of that engine, and an engine of the model's predicting layer.
 fn with_layer(bytes: &[u8], test: impl FnOnce(&mut Engine<'_, '_>, SeqId, &mut Engine<'_, '_>)) {
     let model = Model::open(bytes).unwrap();
     let predictor = model.predictor().unwrap();
@@ -88,8 +89,7 @@ fn with_layer(bytes: &[u8], test: impl FnOnce(&mut Engine<'_, '_>, SeqId, &mut E
     test(&mut engine, seq, &mut layer);
 }
 
-/// What the layer guesses behind the first `len` tokens and one more, `out.len()` tokens, and its logits for the last
-/// of them.
+/// Fills `out` with the layer's guesses behind the tokens of `text`. Returns its logits for the last guess.
 fn guessed(
     (engine, seq): (&mut Engine<'_, '_>, SeqId),
     layer: &mut Engine<'_, '_>,
@@ -111,7 +111,7 @@ fn guessed(
     logits.to_vec()
 }
 
-/// The largest difference, relative to the largest number.
+/// Returns the largest difference, relative to the largest number.
 fn difference(logits: &[f32], expected: impl Iterator<Item = f64>) -> f64 {
     let (mut error, mut size) = (0.0_f64, 0.0_f64);
     for (x, y) in logits.iter().zip(expected) {
@@ -121,7 +121,7 @@ fn difference(logits: &[f32], expected: impl Iterator<Item = f64>) -> f64 {
     error / size
 }
 
-/// The logits of the layer are those of the formula, one row after the other, in all ways to come to it.
+/// The logits of the layer are those of the formula, for one row after the other, whatever was computed before.
 #[test]
 fn the_layer_computes_what_the_formula_says() {
     for (architecture, own) in
@@ -145,7 +145,7 @@ fn the_layer_computes_what_the_formula_says() {
     }
 }
 
-/// The logits of the layer are those of llama.cpp, also where it goes on from its own hidden state: see
+/// The logits of the layer are those of llama.cpp, also if it continues from its own hidden state: see
 /// `tests/data/nextn`.
 #[test]
 fn the_layer_computes_what_llama_cpp_computes() {
@@ -180,8 +180,8 @@ fn the_layer_computes_what_llama_cpp_computes() {
     }
 }
 
-/// Rows of the layer: one for each token of the text, and one for each guess behind the first. What was wrong is taken
-/// back.
+/// The layer computes a row for each token of the text, and a row for each guess after the first one. Rows of wrong
+/// guesses are dropped.
 #[test]
 fn rows_are_computed_once() {
     let bytes = file(Architecture::Qwen35, true, Own::All).finish();
@@ -205,18 +205,18 @@ fn rows_are_computed_once() {
             let mut out = [0; 3];
             let made = nextn.guess(&Text::new(text.len(), &known), &mut usize::MAX.into(), &mut out).unwrap();
             assert_eq!(made, Some(3));
-            // The host takes none of them.
+            // The host takes none of the guesses.
             text.push(argmax(engine.decode_step(seq, *text.last().unwrap()).unwrap()).unwrap());
         }
         nextn.close().unwrap();
     }
-    // Those of the prompt whose next tokens are part of what was read, 2, and two behind each first guess and one for
-    // each token.
+    // 38 rows of the prompt, whose next tokens were read with them, 2 rows up to the first guess, one for each of the 9
+    // later tokens, and 2 behind the first guess of each of the 10 calls.
     let rows = layer.metrics().rows();
     assert_eq!(rows, 38 + 2 + 9 + 10 * 2, "{rows}");
 }
 
-/// The same guesses with any budget, and after what the layer has missed it begins anew.
+/// Any budget gives the same guesses. After tokens that the layer has missed, it begins anew.
 #[test]
 fn budgets_and_gaps() {
     let bytes = file(Architecture::Qwen35, true, Own::Nothing).finish();
@@ -234,7 +234,7 @@ fn budgets_and_gaps() {
         let next = argmax(nextn.prefill(&mut engine, seq, &text).unwrap()).unwrap();
         text.push(next);
         if gap {
-            // Nobody looks at these.
+            // The layer does not see these tokens.
             for _ in 0..3 {
                 text.push(argmax(engine.decode_step(seq, *text.last().unwrap()).unwrap()).unwrap());
             }
@@ -258,7 +258,7 @@ fn budgets_and_gaps() {
     }
     let (_, _, rows) = guesses(usize::MAX, false);
     let (_, _, with_gap) = guesses(usize::MAX, true);
-    // Behind the gap one row of the text is known, and not two.
+    // Behind the gap, the hidden state of one row is known, and not of two.
     assert_eq!(rows, with_gap + 1);
 }
 
@@ -289,7 +289,7 @@ fn what_cannot_predict_is_refused() {
     let seq = layer.open().unwrap();
     assert_eq!(layer.prefill(seq, &[1, 2]).unwrap_err(), EngineError::Predictor);
     layer.close(seq).unwrap();
-    // It is no guess of another model.
+    // An engine of another model cannot be the layer.
     let other = SyntheticModel::llama().bytes();
     let other = Model::open(&other).unwrap();
     let plan = Plan::new(&other, &Limits { context: 32, ..Limits::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! Texts that are written with guesses, several in one engine, and the same token by token.
+//! Texts that are written with guesses, several in one engine, compared with the same texts token by token.
 
 use gleed::grammar::{Grammar, Limits as MatcherLimits, Matcher, TokenTrie};
 use gleed::guess::{Forced, Guess, Guessing};
@@ -12,7 +12,7 @@ use common::random::Rng;
 
 pub(crate) const MATCHER: MatcherLimits = MatcherLimits { items: 64, nodes: 64, depth: 16, past: 0 };
 
-/// What a text has to follow.
+/// Rules that a text must follow.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'r> {
     pub(crate) grammar: &'r Grammar<'r>,
@@ -20,7 +20,7 @@ pub(crate) struct Rules<'r> {
     pub(crate) trie: &'r TokenTrie<'r>,
 }
 
-/// The matcher of a text, with all that it needs.
+/// The matcher of a text, with its rules and memory.
 pub(crate) struct Ruled<'r> {
     rules: Rules<'r>,
     matcher: Matcher<'r, 'r>,
@@ -48,14 +48,14 @@ impl<'r> Ruled<'r> {
     }
 }
 
-/// How a token is chosen, and all that the choices depend on.
+/// The way to choose a token, and everything that the choices depend on.
 pub(crate) struct Chooser<'r> {
     pub(crate) sampler: Sampler,
     pub(crate) ruled: Option<Ruled<'r>>,
 }
 
 impl Chooser<'_> {
-    /// Whether nothing may follow.
+    /// Returns whether the text is complete.
     fn is_complete(&self) -> bool {
         self.ruled.as_ref().is_some_and(|ruled| ruled.matcher.is_complete())
     }
@@ -76,7 +76,7 @@ impl Chooser<'_> {
     }
 }
 
-/// A token, the logits that it was chosen from, and the generator afterwards.
+/// A chosen token, the hash of its logits, and the state of the generator afterwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Choice {
     token: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Story<'s> {
     chooser: Chooser<'s>,
     source: Box<dyn Guess + 's>,
     pub(crate) choices: Vec<Choice>,
-    /// Forks begin with another state of the generator: behind which choice, and which state.
+    /// The choice behind which each fork began, and its new state of the generator.
     seeds: Vec<(usize, u64)>,
     /// Whether tokens are queued.
     open: bool,
@@ -132,7 +132,7 @@ impl<'s> Story<'s> {
         self.guessing.counts()
     }
 
-    /// A text that continues this one, with another generator.
+    /// Forks this text, with another state of the generator.
     pub(crate) fn fork(
         &self,
         engine: &mut Engine<'_, '_>,
@@ -165,7 +165,7 @@ impl<'s> Story<'s> {
         match queued {
             Ok(guesses) => self.open = guesses.is_some(),
             Err(error) => {
-                // Token by token it would not go on, either.
+                // Decoding token by token cannot continue, either.
                 let plain = engine.queue(self.seq(), engine.seq_len(self.seq()).unwrap(), &[token], Logits::Last);
                 assert_eq!(gleed::guess::GuessError::Engine(plain.unwrap_err()), error);
                 self.over = true;
@@ -173,7 +173,7 @@ impl<'s> Story<'s> {
         }
     }
 
-    /// Chooses from what is ready, at most so many tokens in all.
+    /// Chooses tokens from the results. The text gets at most `most` tokens.
     pub(crate) fn choose(&mut self, engine: &mut Engine<'_, '_>, most: usize) {
         while self.open && !self.over {
             let Some(logits) = self.guessing.logits(engine) else { return };
@@ -186,14 +186,14 @@ impl<'s> Story<'s> {
         }
     }
 
-    /// Ends a batch, wherever it is.
+    /// Ends a batch, however far it is.
     pub(crate) fn end(&mut self, engine: &mut Engine<'_, '_>) {
         self.guessing.end(engine).unwrap();
         self.open = false;
         assert!(self.guessing.logits(engine).is_none());
     }
 
-    /// Compares it with the same token by token.
+    /// Compares the text with the same text token by token.
     pub(crate) fn check(
         &self,
         engine: &Engine<'_, '_>,
@@ -216,7 +216,7 @@ impl<'s> Story<'s> {
             assert_eq!(*choice, expected, "choice {index}");
             next = vec![expected.token];
         }
-        // The last token is not part of the sequence.
+        // The last chosen token is not part of the sequence.
         let tokens = |engine: &Engine<'_, '_>, seq| -> Vec<Option<u32>> {
             (0..engine.seq_len(seq).unwrap()).map(|at| engine.cache().token(seq, at)).collect()
         };
@@ -227,7 +227,7 @@ impl<'s> Story<'s> {
     }
 }
 
-/// Writes the texts to their ends. Between steps anything happens.
+/// Writes the texts to their ends. Between steps, forks are made and batches are ended early.
 pub(crate) fn play<'s>(
     engine: &mut Engine<'_, '_>,
     stories: &mut Vec<Story<'s>>,
@@ -235,7 +235,7 @@ pub(crate) fn play<'s>(
     mut fork: impl FnMut(&mut Engine<'_, '_>, &Story<'s>, &mut Rng) -> Option<Story<'s>>,
 ) {
     let units = [1, 5, 40, 300, usize::MAX][random.below(5)];
-    // Batches that come to nothing.
+    // Number of batches that are ended before their results are used.
     let mut ends = random.below(8);
     while stories.iter().any(|story| !story.is_over()) {
         for index in 0..stories.len() {

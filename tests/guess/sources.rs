@@ -1,11 +1,11 @@
-//! Sources that are right as often as wanted, wrong, or slow.
+//! Sources whose guesses are right with a given frequency, and sources that are slow.
 
 use gleed::guess::{Guess, GuessError, Text};
 use gleed::{Budget, Engine, SeqId};
 
 use common::random::Rng;
 
-/// Knows the text.
+/// A source that knows the text.
 pub(crate) struct Known {
     pub(crate) text: Vec<u32>,
     /// How many of 100 guesses are right.
@@ -21,7 +21,7 @@ impl Guess for Known {
         let mut count = 0;
         for (place, token) in out.iter_mut().zip(known) {
             let is_right = self.random.below(100) < self.right;
-            // Some of the others are no tokens.
+            // Some of the wrong guesses are not even tokens.
             *place = if is_right { *token } else { self.random.below(self.vocab + 3) as u32 };
             count += 1;
         }
@@ -29,7 +29,7 @@ impl Guess for Known {
     }
 }
 
-/// Needs several calls.
+/// A source that needs several calls for its guesses.
 pub(crate) struct Slow<S> {
     pub(crate) source: S,
     pub(crate) random: Rng,

@@ -8,7 +8,7 @@ type Token = (usize, String);
 /// A path from the root of the crate: `["cache", "block", "BlockId"]`.
 type Path = Vec<String>;
 
-/// What a file defines and what it imports.
+/// The items that a file defines, and its imports.
 #[derive(Default)]
 struct File {
     name: String,
@@ -20,14 +20,14 @@ struct File {
 
 struct Use {
     path: Path,
-    /// The name that it has here; `None` for a path in an expression.
+    /// The name of the import in this file, or `None` for a path in an expression.
     name: Option<String>,
-    /// Whether others can import it from here.
+    /// Whether other files can import it from this one.
     public: bool,
 }
 
-/// Returns the circles of more than `most` files among those of a folder, `src/cache` for example. `files` are all of
-/// the crate: a name is followed to the file that defines it, so a re-export is no link of a circle.
+/// Returns the circles of more than `most` files among those of a folder, for example `src/cache`. `files` has all
+/// files of the crate. Each name is followed to the file that defines it, so a re-export is no link of a circle.
 pub(crate) fn circles(files: &[(String, Vec<Token>)], folder: &str, most: usize) -> Vec<Vec<String>> {
     let modules: BTreeMap<Path, File> =
         files.iter().map(|(name, tokens)| (path_of(name), scan(name, tokens))).collect();
@@ -52,12 +52,12 @@ pub(crate) fn circles(files: &[(String, Vec<Token>)], folder: &str, most: usize)
     circles
 }
 
-/// A re-export of what the file itself does not mention is no import.
+/// Returns whether an import makes a link. A re-export whose name the file does not mention makes none.
 fn is_needed(file: &File, used: &Use) -> bool {
     !used.public || used.name.as_ref().is_none_or(|name| file.words.contains(name))
 }
 
-/// The files that can be reached from a file by one import or more.
+/// Returns the files that can be reached from a file by one or more imports.
 fn reachable<'f>(links: &BTreeMap<&'f str, BTreeSet<&'f str>>, from: &str) -> BTreeSet<&'f str> {
     let mut found = BTreeSet::new();
     let mut waiting: Vec<&str> = links.get(from).into_iter().flatten().copied().collect();
@@ -69,7 +69,7 @@ fn reachable<'f>(links: &BTreeMap<&'f str, BTreeSet<&'f str>>, from: &str) -> BT
     found
 }
 
-/// The file that defines what a path names.
+/// Returns the file that defines the item behind a path.
 fn resolve<'m>(modules: &'m BTreeMap<Path, File>, path: &[String], depth: usize) -> Option<&'m str> {
     let (parents, rest) =
         (0..=path.len()).rev().map(|at| path.split_at(at)).find(|(module, _)| modules.contains_key(*module))?;
@@ -90,12 +90,12 @@ fn resolve<'m>(modules: &'m BTreeMap<Path, File>, path: &[String], depth: usize)
     }
 }
 
-/// The module that a file is: `["mem", "arena"]` for `src/mem/arena.rs`.
+/// Returns the module of a file: `["mem", "arena"]` for `src/mem/arena.rs`.
 fn path_of(file: &str) -> Path {
     super::module_path(file).into_iter().map(str::to_owned).collect()
 }
 
-/// Reads a file, but for its tests.
+/// Reads a file, without its tests.
 fn scan(name: &str, tokens: &[Token]) -> File {
     let tokens = without_tests(tokens);
     let word = |i: usize| tokens.get(i).map_or("", String::as_str);
@@ -121,7 +121,7 @@ fn scan(name: &str, tokens: &[Token]) -> File {
         let declares = word(i) == "use" && word(i + 1) != "<";
         let public = declares && i > 0 && matches!(word(i - 1), "pub" | ")");
         let start = i + usize::from(declares);
-        // Not inside of a path, nor in `pub(in crate::cache)`.
+        // A path does not begin inside of a path, or in `pub(in crate::cache)`.
         let begins = i == 0 || !matches!(word(i - 1), "::" | "in");
         let root = if begins { root(&tokens, start, &own, inline.len(), &children) } else { None };
         let next = match root {
@@ -140,8 +140,8 @@ fn scan(name: &str, tokens: &[Token]) -> File {
     file
 }
 
-/// The module in which a path begins, and the index after its name; `None` where the path is another crate's, or of
-/// this file alone.
+/// Returns the module in which a path begins, and the index after its name. Returns `None` for a path of another crate,
+/// or of this file alone.
 fn root(tokens: &[String], i: usize, own: &Path, inline: usize, children: &BTreeSet<&str>) -> Option<(Path, usize)> {
     let word = |i: usize| tokens.get(i).map_or("", String::as_str);
     match word(i) {
@@ -150,7 +150,7 @@ fn root(tokens: &[String], i: usize, own: &Path, inline: usize, children: &BTree
         "super" => {
             let more = (1..).take_while(|n| word(i + 2 * n) == "super" && word(i + 2 * n - 1) == "::").count();
             let up = (1 + more).checked_sub(inline).filter(|up| (1..=own.len()).contains(up))?;
-            // Not in `pub(super)`.
+            // This excludes `pub(super)`.
             (word(i + 1 + 2 * more) == "::").then_some(())?;
             Some((own[..own.len() - up].to_vec(), i + 1 + 2 * more))
         }
@@ -161,8 +161,8 @@ fn root(tokens: &[String], i: usize, own: &Path, inline: usize, children: &BTree
     }
 }
 
-/// Calls `found` with every path that goes on at token `i`, where its `::` is, and with the name that it gets. Returns
-/// the index of the token after it.
+/// Calls `found` with every path that continues at token `i`, a `::`, and with the name that the import gets. Returns
+/// the index of the token after the paths.
 fn names(tokens: &[String], mut i: usize, mut path: Path, found: &mut dyn FnMut(Path, String)) -> usize {
     let word = |i: usize| tokens.get(i).map_or("", String::as_str);
     while word(i) == "::" {
@@ -199,7 +199,7 @@ fn names(tokens: &[String], mut i: usize, mut path: Path, found: &mut dyn FnMut(
     next
 }
 
-/// The words and punctuation of a file without its modules of tests.
+/// Returns the words and punctuation of a file, without its modules of tests.
 fn without_tests(tokens: &[Token]) -> Vec<String> {
     const TESTS: [&str; 8] = ["#", "[", "cfg", "(", "test", ")", "]", "mod"];
     let mut kept = Vec::new();

@@ -1,4 +1,4 @@
-//! Bytes that are no snapshot, a damaged one, or one of another shape: each is refused by name.
+//! Bytes that are no snapshot, a damaged snapshot, or one of another shape. Each is refused with a specific error.
 
 use gleed::cache::{SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::kernels::Window;
@@ -48,7 +48,7 @@ fn one_bit_flipped() {
             let error = refusal(engine.restore(&bytes));
             let expected = match bit / 8 {
                 0..8 => error == SnapshotError::Magic,
-                // A snapshot of version 3 has a longer header.
+                // The flipped bit makes it version 3, which has a longer header.
                 8 if bit == 65 => error == SnapshotError::HeaderLength { found: 96 },
                 8..12 => matches!(error, SnapshotError::Version { .. }),
                 12..16 => {
@@ -78,10 +78,10 @@ fn bytes_that_follow() {
     });
 }
 
-/// Where the third token is in a snapshot of [`tiny`].
+/// Offset of the third token in a snapshot of [`tiny`].
 const THIRD_TOKEN: usize = 96 + 2 * 4;
 
-/// Headers and contents that are wrong though every checksum is right, and the empty and random bytes.
+/// Headers and contents that are wrong although every checksum is right. Also empty and random bytes.
 #[test]
 fn forged() {
     let files = [tiny().bytes(), SyntheticModel { seed: 5, ..tiny() }.bytes()];
@@ -103,7 +103,7 @@ fn forged() {
             assert!(matches!(refusal(engine.restore(&foreign)), SnapshotError::Model { .. }));
             call < 100
         });
-        // Two blocks that have changed their places are each right.
+        // Each of the two swapped blocks is right by itself.
         let long = snapshot_of(&model, limits, &tokens(2, 32), &delta(0));
         let mut swapped = long.clone();
         let len = (long.len() - 104) / 2;
@@ -116,12 +116,12 @@ fn forged() {
     }
 }
 
-/// 32-bit numbers of the header.
+/// Changes 32-bit numbers of the header.
 fn forged_headers(model: &Model<'_>, limits: Limits, good: &[u8]) {
     let (own, other_type) = (limits.kv_type.k.number(), if limits.kv_type == KvType::F32 { 1 } else { 0 });
     let shape = |what, expected, found| SnapshotError::Geometry { what, expected, found };
     let expected = good.len() as u64;
-    // Offset, number, what it is refused with.
+    // Offset, number, and the error.
     let headers = [
         (8, 0, SnapshotError::Version { found: 0 }),
         (8, 2, SnapshotError::HeaderLength { found: 96 }),
@@ -156,7 +156,7 @@ fn forged_headers(model: &Model<'_>, limits: Limits, good: &[u8]) {
     });
 }
 
-/// A token, and an element or a scale.
+/// Changes a token, and an element or a scale.
 fn forged_contents(model: &Model<'_>, limits: Limits, good: &[u8]) {
     let element = limits.kv_type.k;
     let own = element.number();
@@ -185,9 +185,9 @@ fn forged_contents(model: &Model<'_>, limits: Limits, good: &[u8]) {
     });
 }
 
-/// A token from outside is refused only where all is computed again.
+/// A token from outside is refused only if all tokens must be computed again.
 fn imported_token(model: &Model<'_>, limits: Limits, good: &[u8]) {
-    // Where it is restored, sealing alone is no reason to refuse.
+    // If the snapshot can be restored, a corrected checksum is no reason to refuse it.
     let mut imported = good.to_vec();
     imported[THIRD_TOKEN..THIRD_TOKEN + 4].fill(0xff);
     seal(&mut imported);
@@ -202,7 +202,7 @@ fn imported_token(model: &Model<'_>, limits: Limits, good: &[u8]) {
     });
 }
 
-/// A snapshot of an engine with a window is for engines with that window.
+/// A snapshot of an engine with a window can be restored only with the same window.
 #[test]
 fn windows_are_part_of_the_shape() {
     let file = tiny().bytes();

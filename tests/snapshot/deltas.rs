@@ -1,4 +1,4 @@
-//! Deltas: a snapshot that follows the tokens of a base.
+//! Deltas: snapshots of the tokens that follow a base.
 
 use gleed::cache::{CacheError, SnapshotError};
 use gleed::{EngineError, KvKind, KvType, Model, SeqId};
@@ -6,8 +6,8 @@ use gleed::{EngineError, KvKind, KvType, Model, SeqId};
 use crate::{VOCAB, delta, each_limits, each_refused, limits, refusal, seal, snapshot, snapshot_of, tiny, tokens};
 use common::playback::{Plain, Player, Stage};
 
-/// A character that continues a shared prompt, written as a delta and read in another engine: its logits are those of
-/// a plain prefill, and it shares the prompt's blocks.
+/// A character continues a shared prompt. Its delta is read by another engine, gives the logits of a plain prefill, and
+/// shares the prompt's blocks.
 #[test]
 fn deltas_on_the_right_base() {
     let file = tiny().bytes();
@@ -29,7 +29,7 @@ fn deltas_on_the_right_base() {
                     let shared = if into == KvKind::Paged { base / 16 } else { 0 };
                     assert_eq!(before - free(player), story.len().div_ceil(16) - shared);
                     player.sequences.push((seq, story.clone()));
-                    // A restored sequence is like any other: it grows, forks, and is written again.
+                    // A restored sequence is like any other: it grows, forks, and can be saved again.
                     player.append(seq, &[7, 8]);
                     let fork = player.fork(seq, story.len());
                     assert_eq!(snapshot(&player.engine, fork, &delta(base)), bytes);
@@ -49,7 +49,7 @@ fn deltas_on_a_wrong_base() {
     let file = tiny().bytes();
     let model = Model::open(&file).unwrap();
     for limits in each_limits() {
-        // Follows the 16 first tokens of the sequences that are open.
+        // The delta follows the first 16 tokens of the open sequences.
         let right = [tokens(1, 16), tokens(4, 9)].concat();
         let good = snapshot_of(&model, limits, &right, &delta(16));
         let mut other = right.clone();
@@ -76,7 +76,7 @@ fn deltas_on_a_wrong_base() {
     }
 }
 
-/// The same tokens, but keys that are not the model's: one bit of one element.
+/// A base with the same tokens, but with keys that the model does not compute: one bit of one element differs.
 #[test]
 fn deltas_on_other_keys() {
     let file = tiny().bytes();

@@ -59,12 +59,12 @@ fn the_format_is_the_documented_one() {
     }
 }
 
-/// Element `[layer][value][position][head][dim]`, exact in f16.
+/// Returns element `[layer][value][position][head][dim]`, which is exact in f16.
 fn element(layer: usize, value: usize, position: usize, head: usize, dim: usize) -> f32 {
     (((layer * 2 + value) * 40 + position) * 6 + head * 3 + dim) as f32
 }
 
-/// What `docs/snapshot.md` says, for three layers of two heads of three elements.
+/// Returns the bytes that `docs/snapshot.md` specifies for three layers of two heads of three elements.
 fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
     let mut blocks = Vec::new();
     for (index, ids) in ids.chunks(16).enumerate() {
@@ -89,7 +89,7 @@ fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
     bytes.extend((total as u64).to_le_bytes());
     bytes.extend(0x1122_3344_5566_7788_u64.to_le_bytes());
     let (k, v) = (element_type.k.number(), element_type.v.number());
-    // Sinks and window of two groups: everything is visible.
+    // Sinks and window of two groups are 0: everything is visible.
     let numbers = [ARITHMETIC_VERSION, k, v, 3, 2, 3, 0, 0, 0, 0, ids.len() as u32, base as u32];
     numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes.extend(xxh64(&base_checksums, 0).to_le_bytes());
@@ -104,7 +104,7 @@ fn documented(element_type: KvType, ids: &[u32], base: usize) -> Vec<u8> {
     bytes
 }
 
-/// The keys of a head of three elements, token by token.
+/// Appends the keys of a head of three elements, token by token.
 fn documented_keys(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
     let column = |dim: usize| rows.iter().map(move |row| row[dim]);
     match element {
@@ -126,7 +126,7 @@ fn documented_keys(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
     }
 }
 
-/// The values, likewise.
+/// Appends the values of a head of three elements.
 fn documented_values(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
     let all = || rows.iter().flatten();
     match element {
@@ -149,7 +149,7 @@ fn documented_values(element: KvElement, rows: &[[f32; 3]], out: &mut Vec<u8>) {
     }
 }
 
-/// Codes and scale of a short block.
+/// Returns the codes and the scale of a short block.
 fn codes(element: KvElement, row: &[f32; 3]) -> ([i8; 3], f16) {
     let scale = f16::from_f32(elements::scale(element, row));
     let back = elements::rounded(element, row);

@@ -1,4 +1,4 @@
-//! The host's callbacks that fail, its wrong options and its small buffers.
+//! Failing callbacks, wrong options and small buffers of the host.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ fn a_source_that_fails() {
     let model = Model::open(&file).unwrap();
     for limits in each_limits() {
         let good = snapshot_of(&model, limits, &tokens(2, 37), &delta(0));
-        // Fails at call `call`; gives at most so many bytes at a time.
+        // The callback fails at call `failing`, and gives at most `most` bytes at a time.
         for most in [usize::MAX, 100, 7, 1] {
             let source = |failing: usize, failure: fn() -> Result<usize, &'static str>| {
                 let (mut rest, mut call) = (&good[..], 0);
@@ -49,7 +49,7 @@ fn a_source_that_fails() {
     }
 }
 
-/// `None` if it panics.
+/// Returns the result of `f`, or `None` if it panics.
 fn quietly<R>(f: impl FnOnce() -> R) -> Option<R> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

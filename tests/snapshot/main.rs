@@ -1,5 +1,5 @@
-//! Snapshots: the format of `docs/snapshot.md` byte by byte, deltas, and that whatever is wrong with the bytes, with
-//! the host's callbacks or with the room is refused by name and changes nothing.
+//! Snapshots: the format of `docs/snapshot.md` byte by byte, and deltas. Wrong bytes, failing callbacks of the host and
+//! missing room give a specific error and change nothing.
 
 mod bytes;
 mod deltas;
@@ -19,7 +19,7 @@ const VOCAB: u32 = 9;
 const LAYERS: usize = 2;
 const HEAD_DIM: usize = 4;
 
-/// A model whose tokens have 16 elements of keys and values each.
+/// Returns a model whose tokens have 16 elements of keys and 16 of values.
 fn tiny() -> SyntheticModel {
     SyntheticModel {
         hidden: 8,
@@ -49,7 +49,7 @@ fn tokens(seed: u64, len: usize) -> Vec<u32> {
 fn snapshot(engine: &Engine<'_, '_>, seq: SeqId, options: &SnapshotOptions<'_>) -> Vec<u8> {
     let mut bytes = vec![0; engine.snapshot_len_with(seq, options).unwrap()];
     assert_eq!(engine.snapshot_with(seq, options, &mut bytes), Ok(bytes.len()));
-    // The streamed form is the same, in pieces that are neither empty nor larger than promised.
+    // The streamed snapshot has the same bytes. Its pieces are neither empty nor larger than promised.
     let mut streamed = Vec::new();
     let geometry = engine.cache().geometry();
     let widest = (0..geometry.layers).map(|layer| geometry.kv_width(layer)).max().unwrap();
@@ -66,7 +66,7 @@ fn delta(base: usize) -> SnapshotOptions<'static> {
     SnapshotOptions { base, ..SnapshotOptions::default() }
 }
 
-/// A snapshot of these tokens from an engine of its own.
+/// Returns a snapshot of these tokens, made by an engine of its own.
 fn snapshot_of(model: &Model<'_>, limits: Limits, tokens: &[u32], options: &SnapshotOptions<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     Stage::new(limits).play(model, |player| {
@@ -77,7 +77,8 @@ fn snapshot_of(model: &Model<'_>, limits: Limits, tokens: &[u32], options: &Snap
     bytes
 }
 
-/// Of each sequence: tokens, blocks, keys and values; of each block: references, tokens, whether it is finalized.
+/// For each sequence: tokens, blocks, keys and values. For each block: references, number of tokens, and whether it is
+/// finalized. Then the number of free blocks.
 type Seen = (Vec<(Vec<Option<u32>>, Vec<u32>, Vec<f32>)>, Vec<(u32, usize, bool)>, usize);
 
 fn see(player: &Player<'_, '_>) -> Seen {
@@ -94,14 +95,14 @@ fn see(player: &Player<'_, '_>) -> Seen {
     };
     let blocks = cache.allocator(0).unwrap();
     let meta = (0..blocks.len() as u32).map(|block| blocks.meta(block).unwrap());
-    // Of a free block nothing is known.
+    // The metadata of a free block does not matter.
     let used = |meta: &BlockMeta| (meta.ref_count(), meta.num_tokens(), meta.finalized());
     let meta = meta.map(|meta| if meta.ref_count() > 0 { used(meta) } else { (0, 0, false) });
     (player.sequences.iter().map(of_sequence).collect(), meta.collect(), blocks.free_blocks())
 }
 
-/// An engine with two sequences, a fork of the other and a third of its own, in which every call of `wrong` must be
-/// refused and change nothing. `wrong` gets the number of the call and says when it has no more.
+/// Makes an engine with a sequence and a fork of it. Every call of `wrong` must be refused and change nothing. `wrong`
+/// gets the number of the call, and returns false if it has no more calls.
 fn each_refused(model: &Model<'_>, limits: Limits, mut wrong: impl FnMut(&mut Engine<'_, '_>, usize) -> bool) {
     let recorded = Stage::new(limits).play(model, |player| {
         let seq = player.open();
@@ -116,7 +117,7 @@ fn each_refused(model: &Model<'_>, limits: Limits, mut wrong: impl FnMut(&mut En
             if !more {
                 break;
             }
-            // From time to time: what is computed later is right, too.
+            // From time to time, check that later tokens are computed correctly, too.
             if call % 512 == 0 {
                 let fork = player.fork(seq, 17);
                 player.append(fork, &tokens(1, 20)[17..]);
@@ -144,7 +145,7 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, EngineError>) -> SnapshotError 
     }
 }
 
-/// Corrects all checksums of a snapshot of [`tiny`] whose bytes were changed.
+/// Corrects all checksums of a snapshot of [`tiny`] with changed bytes.
 fn seal(bytes: &mut [u8]) {
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let seal = |bytes: &mut [u8]| {
@@ -152,7 +153,7 @@ fn seal(bytes: &mut [u8]) {
         *checksum = xxh64(content, 0).to_le_bytes();
         *checksum
     };
-    // Keys and values of a layer, by the number of their type.
+    // Returns the bytes of the keys or values of a layer, for an element type by its number.
     let of_layer = |number: usize, tokens: usize| match number {
         0 => 8 * HEAD_DIM * tokens,
         1 => 4 * HEAD_DIM * tokens,

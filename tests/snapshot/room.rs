@@ -1,4 +1,4 @@
-//! Snapshots for which a cache has no blocks, no sequence or no context.
+//! Snapshots for which a cache has no free blocks, no free sequence, or too little context.
 
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::{EngineError, KvKind, KvType, Limits, Model, SeqId};
@@ -25,8 +25,8 @@ fn a_pool_with_any_number_of_free_blocks() {
     }
 }
 
-/// Sequences fill all but `free` blocks; snapshots of 59 tokens, the second a delta to 16, are restored where
-/// they fit.
+/// Sequences fill all blocks except `free`. Snapshots of 59 tokens, of which the second is a delta with a base of 16,
+/// are restored only if they fit.
 fn each_refused_with_room(model: &Model<'_>, limits: Limits, free: usize, whole: &[u8], after: &[u8]) {
     let recorded = Stage::new(limits).play(model, |player| {
         let base = player.open();
@@ -41,7 +41,7 @@ fn each_refused_with_room(model: &Model<'_>, limits: Limits, free: usize, whole:
                     player.engine.close(seq).unwrap();
                 }
                 Err(EngineError::Cache(CacheError::OutOfBlocks { needed: missing, free: left })) => {
-                    // A copied base is there when the rest is looked at.
+                    // If the base is copied, the copy already takes blocks when the rest is checked.
                     assert!(free < needed && missing > left && missing <= needed && left <= free);
                 }
                 result => panic!("{result:?}"),

@@ -1,4 +1,4 @@
-//! Models whose layers have keys and values of two shapes: the format, and that no other shape is taken for it.
+//! Models whose layers have keys and values of two shapes: the format, and refusals of other shapes.
 
 use gleed::cache::{
     CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SnapshotError, SnapshotHeader, SnapshotOptions, Visibility,
@@ -12,12 +12,12 @@ use common::Memory;
 use common::playback::{Plain, Stage};
 use common::synthetic::SyntheticModel;
 
-/// Five layers in two groups; heads and their sizes differ.
+/// Shapes of five layers in two groups. The number and the size of the heads differ.
 const SHAPES: [KvShape; 2] = [KvShape { heads: 2, head_dim: 3 }, KvShape { heads: 1, head_dim: 5 }];
 const LAYERS: usize = 5;
 const TOKENS: usize = 37;
 
-/// A model with a window that is longer than the sequences.
+/// Returns a model with a window that is longer than the sequences.
 fn file(model: SyntheticModel) -> Vec<u8> {
     let model = SyntheticModel { hidden: 8, ffn: 8, heads: 2, head_dim: 4, vocab: VOCAB as usize, ..model };
     model.with("attention.sliding_window", 200u32).bytes()
@@ -47,12 +47,12 @@ fn with_cache<R>(geometry: KvGeometry, test: impl FnOnce(&mut KvCache<'_>) -> R)
     test(&mut KvCache::carve(&mut Arena::new(memory.bytes()).unwrap(), geometry).unwrap())
 }
 
-/// Element `[layer][key or value][position][element of the row]`: all are different.
+/// Returns element `[layer][key or value][position][element of the row]`. All are different.
 fn element(layer: usize, value: usize, position: usize, i: usize) -> f32 {
     (((layer * 2 + value) * 40 + position) * 6 + i) as f32
 }
 
-/// A snapshot of a cache with such elements.
+/// Returns a snapshot of a cache with such elements.
 fn written(geometry: KvGeometry) -> Vec<u8> {
     with_cache(geometry, |cache| {
         let seq = cache.open().unwrap();
@@ -92,7 +92,7 @@ fn read<R>(
     })
 }
 
-/// Layers 1 and 3 are of the second shape.
+/// Layers 1 and 3 have the second shape.
 const GROUPS: LayerGroups = LayerGroups::alternating(2);
 
 #[test]
@@ -143,7 +143,7 @@ fn every_kind_reads_what_the_others_write() {
     }
 }
 
-/// Shapes in the other order, one shape for all, other groups: refused by the number that differs.
+/// Shapes in the other order, one shape for all layers, or other groups are refused with the number that differs.
 #[test]
 fn other_shapes_are_refused() {
     let [a, b] = SHAPES;
@@ -160,7 +160,7 @@ fn other_shapes_are_refused() {
         let result = read(geometry(shapes, GROUPS, KvKind::Paged), &bytes, |_, _| ());
         assert_eq!(result, Err(SnapshotError::Geometry { what, expected, found }), "{shapes:?}");
     }
-    // Fewer layers of the second shape.
+    // A cache with fewer layers of the second shape.
     for groups in [LayerGroups::alternating(3), LayerGroups::alternating(4)] {
         let result = read(geometry(SHAPES, groups, KvKind::Paged), &bytes, |_, _| ());
         assert!(matches!(result, Err(SnapshotError::Length { .. })), "{result:?}");
@@ -173,7 +173,7 @@ fn other_shapes_are_refused() {
     assert_eq!(same, Ok(()));
 }
 
-/// Rows are counted in the widths of their own layers.
+/// The number of rows is counted by the width of each layer.
 #[test]
 fn rows_of_the_other_shape_are_refused() {
     with_cache(geometry(SHAPES, GROUPS, KvKind::Paged), |cache| {
@@ -181,7 +181,7 @@ fn rows_of_the_other_shape_are_refused() {
         let rows = |elements: usize| vec![0.5; elements];
         assert_eq!(cache.set_prefill(seq, 0, &rows(5), &rows(5)), Err(CacheError::Shape { expected: 0, given: 5 }));
         assert_eq!(cache.set_prefill(seq, 0, &rows(18), &rows(18)), Ok(()));
-        // Three rows of the first shape are not three of the second one, and 15 elements are three rows there.
+        // The first layer got three rows, so the second shape needs 15 elements for three rows.
         assert_eq!(cache.set_prefill(seq, 1, &rows(18), &rows(18)), Err(CacheError::Shape { expected: 15, given: 18 }));
         assert_eq!(cache.set_prefill(seq, 1, &rows(10), &rows(10)), Err(CacheError::Shape { expected: 15, given: 10 }));
         for (layer, elements) in [(1, 15), (2, 18), (3, 15), (4, 18)] {
@@ -195,7 +195,7 @@ fn rows_of_the_other_shape_are_refused() {
     });
 }
 
-/// Layers of two shapes, some without keys and values of their own, and a file of each kind.
+/// Covers layers of two shapes, some without keys and values of their own.
 #[test]
 fn models_continue_from_snapshots() {
     let files = SyntheticModel::all().into_iter().filter(|(name, _)| name.starts_with("gemma4"));

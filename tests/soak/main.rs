@@ -1,10 +1,10 @@
-//! An hour in the life of an engine, or as many seconds as `GLEED_SOAK_SECONDS` says (2 if it is not set): random
-//! traffic on threads, beside a busy neighbour, with snapshots in files. Everything is computed again by a fresh engine
-//! now and then. The number of a round decides about its traffic; `GLEED_SOAK_FIRST` is that of the first one (0), so
-//! that a second run does not repeat the first.
+//! Runs random traffic on an engine with threads for `GLEED_SOAK_SECONDS` seconds (2 if it is not set), beside a busy
+//! neighbour, with snapshots in files. Now and then a fresh engine computes everything again. The number of a round
+//! decides its traffic. `GLEED_SOAK_FIRST` is the number of the first round (0), so that a second run does not repeat
+//! the first.
 //!
-//! When the sequences of a round are closed, not a byte more is allocated than after the rounds before, no block is
-//! used, and the files are as large as they may be; at the end the resident memory of the process has not grown.
+//! After the sequences of a round are closed, no more bytes are allocated than after earlier rounds, no block is used,
+//! and the files have at most their allowed size. At the end the resident memory of the process has not grown.
 
 mod memory;
 mod oracle;
@@ -26,11 +26,11 @@ use traffic::{Counts, Traffic};
 pub(crate) const VOCAB: usize = 23;
 pub(crate) const CONTEXT: usize = 96;
 pub(crate) const WINDOW: Window = Window { sinks: 2, last: 40 };
-/// Calls of a round.
+/// Number of calls of a round.
 const CALLS: usize = 400;
-/// Rounds until the memory of the process is as it stays: all limits were used by then.
+/// Number of rounds after which the memory of the process no longer grows, because all limits were used.
 const WARM: u64 = 30;
-/// Pages of the allocator and of stacks that may still be touched for the first time, in bytes.
+/// Bytes in pages of the allocator and of stacks that may still be touched for the first time.
 const SLACK: usize = 512 << 10;
 
 fn models() -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -40,7 +40,7 @@ fn models() -> Vec<(Vec<u8>, Vec<u8>)> {
     [of(Architecture::Llama), windowed, of(Architecture::Qwen3)].iter().map(|one| (one.bytes(), adapter(one))).collect()
 }
 
-/// An adapter of rank 2 for all queries.
+/// Returns an adapter of rank 2 for all queries.
 fn adapter(model: &SyntheticModel) -> Vec<u8> {
     let (mut rng, mut writer) = (Rng::new(5), GgufWriter::default());
     writer.set("general.type", "adapter").set("adapter.type", "lora").set("adapter.lora.alpha", 4f32);
@@ -56,7 +56,7 @@ fn adapter(model: &SyntheticModel) -> Vec<u8> {
 }
 
 fn limits(round: u64) -> Limits {
-    // Models and windows have no common period.
+    // The numbers of models and windows have no common divisor, so that all pairs occur.
     let windows = [Window::ALL, WINDOW, Window::ALL, Window::ALL];
     let types = [KvType::F16, KvType::Q8_0, KvType::F32, KvType::Q4_0, KvType::F16];
     let pick = |len: usize| (round % len as u64) as usize;
@@ -95,7 +95,7 @@ fn soak() {
     let pool = ThreadPool::new(2).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Works a while, and rests a while.
+        // The neighbour works for a while, and rests for a while.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 let until = Instant::now() + Duration::from_millis(3);
@@ -105,7 +105,7 @@ fn soak() {
                 std::thread::sleep(Duration::from_millis(12));
             }
         });
-        // The neighbour ends also where a round fails.
+        // The neighbour also ends if a round fails.
         let _stop = Stop(&is_over);
         let (end, mut counts) = (Instant::now() + Duration::from_secs(seconds), Counts::default());
         let (mut round, mut held, mut resident) = (first, None, None);
@@ -121,7 +121,7 @@ fn soak() {
             drop(traffic);
             round += 1;
             let now = memory::held();
-            // The first rounds touch what is made when it is first used.
+            // The first rounds allocate things that are made when they are first used.
             if round > first + 3 {
                 assert_eq!(*held.get_or_insert(now), now, "bytes that are allocated after round {round}");
             }

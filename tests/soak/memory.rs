@@ -1,4 +1,4 @@
-//! What the process holds: an allocator that counts, and what the system says.
+//! The memory of the process: an allocator that counts, and the system's figure.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
@@ -10,7 +10,7 @@ static COUNTING: Counting = Counting;
 
 static HELD: AtomicIsize = AtomicIsize::new(0);
 
-// SAFETY: all calls go to the system's allocator as they are.
+// SAFETY: all calls go to the system's allocator with unchanged arguments.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as isize, Ordering::Relaxed);
@@ -25,12 +25,12 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Bytes that are allocated and not freed.
+/// Returns the number of bytes that are allocated and not freed.
 pub(crate) fn held() -> isize {
     HELD.load(Ordering::Relaxed)
 }
 
-/// Bytes of the process that are in memory; 0 where the system does not tell.
+/// Returns the resident bytes of the process, or 0 if the system does not report them.
 pub(crate) fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|line| line.split_whitespace().nth(1)?.parse::<usize>().ok());

@@ -1,4 +1,4 @@
-//! Computes a text again: a fresh engine, one sequence, scalar code, no threads, in memory of its own.
+//! Computes a text again with a fresh engine: one sequence, scalar code, no threads, and memory of its own.
 
 use gleed::kernels::Level;
 use gleed::model::Adapter;
@@ -13,7 +13,7 @@ pub(crate) struct Oracle {
 }
 
 impl Oracle {
-    /// With memory for any of the models.
+    /// Returns an oracle with enough memory for each of the models.
     pub(crate) fn new(models: &[&Model<'_>], context: usize) -> Self {
         let kinds = [KvType::F32, KvType::F16, KvType::Q8_0, KvType::Q4_0];
         let bytes = |model: &&Model<'_>| {
@@ -25,7 +25,7 @@ impl Oracle {
         Self { memory: Memory::new(models.iter().map(bytes).max().unwrap_or(0)), context }
     }
 
-    /// Whether these are the logits behind the tokens.
+    /// Returns whether these are the logits behind the tokens.
     pub(crate) fn agrees(
         &mut self,
         (model, adapter, scale): (&Model<'_>, &Adapter<'_>, f32),
@@ -48,7 +48,7 @@ fn limits(kv_type: KvType, window: Window, context: usize) -> Limits {
         context,
         window,
         rows: 7,
-        // With a window, all is kept nowhere else.
+        // With a window, only this kind keeps all tokens.
         kv_kind: if window.is_all() { KvKind::Basic } else { KvKind::Off },
         kv_type,
         level: Level::SCALAR,

@@ -1,4 +1,4 @@
-//! Random calls of an engine, and what its sequences must contain.
+//! Random calls of an engine, and the expected contents of its sequences.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -13,7 +13,7 @@ use crate::oracle::Oracle;
 use crate::{CONTEXT, VOCAB};
 use common::random::Rng;
 
-/// Files of a round.
+/// Number of files of a round.
 const FILES: usize = 4;
 
 #[derive(Debug, Default)]
@@ -61,7 +61,7 @@ impl<'m, 'a, 't> Traffic<'m, 'a, 't> {
         Self { engine, model, adapter, kind, oracle, folder, rng, open, saved }
     }
 
-    /// So many calls, then all sequences are closed.
+    /// Makes `calls` calls, then closes all sequences.
     pub(crate) fn play(&mut self, calls: usize, counts: &mut Counts) {
         for _ in 0..calls {
             counts.calls += 1;
@@ -127,7 +127,7 @@ impl<'m, 'a, 't> Traffic<'m, 'a, 't> {
 
     fn tokens(&mut self, most: usize) -> Vec<u32> {
         let len = 1 + self.rng.below(most);
-        // Often the same ones, so that prefixes are met.
+        // Often the same tokens, so that prefixes repeat.
         if self.rng.below(2) == 0 { (0..len as u32).map(|at| at % 5).collect() } else { self.rng.tokens(len, VOCAB) }
     }
 
@@ -153,7 +153,7 @@ impl<'m, 'a, 't> Traffic<'m, 'a, 't> {
         let text = &mut self.open[index];
         text.tokens.extend_from_slice(tokens);
         counts.tokens += tokens.len() as u64;
-        // With a window a text may be longer than what the oracle, which computes all of it again, has room for.
+        // With a window, a text may be longer than the context of the oracle, which computes the whole text again.
         if text.tokens.len() <= CONTEXT && self.rng.below(8) == 0 {
             counts.compared += 1;
             let logits = self.engine.logits(text.seq).unwrap();
@@ -162,7 +162,7 @@ impl<'m, 'a, 't> Traffic<'m, 'a, 't> {
         }
     }
 
-    /// Work in small steps, by units, by a clock, or until a flag.
+    /// Computes tokens in small steps that end by units, by a clock, or by a flag.
     fn slices(&mut self, index: usize, counts: &mut Counts) -> Result<(), EngineError> {
         let (tokens, seq, position) = (self.tokens(30), self.open[index].seq, self.open[index].tokens.len());
         self.engine.queue(seq, position, &tokens, Logits::Last)?;

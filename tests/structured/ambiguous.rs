@@ -1,4 +1,4 @@
-//! Masks of texts that are read in many ways at once: a walk over the tokens meets more frontiers than it notes.
+//! Masks of texts with many readings at once: a walk over the tokens meets more frontiers than it can note.
 
 use gleed::grammar::{Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary};
 
@@ -6,7 +6,7 @@ use super::Compiled;
 use super::masks::{allows, mask_of, text_of};
 use common::Memory;
 
-/// Tokens with these bytes.
+/// A vocabulary of tokens with these bytes.
 struct Texts(Vec<Vec<u8>>);
 
 impl Vocabulary for Texts {
@@ -19,7 +19,7 @@ impl Vocabulary for Texts {
     }
 }
 
-/// All texts of 2 to so many of some letters.
+/// Returns all texts of 2 to `most` of these letters.
 pub(super) fn all_texts(letters: &[&str], most: usize) -> Vec<Vec<u8>> {
     let (mut all, mut last) = (Vec::new(), vec![Vec::new()]);
     for length in 1..=most {
@@ -35,7 +35,7 @@ pub(super) fn all_texts(letters: &[&str], most: usize) -> Vec<Vec<u8>> {
     all
 }
 
-/// The mask in each state of a text is what a copy says of each token alone, and is the same in small units.
+/// Checks the mask in each state of a text: it allows the tokens that a copy accepts, and is the same in small units.
 fn compare(source: Source<'_>, limits: Limits, text: &str, trie: &TokenTrie<'_>, tokens: &Texts) {
     let options = Options::default();
     Compiled::new(source, &options).unwrap().with(source, &options, |grammar| {
@@ -87,7 +87,7 @@ fn masks_of_ambiguous_texts_equal_single_tokens() {
     });
 }
 
-/// The same where a token alone has room for its calls, and the walk has to begin again to find out.
+/// A single token has room for its calls, and the walk must begin again to find that out.
 #[test]
 fn masks_of_ambiguous_texts_need_no_more_room_than_tokens() {
     with_trie(|tokens, trie| {
@@ -99,7 +99,7 @@ fn masks_of_ambiguous_texts_need_no_more_room_than_tokens() {
     });
 }
 
-/// A token that has no room is an error of the mask, too.
+/// If a token has no room, its mask is an error, too.
 #[test]
 fn masks_of_ambiguous_texts_say_what_has_no_room() {
     with_trie(|tokens, trie| {

@@ -1,4 +1,4 @@
-//! Calls that the demo model writes, which has never seen one, read back and checked by a validator.
+//! Calls that the demo model writes, although it has never seen one. They are read back and checked by a validator.
 
 use gleed::grammar::{Calls, Options, Source, ToolChoice, Whitespace};
 use gleed::tools::CallFormat;

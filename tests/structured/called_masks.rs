@@ -1,5 +1,5 @@
-//! Masks of replies that call tools, with the vocabulary of Qwen 2: any budget, copies, states that were taken back or
-//! restored.
+//! Masks of replies that call tools, with the vocabulary of Qwen 2: with any budget, from copies, and in states after a
+//! rewind or a restore.
 
 use gleed::grammar::{
     Calls, Grammar, Limits, Mark, MatchError, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,
@@ -22,7 +22,7 @@ const TOOLS: &[u8] = r#"[{"name": "weather", "description": "x", "parameters": {
 
 const THOUGHT: &str = "<think>\nA <tool_call> or a {\"name\"? Grüße, 東京 😀.\n</think>\n\n";
 
-/// A call as each of these formats writes it.
+/// A reply with calls for each of these formats.
 const REPLIES: &[(CallFormat, &str)] = &[
     (
         CallFormat::Hermes,
@@ -49,14 +49,14 @@ fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the mask that is made at once.
+/// Returns the mask, made in one call.
 fn mask(matcher: &mut Matcher<'_, '_>, trie: &TokenTrie<'_>) -> Vec<u32> {
     let mut mask = vec![u32::MAX; trie.mask_len()];
     assert_eq!(matcher.mask(trie, usize::MAX, &mut mask), Ok(true));
     mask
 }
 
-/// Takes the tokens of a reply and compares each state's masks. Returns the states.
+/// Takes the tokens of a reply and compares the masks of each state. Returns the number of states.
 fn compare(
     grammar: &Grammar<'_>,
     (tokenizer, trie): (&Tokenizer<'_, '_>, &TokenTrie<'_>),
@@ -90,7 +90,7 @@ fn compare(
             }
         };
         assert!(again == whole, "{}", place());
-        // A mask that is left in the middle leaves no traces.
+        // An unfinished mask does not change the state.
         let mut rest = vec![0; trie.mask_len()];
         let _is_begun = matcher.mask(trie, 1, &mut rest).unwrap();
         assert_eq!(saved(&matcher), before, "{}", place());
@@ -115,7 +115,7 @@ fn masks_of_replies_with_calls_are_the_same_in_any_steps() {
     with_tokens(&file, |tokenizer, trie| {
         assert!(tokenizer.tokens() > 150_000);
         let mut states = 0;
-        // Marks as text, and as tokens without bytes.
+        // Marks are text, or tokens without bytes.
         let own = [("<tool_call>", "<|im_start|>"), ("</tool_call>", "<|im_end|>")];
         let own = own.map(|(text, name)| (name, Mark { text, token: tokenizer.find(name.as_bytes()).unwrap() }));
         for (&(format, call), is_silent) in REPLIES.iter().flat_map(|reply| [(reply, false), (reply, true)]) {
@@ -129,10 +129,10 @@ fn masks_of_replies_with_calls_are_the_same_in_any_steps() {
                     let source = Source::Tools(calls);
                     let options = Options { whitespace: Whitespace::Spaced, ..Options::default() };
                     let mut compiled = Compiled::new(source, &options).unwrap();
-                    // Where a call is required no text is before it.
+                    // If a call is required, no text comes before it.
                     let begin = calls_at(call);
                     let call = if choice == ToolChoice::Auto { call } else { &call[begin..] };
-                    // Within a thought a mark is text.
+                    // Within a thought, a mark is text.
                     let named = |text: String, (name, mark): &(&str, Mark)| text.replace(mark.text, name);
                     let call = if is_silent { own.iter().fold(call.to_owned(), named) } else { call.to_owned() };
                     let reply = format!("{}{call}", thoughts.map_or("", |_| THOUGHT));
@@ -152,7 +152,7 @@ fn masks_of_replies_with_calls_are_the_same_in_any_steps() {
     });
 }
 
-/// Where a reply comes to its mark.
+/// Returns the offset of the mark in a reply.
 fn calls_at(reply: &str) -> usize {
     ["<tool_call>", "<|tool_call>", "[TOOL_CALLS]", "{"].iter().filter_map(|mark| reply.find(mark)).min().unwrap_or(0)
 }

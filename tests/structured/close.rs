@@ -22,7 +22,7 @@ const COMPACT: Options<'static> = Options {
     close: true,
 };
 
-/// A begin of a text, and the bytes of its shortest end.
+/// The beginning of a text, and the number of bytes of its shortest end.
 type Row = (&'static [u8], usize);
 
 #[test]
@@ -66,7 +66,7 @@ fn the_bytes_to_the_end_are_those_of_the_shortest() {
     });
 }
 
-/// A schema, a begin of a text with escapes of all kinds, and the bytes of its shortest end.
+/// A schema, the beginning of a text with escapes of all kinds, and the number of bytes of its shortest end.
 const ESCAPED: [(&str, &str, usize); 17] = [
     (r#"{"type":"string","pattern":"\\\\"}"#, r#"""#, 3),
     (r#"{"type":"string","pattern":"\\\\"}"#, r#""\"#, 2),
@@ -100,7 +100,7 @@ fn the_bytes_to_the_end_of_escapes_are_those_that_can_come() {
     }
 }
 
-/// Behind each begin of an escape that can come, some byte leads nearer to the end.
+/// After each possible beginning of an escape, some byte brings the text nearer to its end.
 #[test]
 fn escapes_lead_to_the_end() {
     let digits = ["", "0", "1", "2", "7", "8", "b", "c", "d", "e", "f"];
@@ -143,7 +143,7 @@ fn schemas() -> Vec<String> {
     std::fs::read_to_string("tests/data/structured/schemas.jsonl").unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Wherever a text is, some byte brings it nearer to its end.
+/// In every state of a text, some byte brings it nearer to its end.
 #[test]
 fn there_is_always_a_byte_that_leads_to_the_end() {
     let mut random = Rng::new(17);
@@ -182,8 +182,8 @@ fn there_is_always_a_byte_that_leads_to_the_end() {
     println!("{states} states");
 }
 
-/// Tokens drawn at random end the text within any number of tokens that is enough for its bytes, and bring it nearer
-/// where it is not. Masks are made at once or in small steps.
+/// Random tokens end the text within any number of tokens that suffices for its bytes. If the number does not suffice,
+/// they bring the text nearer to its end. Masks are made in one call or in small steps.
 #[test]
 fn texts_end_within_their_tokens() {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();
@@ -218,7 +218,7 @@ fn texts_end_within_their_tokens() {
                     }
                     assert!(matcher.may_end() || tokens < first, "{schema}: {tokens} tokens, {first} bytes");
                 }
-                // Far from the end nothing changes.
+                // Far from the limit, the mask is the usual one.
                 matcher.reset().unwrap();
                 let mut mask = vec![0; trie.mask_len()];
                 while !matcher.mask_within(trie, 1 << 30, 1, &mut mask).unwrap() {}
@@ -228,7 +228,7 @@ fn texts_end_within_their_tokens() {
     });
 }
 
-/// Tokens that a grammar names count like a byte, and are in time or not.
+/// A named token counts like a byte, and may come too late.
 #[test]
 fn named_tokens_are_in_time_or_not() {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();

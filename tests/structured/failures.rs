@@ -1,4 +1,5 @@
-//! What goes wrong at the borders of tokens, texts, names and values. Each mask is compared with each token alone.
+//! Mistakes that are likely at the borders of tokens, texts, names and values. Each mask is compared with single
+//! tokens.
 
 use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -17,7 +18,7 @@ const COMPACT: Options<'static> = Options {
     close: false,
 };
 
-/// All bytes, then these words, then a token that ends a text and has no bytes.
+/// A vocabulary of all bytes, then these words, then a token without bytes that ends a text.
 struct Words(&'static [&'static [u8]]);
 
 impl Words {
@@ -51,7 +52,7 @@ fn memory() -> Memory {
     Memory::new(Matcher::plan(Limits::default()).unwrap())
 }
 
-/// Returns the bytes and the words that may follow a text, after each of them was tried alone, too.
+/// Returns the bytes and the words that may follow a text. Checks the mask by trying each of them alone.
 fn following(grammar: &Grammar<'_>, words: &Words, text: &[u8]) -> (Vec<u8>, Vec<&'static [u8]>) {
     let mut scratch = vec![0; TokenTrie::scratch_len(words)];
     let mut nodes = Memory::new(TokenTrie::plan(words, &mut scratch).unwrap());
@@ -72,7 +73,7 @@ fn following(grammar: &Grammar<'_>, words: &Words, text: &[u8]) -> (Vec<u8>, Vec
     (bytes, of_words.collect())
 }
 
-/// The host bounds it: the state does not grow, and the text may not end.
+/// Only the host can bound such a string: the state does not grow, and the text may not end.
 #[test]
 fn a_string_without_an_end_takes_no_memory() {
     with(Source::Schema(br#"{"type":"string"}"#), &COMPACT, |grammar| {
@@ -109,7 +110,7 @@ fn characters_are_cut_at_every_border() {
         (Source::Regex("[\u{1F600}-\u{1F602}]+".as_bytes()), b""),
     ] {
         with(source, &COMPACT, |grammar| {
-            // Bit 0: the text is cut behind the first byte, and so on.
+            // If bit n is set, the text is cut behind byte n.
             for cuts in 0..8_u32 {
                 let mut text = begin.to_vec();
                 let mut left = emoji;
@@ -168,7 +169,7 @@ fn escapes_are_cut_anywhere() {
         assert_eq!(of("\"").1, [&b"\\u"[..], b"\\ud83d", b"\\ud83d\\ude00", b"3d\\", b"00\""]);
         assert_eq!(of("\"\\").0, b"\"\\bfnrtu");
         assert_eq!(of("\"\\u").0, b"0123456789ABCDEFabcdef");
-        // Not the low half of a pair.
+        // The low half of a pair cannot come first.
         assert_eq!(of("\"\\ud").0, b"0123456789ABab");
         assert_eq!(of("\"\\ud8").1, [&b"3d\\"[..]]);
         assert_eq!(of("\"\\ud83d"), (b"\\".to_vec(), vec![&b"\\u"[..], b"\\ude00"]));
@@ -189,7 +190,7 @@ fn names_begin_as_others() {
         (r#"{"a":1,"ab":2,"abc":3}"#, 22, true),
         (r#"{"abc":3,"abcd":4,"b":4,"":4}"#, 29, true),
         (r#"{"ab":4}"#, 6, false),
-        // A declared name comes before those of its schema that follow, and only once.
+        // A declared name comes before the names of its schema that follow, and only once.
         (r#"{"ab":2,"a":1}"#, 10, false),
         (r#"{"ab":2,"ac":4}"#, 15, true),
         (r#"{"abcd":3}"#, 8, false),
@@ -234,7 +235,7 @@ fn a_number_may_end_in_its_middle() {
     });
 }
 
-/// It is in no mask, it is not taken, and a sampler does not choose it however likely it is.
+/// An end that comes too soon is in no mask, is not accepted, and is not sampled however likely it is.
 #[test]
 fn a_token_that_ends_a_text_comes_too_soon() {
     let words = Words(&[b"12"]);
@@ -274,7 +275,7 @@ fn a_fork_outlives_its_parent() {
             let mut parent = matcher(grammar, &mut room);
             assert_eq!(parent.take_all(br#"{"a":[1,"#), Ok(8));
             let fork = parent.fork(other.bytes()).unwrap();
-            // What happens to the parent and its memory is nothing to the copy.
+            // The copy does not depend on the parent or its memory.
             assert_eq!(parent.take_all(b"-7"), Ok(2));
             room.bytes().fill(0xFF);
             fork
@@ -291,7 +292,7 @@ fn hostile_patterns_are_automata() {
         ("^(a|aa)+$", format!("{}b", "a".repeat(3000)), false),
         ("(.*){20}", "a".repeat(3000), true),
         ("[^x]{0,9999}y", format!("{}y", "a".repeat(30_000)), true),
-        // Where it is a count it has a state for each character.
+        // A counted pattern has a state for each character.
         ("^[^x]{0,99}y$", format!("{}y", "a".repeat(99)), true),
         ("^[^x]{0,99}y$", format!("{}y", "a".repeat(100)), false),
     ] {

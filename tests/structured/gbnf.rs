@@ -1,11 +1,11 @@
-//! Grammars in the notation of llama.cpp, and the schemas of its tests.
+//! Grammars in llama.cpp's notation, and the schemas of its tests.
 
 use gleed::grammar::{Options, Source};
 use serde_json::Value;
 
 use super::{check, lines};
 
-/// Schemas for which llama.cpp has another language: at most 16 digits, and types that are inferred from keywords.
+/// Schemas that allow other texts in llama.cpp: at most 16 digits, and types that are inferred from keywords.
 const OTHER_LANGUAGE: &[(&str, &str)] = &[("min 2", "12345678900000000"), ("min+max items", "1")];
 
 fn bytes(hex: &str) -> Vec<u8> {

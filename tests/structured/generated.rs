@@ -1,5 +1,4 @@
-//! Texts that the demo model writes under many schemas, checked by a validator of JSON Schema that knows nothing of
-//! Gleed.
+//! Texts that the demo model writes under many schemas. An independent validator of JSON Schema checks them.
 
 use gleed::grammar::{Grammar, Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::sample::{Sampler, SamplerParams, scratch_len};
@@ -11,10 +10,10 @@ use common::{Memory, shared_file};
 
 /// "Once upon a time".
 const PROMPT: [u32; 5] = [1, 414, 435, 261, 385];
-/// The most tokens of a text.
+/// Most tokens of a text.
 const TOKENS: usize = 200;
 
-/// The demo model, with what a text takes.
+/// The demo model, with everything that writing a text needs.
 pub(super) struct Writer<'w> {
     engine: Engine<'w, 'w>,
     tokenizer: &'w Tokenizer<'w, 'w>,
@@ -35,7 +34,7 @@ pub(super) fn with_writer(run: impl FnOnce(&mut Writer<'_>)) {
     run(&mut Writer { engine, tokenizer: &tokenizer, trie: &trie });
 }
 
-/// A text under a grammar that knows how far its ends are.
+/// A text, written under a grammar that knows the distance to its ends.
 pub(super) struct Text {
     pub(super) text: String,
     tokens: usize,
@@ -44,7 +43,7 @@ pub(super) struct Text {
 }
 
 impl Writer<'_> {
-    /// Writes a text that is to end within so many tokens. `None`: the shortest one has more bytes.
+    /// Writes a text that must end within `most` tokens. Returns `None` if the shortest text has more bytes.
     pub(super) fn write(&mut self, grammar: &Grammar<'_>, seed: u64, most: usize) -> Option<Text> {
         let mut memory = Memory::new(Matcher::plan(MatcherLimits::default()).unwrap());
         let mut matcher = Matcher::new(grammar, MatcherLimits::default(), memory.bytes()).unwrap();
@@ -93,7 +92,8 @@ impl Writer<'_> {
         Some(Text { text, tokens, forced, is_complete: matcher.may_end() })
     }
 
-    /// A text of a schema, which is valid. `None`: the schema is refused, or its texts are too long.
+    /// Writes a text of a schema, and checks that it is valid. Returns `None` if the schema is refused or its texts are
+    /// too long.
     fn check(&mut self, schema: &str, whitespace: Whitespace, seed: u64) -> Option<Text> {
         let value: serde_json::Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::options().should_validate_formats(true).build(&value).ok()?;
@@ -112,7 +112,8 @@ impl Writer<'_> {
     }
 }
 
-/// The validator takes -0 for a number with a point, and 29 February for a day of some years only.
+/// Adapts a value to the validator, which takes -0 for a number with a point, and 29 February for a day of some years
+/// only.
 pub(super) fn as_validated(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Number(number) if number.as_f64() == Some(0.0) => *value = 0.into(),
@@ -141,7 +142,7 @@ fn texts_of_a_hundred_schemas_are_valid() {
     });
 }
 
-/// The same of schemas of real programs.
+/// The same for schemas of real programs.
 #[test]
 fn texts_of_a_hundred_real_schemas_are_valid() {
     let Some(bytes) = shared_file("fixtures/structured/maskbench.jsonl") else { return };

@@ -1,4 +1,4 @@
-//! Forced tokens: those that the tokenizer writes, whatever follows.
+//! Forced tokens: the tokens that the tokenizer writes, whatever follows.
 
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 use gleed::token::{EncodeOptions, Tokenizer};
@@ -21,7 +21,7 @@ const SCHEMAS: [&str; 6] = [
         {"city":{"type":"string","maxLength":8}},"required":["city"],"additionalProperties":false}},"required":["function","arguments"],"additionalProperties":false}"#,
 ];
 
-/// A text of the grammar, of tokens drawn at random.
+/// Returns a text of the grammar, made of random tokens.
 fn random_text(
     grammar: &Grammar<'_>,
     tokenizer: &Tokenizer<'_, '_>,
@@ -41,7 +41,8 @@ fn random_text(
     text
 }
 
-/// Along the tokens that the tokenizer makes of a text, the forced ones are those that follow. How many there are.
+/// Checks along the tokens of a text that the forced tokens are the next ones. Returns their number, and that of all
+/// tokens.
 fn forced(grammar: &Grammar<'_>, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>, text: &str) -> (usize, usize) {
     let mut memory = Memory::new(Matcher::plan(Limits::default()).unwrap());
     let mut matcher = Matcher::new(grammar, Limits::default(), memory.bytes()).unwrap();
@@ -56,7 +57,7 @@ fn forced(grammar: &Grammar<'_>, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie
         let found: Vec<_> = out[..count].iter().map(|&id| text_of(tokenizer, id)).collect();
         let show = |texts: &[Vec<u8>]| texts.iter().map(|text| text.escape_ascii().to_string()).collect::<Vec<_>>();
         assert_eq!(show(&found), show(&next), "{text} at token {at}");
-        // Fewer are the first of them.
+        // With less room, only the first of them are returned.
         let mut few = [0; 2];
         assert_eq!(matcher.forced_tokens(tokenizer, trie, &mut scratch, &mut few), Ok(count.min(2)));
         assert_eq!(few[..count.min(2)], out[..count.min(2)]);
@@ -103,7 +104,7 @@ fn forced_tokens_are_those_of_the_tokenizer() {
     }
 }
 
-/// The state stays, a mask in the making begins anew, and nothing is forced within a character.
+/// Forced tokens do not change the state. An unfinished mask begins again, and nothing is forced inside of a character.
 #[test]
 fn forced_tokens_change_nothing() {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();

@@ -1,5 +1,5 @@
-//! Masks where a walk over tokens looks at few bytes: characters of all lengths, and texts with a bound. Each is
-//! compared with each token alone.
+//! Masks for which a walk over tokens looks at few bytes: characters of all lengths, and texts with a bound. Each mask
+//! is compared with single tokens.
 
 use gleed::grammar::{Escapes, Grammar, Limits, Matcher, Options, Source, TokenTrie, Vocabulary, Whitespace};
 
@@ -8,8 +8,8 @@ use super::masks::{allows, mask_of, text_of};
 use common::Memory;
 use common::random::Rng;
 
-/// The first and the last characters of each length and with each of the first bytes that allow few others, and some
-/// between.
+/// The first and the last character of each length, and of each first byte that allows few others, and some characters
+/// between these.
 const CHARS: &[char] = &[
     'a',
     'z',
@@ -47,14 +47,14 @@ const CHARS: &[char] = &[
     '\u{10FFFF}',
 ];
 
-/// All bytes, and texts of such characters, of which some begin or end within one.
+/// A vocabulary of all bytes, and of texts of such characters. Some texts begin or end inside of a character.
 struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
     fn new(random: &mut Rng) -> Self {
         let mut pieces: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
         for _ in 0..500 {
-            // Most are of few different characters, so that they are long before they are refused.
+            // Most texts have few different characters, so that they get long before they are refused.
             let few = random.below(CHARS.len());
             let among = 1 + random.below(4);
             let char = |random: &mut Rng| CHARS[(few + random.below(among)) % CHARS.len()];
@@ -76,7 +76,7 @@ impl Vocabulary for Pieces {
     }
 }
 
-/// A text of random tokens that are allowed. Returns how many there are.
+/// Writes a text of random allowed tokens. Returns the number of tokens.
 fn walk(grammar: &Grammar<'_>, limits: Limits, name: &str, random: &mut Rng) -> usize {
     let pieces = Pieces::new(random);
     let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
@@ -100,7 +100,7 @@ fn walk(grammar: &Grammar<'_>, limits: Limits, name: &str, random: &mut Rng) -> 
                 allowed.push(id);
             }
         }
-        // Longer ones come seldom enough.
+        // Any allowed token may come: long ones are rare enough.
         let id = allowed[allowed.len() - 1 - random.below(allowed.len())];
         assert_eq!(matcher.accept(&pieces, id), Ok(true));
     }

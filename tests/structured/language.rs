@@ -1,4 +1,4 @@
-//! The longest begin of a text that can still be continued, and whether the whole is accepted.
+//! The longest beginning of a text that can be continued, and whether the whole text is accepted.
 
 use gleed::grammar::{ErrorKind, Options, Source};
 
@@ -42,13 +42,13 @@ fn text(line: &str) -> (Vec<u8>, usize, bool) {
     (bytes, fields[1].parse().unwrap(), fields[2] == "1")
 }
 
-/// Where the reference reads an escaped quote as a character of `[^\\\\"/]`, which has no quote. The texts are not
-/// accepted by either; the reference goes on behind the quote.
+/// Returns whether the reference reads an escaped quote as a character of `[^\\\\"/]`, which excludes quotes. Neither
+/// accepts the text, but the reference continues behind the quote.
 fn is_quirk(case: &str, text: &[u8], prefix: usize) -> bool {
     case == "pattern-escape" && text.get(prefix.saturating_sub(1)..=prefix) == Some(b"\\\"")
 }
 
-/// Where the reference counts a name that is there twice as two members, with `minProperties`. We refuse that.
+/// Returns whether the reference counts a repeated name as two members for `minProperties`. Gleed refuses such names.
 pub(super) fn counts_names_twice(case: &str) -> bool {
     case == "pattern-props" || case.starts_with("pattern-props.")
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in practice: blanks without end, counters at their bounds, ambiguity, depth, hostile texts.
+//! Problems of practice: endless blanks, counters at their bounds, ambiguity, depth, hostile texts.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn counters_are_exact_at_their_bounds() {
 fn ambiguous_texts_stay_small_or_are_refused() {
     let catalan = Source::Gbnf(br#"root ::= "a" root root | """#);
     assert_eq!(check(catalan, &COMPACT, &["a".repeat(40)]).unwrap(), [(40, true)]);
-    // Each place of the text returns to all before it.
+    // Each position of the text returns to all positions before it.
     let limits = Limits::default();
     let error = with(catalan, |grammar| read(grammar, limits, "a".repeat(400).as_bytes()).unwrap_err());
     assert_eq!(error, MatchError::TooDeep { limit: limits.nodes });
@@ -60,7 +60,7 @@ fn ambiguous_texts_stay_small_or_are_refused() {
     for pattern in ["(a|aa)+$", "(.*){20}"] {
         assert_eq!(check(Source::Regex(pattern.as_bytes()), &COMPACT, &["a".repeat(500)]).unwrap(), [(500, true)]);
     }
-    // Each count of rounds is a way of its own.
+    // Each number of rounds is a reading of its own.
     let counted = Source::Regex(b"(a|aa){0,9999}");
     let error = with(counted, |grammar| read(grammar, limits, "a".repeat(2000).as_bytes()).unwrap_err());
     assert_eq!(error, MatchError::TooAmbiguous { limit: limits.items });
@@ -119,7 +119,7 @@ fn large_schemas_take_time_and_memory_in_proportion() {
     assert_eq!(last, (41, true));
 }
 
-/// The bytes of a grammar, the work to make it, which does not depend on the machine, and the time.
+/// Returns the bytes of a grammar, the work to make it, which does not depend on the machine, and the time.
 fn measured(schema: &str) -> (usize, u64, Duration) {
     let (source, begin) = (Source::Schema(schema.as_bytes()), Instant::now());
     let mut compiled = Compiled::new(source, &COMPACT).unwrap();
@@ -142,13 +142,13 @@ fn hostile_sources_are_refused() {
     assert_eq!(error(Source::Schema(br#"{"pattern":"((((x{0,99}){0,99}){0,99}){0,99}){0,99}$"}"#)), states);
     assert_eq!(error(Source::Schema(br#"{"pattern":"(a|b)*a(a|b){20}$"}"#)), states);
     assert_eq!(error(Source::Schema(br#"{"multipleOf":1234567}"#)), states);
-    // Nothing, four thousand million times.
+    // An empty match, four thousand million times.
     assert_eq!(error(Source::Schema(br#"{"pattern":"((){65535}){65535}"}"#)), states);
     assert_eq!(error(Source::Gbnf(b"root ::= e root \"a\" | \"b\"\ne ::= \"x\"?")), Some(ErrorKind::LeftRecursion));
     assert_eq!(error(Source::Gbnf(b"root ::= \"a\" root")), Some(ErrorKind::Empty));
 }
 
-/// Bytes of all kinds as sources and as texts: an answer, never a panic.
+/// Any bytes as sources and as texts give a result or an error, and never a panic.
 #[test]
 fn any_bytes_have_an_answer() {
     let seeds: &[&[u8]] = &[
@@ -187,7 +187,7 @@ x ::= "\u0041" <[7]> | """#,
     assert!(compiled > 500 && refused > 500);
 }
 
-/// Four ways lead from each schema to the next, so there are 4^25 to the last one.
+/// Each schema refers to the next one four times, so there are 4^25 ways to the last one.
 #[test]
 fn schemas_that_many_ways_lead_to_are_read_once() {
     let all = |level: u32| vec![format!("{{\"$ref\":\"#/$defs/a{}\"}}", level + 1); 4].join(",");
@@ -197,7 +197,7 @@ fn schemas_that_many_ways_lead_to_are_read_once() {
     assert_eq!(check(source, &COMPACT, &["true", "1"]).unwrap(), [(4, true), (0, false)]);
 }
 
-/// References look for what they refer to: the work of that is counted.
+/// The search for the target of a reference is counted as work.
 #[test]
 fn units_stay_short_with_many_references() {
     let unit = |count: usize| {
@@ -209,7 +209,7 @@ fn units_stay_short_with_many_references() {
         while !build.step(1).unwrap() {}
         build.work() / count as u64
     };
-    // Each looks at all objects of the document.
+    // Each reference looks at all objects of the document.
     let (few, many) = (unit(100), unit(1000));
     assert!(many > few + 700, "{few} {many}");
 }

@@ -1,4 +1,4 @@
-//! Grammars and matchers: the language that a schema, a GBNF text or a regular expression has.
+//! Grammars and matchers: the texts that a schema, a GBNF text or a regular expression allows.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../examples/common/raw_member.rs"]
@@ -33,7 +33,7 @@ use gleed::grammar::{
     Escapes, Grammar, GrammarError, Limits, MatchError, Matcher, Options, Planned, Source, Whitespace,
 };
 
-/// A grammar with its memory.
+/// A compiled grammar with its memory.
 struct Compiled {
     memory: common::Memory,
     scratch: Vec<u32>,
@@ -41,7 +41,7 @@ struct Compiled {
 }
 
 impl Compiled {
-    /// Compiles a grammar with as much scratch as it takes.
+    /// Compiles a grammar with as much scratch as it needs.
     fn new(source: Source<'_>, options: &Options<'_>) -> Result<Self, GrammarError> {
         let mut scratch = Vec::new();
         let bytes = loop {
@@ -55,14 +55,14 @@ impl Compiled {
         Ok(Self { memory, scratch, bytes })
     }
 
-    /// Calls a function with the grammar, which is made once more.
+    /// Calls `run` with the grammar, which is compiled again.
     fn with<T>(&mut self, source: Source<'_>, options: &Options<'_>, run: impl FnOnce(&Grammar<'_>) -> T) -> T {
         let grammar = Grammar::new(source, options, &mut self.scratch, self.memory.bytes()).expect("compiled before");
         run(&grammar)
     }
 }
 
-/// Returns for each text how many bytes of it can be continued, and whether it is accepted.
+/// Returns for each text how many of its bytes can be continued, and whether the text is accepted.
 fn check<T: AsRef<[u8]>>(
     source: Source<'_>,
     options: &Options<'_>,
@@ -100,7 +100,7 @@ fn escapes(name: &str) -> Escapes {
     }
 }
 
-/// The lines of a file of the reference data.
+/// Returns the lines of a file of the reference data.
 fn lines(path: &str) -> Option<Vec<String>> {
     let bytes = common::shared_file(&format!("fixtures/structured/{path}"))?;
     Some(String::from_utf8(bytes).expect("UTF-8").lines().map(str::to_owned).collect())

@@ -1,11 +1,11 @@
-//! Schemas as people write them.
+//! Schemas that people have written.
 
 use gleed::grammar::{Escapes, Options, Source, Whitespace};
 
 use super::raw_member::{member, members, parts};
 use super::{check, lines};
 
-/// A value without white space, with strings written in the one way that is ours; names keep their order.
+/// Returns a value without white space, with strings in Gleed's only notation. Names keep their order.
 fn canonical(value: &str) -> String {
     match value.as_bytes()[0] {
         b'{' => {

@@ -1,4 +1,4 @@
-//! Masks of tokens: against the reference data, and against one token after the other.
+//! Masks of tokens, compared with the reference data and with single tokens.
 
 use gguf_rs_lite::Gguf;
 use gleed::grammar::{Limits, Matcher, Options, Source, TokenTrie, TrieError, Vocabulary};
@@ -9,7 +9,7 @@ use super::{Compiled, escapes, whitespace};
 use common::random::Rng;
 use common::{Memory, shared_file};
 
-/// A vocabulary and its trie.
+/// Calls `run` with a vocabulary and its trie.
 pub(super) fn with_tokens<T>(file: &[u8], run: impl FnOnce(&Tokenizer<'_, '_>, &TokenTrie<'_>) -> T) -> T {
     let gguf = Gguf::parse(file).unwrap();
     let mut tables = Memory::new(Tokenizer::plan(&gguf).unwrap());
@@ -30,14 +30,14 @@ pub(super) fn allows(mask: &[u32], id: u32) -> bool {
     mask[id as usize / 32] >> (id % 32) & 1 == 1
 }
 
-/// A mask that is made in steps of so many units.
+/// Returns a mask that is made in steps of `units` units.
 pub(super) fn mask_of(matcher: &mut Matcher<'_, '_>, trie: &TokenTrie<'_>, units: usize) -> Vec<u32> {
     let mut mask = vec![u32::MAX; trie.mask_len()];
     while !matcher.mask(trie, units, &mut mask).unwrap() {}
     mask
 }
 
-/// The state of a mask file: may end, how many tokens, hash.
+/// Returns the state as a mask file has it: whether the text may end, the number of tokens, and a hash.
 fn state_of(matcher: &Matcher<'_, '_>, mask: &[u32], tokens: u32) -> String {
     let finalized = |id: u32| {
         let mut z = (u64::from(id) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -50,7 +50,7 @@ fn state_of(matcher: &Matcher<'_, '_>, mask: &[u32], tokens: u32) -> String {
     format!("{} {} {hash:016x}", u8::from(matcher.may_end()), allowed().count())
 }
 
-/// One walk: the grammar and its lines.
+/// A walk: a grammar, its settings, and its lines.
 #[derive(Clone, Default)]
 struct Walk {
     case: String,
@@ -79,8 +79,8 @@ fn walks(text: &str) -> Vec<Walk> {
     walks
 }
 
-/// Compares the states of a walk: their number. Masks are made at once and in small steps, of copies, of states that
-/// were taken back, and of states that were restored.
+/// Compares the states of a walk, and returns their number. Masks are made in one call and in small steps, from copies,
+/// after rewinds, and after restores.
 fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> usize {
     let text = walk.grammar.as_bytes();
     let source = match walk.kind.as_str() {
@@ -99,7 +99,7 @@ fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> 
         let mut taken: Vec<u32> = Vec::new();
         for (index, step) in walk.steps.iter().enumerate() {
             let mask = match random.below(4) {
-                // From a copy, and after tokens were taken back and taken again.
+                // The mask of a copy, or the mask after tokens were taken back and taken again.
                 0 => mask_of(&mut matcher.fork(other.bytes()).unwrap(), trie, usize::MAX),
                 1 => {
                     let back = random.below(matcher.rewindable() + 1);
@@ -109,7 +109,7 @@ fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> 
                     }
                     mask_of(&mut matcher, trie, usize::MAX)
                 }
-                // By another matcher, which knows nothing but the snapshot.
+                // The mask of another matcher, which knows only the snapshot.
                 2 => {
                     let mut bytes = vec![0; matcher.snapshot_len()];
                     matcher.snapshot(&mut bytes).unwrap();
@@ -130,8 +130,9 @@ fn compare(walk: &Walk, tokenizer: &Tokenizer<'_, '_>, trie: &TokenTrie<'_>) -> 
     walk.steps.len()
 }
 
-/// A quarter of the walks; all of them take half a minute. None where the reference reads an escaped quote as a
-/// character of a class without one, or counts a name twice, as in `language.rs`.
+/// Compares a quarter of the walks, because all of them take half a minute. It leaves out the walks in which the
+/// reference reads an escaped quote as a character of a class without quotes, or counts a name twice: see
+/// `language.rs`.
 #[test]
 fn masks_equal_the_reference() {
     const EVERY: usize = 4;
@@ -153,7 +154,7 @@ fn masks_equal_the_reference() {
     }
 }
 
-/// Each token alone, in each state of some texts, with the vocabulary of the demo model.
+/// Tries each token alone, in each state of some texts, with the vocabulary of the demo model.
 #[test]
 fn masks_equal_single_tokens() {
     let file = std::fs::read("examples/assets/gleed-tales-q8_0.gguf").unwrap();
@@ -204,7 +205,7 @@ fn tries_that_cannot_be_made() {
             (0..id % 3).for_each(|_| f(b'a'));
         }
     }
-    // Many tokens with few texts.
+    // Many tokens with few different texts.
     let vocabulary = Same(50_000);
     let mut scratch = vec![0; TokenTrie::scratch_len(&vocabulary)];
     let bytes = TokenTrie::plan(&vocabulary, &mut scratch).unwrap();

@@ -1,5 +1,5 @@
-//! Tokens that the grammar names, and whose bytes it may allow, too: the mask and a matcher that takes them agree, also
-//! about limits.
+//! Tokens that the grammar names and whose bytes it may also allow. The mask and a matcher that takes them agree,
+//! including about limits.
 
 use gleed::grammar::{Limits, MatchError, Matcher, Options, Source, TokenTrie, Vocabulary};
 
@@ -7,7 +7,7 @@ use super::Compiled;
 use super::masks::allows;
 use common::Memory;
 
-/// Bytes, some texts, two tokens without bytes (260, 261), and one that is too long (262).
+/// A vocabulary of bytes, some texts, two tokens without bytes (260, 261), and a token that is too long (262).
 struct Texts;
 
 impl Vocabulary for Texts {
@@ -28,8 +28,7 @@ impl Vocabulary for Texts {
     }
 }
 
-/// Compares the mask behind a text with each token alone. Returns the tokens that are allowed, or the error that both
-/// have.
+/// Compares the mask behind a text with each token alone. Returns the allowed tokens, or the error that both give.
 fn compare(source: &[u8], limits: Limits, text: &[u8]) -> Result<Vec<u32>, MatchError> {
     let (source, options) = (Source::Gbnf(source), Options::default());
     let mut scratch = vec![0; TokenTrie::scratch_len(&Texts)];
@@ -41,7 +40,7 @@ fn compare(source: &[u8], limits: Limits, text: &[u8]) -> Result<Vec<u32>, Match
         assert_eq!(matcher.take_all(text), Ok(text.len()));
         let mut saved = vec![0; matcher.snapshot_len()];
         matcher.snapshot(&mut saved).unwrap();
-        // One more id than there are.
+        // This includes one id beyond the last one.
         let mut alone = (0..=Texts.tokens()).map(|id| {
             matcher.restore(&saved).unwrap();
             matcher.accept(&Texts, id)
@@ -62,7 +61,7 @@ fn compare(source: &[u8], limits: Limits, text: &[u8]) -> Result<Vec<u32>, Match
 
 const LIMITS: Limits = Limits { items: 16, nodes: 16, depth: 8, past: 0 };
 
-/// What is behind the name and what is behind the bytes fit each alone, but not together.
+/// The readings of the name and of the bytes each fit alone, but not together.
 #[test]
 fn a_token_that_is_read_in_too_many_ways_is_in_no_mask() {
     let both = b"root ::= <[97]> (\"b\" \"1\" | \"c\" \"2\") | \"a\" (\"d\" \"3\" | \"e\" \"4\")";
@@ -70,15 +69,15 @@ fn a_token_that_is_read_in_too_many_ways_is_in_no_mask() {
     let few = |items| Limits { items, ..LIMITS };
     assert_eq!(compare(both, few(4), b""), Ok(vec![97, 256, 257]));
     assert_eq!(compare(both, few(3), b""), Err(MatchError::TooAmbiguous { limit: 3 }));
-    // As a token with the same bytes has the name.
+    // A token with the same bytes has the name.
     let alike = b"root ::= <[257]> (\"b\" \"1\" | \"c\" \"2\") | \"a\" (\"d\" \"3\" | \"e\" \"4\")";
     assert_eq!(compare(alike, few(4), b""), Ok(vec![97, 256, 257]));
     assert_eq!(compare(alike, few(3), b""), Err(MatchError::TooAmbiguous { limit: 3 }));
-    // Any other token: only those that begin with the letter are read in both ways.
+    // Any token except one: only those that begin with the letter have both readings.
     let other = b"root ::= !<[120]> (\"b\" \"1\" | \"c\" \"2\") | \"a\" (\"d\" \"3\" | \"e\" \"4\")";
     assert_eq!(compare(other, LIMITS, b"").map(|ids| ids.len()), Ok(262));
     assert_eq!(compare(other, few(3), b""), Err(MatchError::TooAmbiguous { limit: 3 }));
-    // What is behind the name alone is too much.
+    // The readings of the name alone are too many.
     let name = b"root ::= <[97]> (\"b\" \"1\" | \"c\" \"2\") | \"xy\"";
     assert_eq!(compare(name, few(2), b""), Ok(vec![97, 120]));
     let name = b"root ::= <[260]> (\"b\" \"1\" | \"c\" \"2\" | \"d\" \"3\") | \"xy\"";
@@ -86,7 +85,7 @@ fn a_token_that_is_read_in_too_many_ways_is_in_no_mask() {
     assert_eq!(compare(name, few(2), b""), Err(MatchError::TooAmbiguous { limit: 2 }));
 }
 
-/// Calls behind the name and calls within the bytes take nodes of their own.
+/// Calls in the reading of the name and in that of the bytes take separate nodes.
 #[test]
 fn nodes_of_both_readings_count() {
     let both = b"root ::= <[256]> x \"1\" | \"a\" y \"2\"\nx ::= \"b\"+\ny ::= \"d\" z \"3\" | \"e\"\nz ::= \"c\"+";
@@ -99,7 +98,7 @@ fn nodes_of_both_readings_count() {
     assert_eq!(compare(name, nodes(2), b""), Ok(vec![97, 256, 257]));
 }
 
-/// A token that comes back to where it was makes nodes in each round, and the walk that knows the place makes them
+/// A token that returns to its first state makes nodes in each round. The walk, which knows the state, makes them only
 /// once.
 #[test]
 fn rounds_within_a_token_take_nodes() {
@@ -112,7 +111,7 @@ fn rounds_within_a_token_take_nodes() {
     assert_eq!(compare(rounds, nodes(2), b""), Err(MatchError::TooDeep { limit: 2 }));
 }
 
-/// The places behind the bytes of a token are as many as there are: beyond that a mask is refused, and never wrong.
+/// A walk has a limited number of states behind a token. Beyond the limit, a mask is refused, and is never wrong.
 #[test]
 fn a_walk_has_places_or_is_refused() {
     let pairs = b"root ::= (\"zz\" | \"z\" \"z\")*";
@@ -138,7 +137,7 @@ fn tokens_without_bytes_with_too_many_and_beyond_the_last_one() {
     assert_eq!(compare(b"root ::= <[263]>", LIMITS, b""), Ok(vec![]));
     let others = compare(b"root ::= \"x\" !<[260]> \"y\"", LIMITS, b"x").unwrap();
     assert_eq!(others, (0..263).filter(|id| *id != 260).collect::<Vec<u32>>());
-    // Neither name is beside the other.
+    // Each of the two names is excluded in only one alternative.
     let all = compare(b"root ::= !<[260]> \"y\" | !<[97]> \"z\"", LIMITS, b"").unwrap();
     assert_eq!(all, (0..263).collect::<Vec<u32>>());
 }

@@ -17,7 +17,7 @@ fn decimals_are_in_range_or_not() {
             let texts: Vec<&str> = row[list].as_array().unwrap().iter().filter_map(Value::as_str).collect();
             let found = check(Source::Schema(schema.as_bytes()), &Options::default(), &texts).unwrap();
             for (text, (_, accepted)) in texts.iter().zip(found) {
-                // In integers with a lower bound below 0, `-0` is allowed; `language.txt` has it.
+                // If integers have a lower bound below 0, `-0` is allowed: `language.txt` has it.
                 if *text == "-0" && schema.contains("integer") && schema.contains("\"minimum\": -") {
                     assert!(accepted);
                     continue;

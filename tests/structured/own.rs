@@ -1,10 +1,10 @@
-//! A small set of our own, for a checkout without the reference data.
+//! A small set of Gleed's own, for a checkout without the reference data.
 
 use gleed::grammar::{ErrorKind, Escapes, Options, Source, Whitespace};
 
 use super::check;
 
-/// A schema, texts that are accepted, texts that are not.
+/// A schema, texts that are accepted, and texts that are not.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 fn assert_rows(options: &Options<'_>, rows: &[Row]) {
@@ -39,14 +39,14 @@ fn values_of_each_type() {
                 &["\"é\"", "\"\\n😀\""],
                 &["\"\"", "\"abc\"", "\"\u{7f}\""],
             ),
-            // Counted and not, side by side.
+            // A counted and an uncounted member side by side.
             (
                 r#"{"type":"object","properties":{"a":{"type":"string","maxLength":2},"b":{"type":"string"}}}"#,
                 &["{\"a\":\"xy\"}", "{\"b\":\"xyz\"}"],
                 &["{\"a\":\"xyz\"}"],
             ),
             (r#"{"type":"string","pattern":"^a+$"}"#, &["\"aa\""], &["\"\"", "\"ab\""]),
-            // The bound of such a pattern is a count of characters, with that of other keywords.
+            // A counted pattern bounds the number of characters, together with the bounds of other keywords.
             (
                 r#"{"type":"string","pattern":"^[ab]{2,300}$"}"#,
                 &["\"ab\"", "\"abababababababababababababababababababab\""],
@@ -194,7 +194,7 @@ fn what_is_not_understood_is_refused_by_name() {
         (r#"{"uniqueItems":false}"#, ErrorKind::Unsupported("uniqueItems"), 1),
         (r#"{"if":{},"then":{}}"#, ErrorKind::Unsupported("if"), 1),
         (r#"{"format":"colour"}"#, ErrorKind::Unsupported("format"), 1),
-        // Others can have the same name, and no matcher knows.
+        // Two members can have the same name, which a matcher does not notice.
         (r#"{"type":"object","minProperties":2}"#, ErrorKind::Unsupported("minProperties"), 17),
         (r#"{"required":["a"],"minProperties":3,"maxProperties":9}"#, ErrorKind::Unsupported("minProperties"), 18),
         (r#"{"oneOf":[{"minimum":1},{"maximum":2}]}"#, ErrorKind::Unsupported("oneOf"), 1),
@@ -259,7 +259,7 @@ fn forced_bytes_are_those_without_a_choice() {
     });
 }
 
-/// An expression that is the grammar is the whole text, so anchors elsewhere leave nothing, and are refused.
+/// A grammar that is an expression must match the whole text. An anchor elsewhere matches nothing, and is refused.
 #[test]
 fn anchors_stand_at_the_ends_of_a_whole_text() {
     let of = |text: &str| check(Source::Regex(text.as_bytes()), &Options::default(), &["a", "ab", "b"]);

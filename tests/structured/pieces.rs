@@ -1,4 +1,4 @@
-//! Grammars that are made in pieces.
+//! Grammars that are compiled in pieces.
 
 use gleed::grammar::{
     Calls, ErrorKind, Escapes, Grammar, GrammarBuild, GrammarError, Options, Planned, Source, ToolChoice, Whitespace,
@@ -9,11 +9,12 @@ use super::lines;
 use super::raw_member::member;
 use common::Memory;
 
-/// The work of a unit, and the most that one may take: 30,448 is the most of all here.
+/// The work of a usual unit.
 const UNIT: u64 = 4096;
+/// Most work that a unit may do. The largest unit of these tests does 30,448.
 const MOST: u64 = 40_000;
 
-/// The bytes of a grammar that is made in steps of so many units, and the largest of these units.
+/// Compiles a grammar in steps of `units` units. Returns its bytes, and the work of the largest step.
 pub(super) fn made(source: Source<'_>, options: &Options<'_>, units: usize) -> Result<(Vec<u8>, u64), GrammarError> {
     let mut scratch = Vec::new();
     while let Planned::Scratch(words) = Grammar::plan(source, options, &mut scratch)? {
@@ -34,7 +35,7 @@ pub(super) fn made(source: Source<'_>, options: &Options<'_>, units: usize) -> R
     Ok((memory.bytes().to_vec(), largest))
 }
 
-/// Makes steps until the build rests.
+/// Makes steps until the build needs something or is done.
 fn step(build: &mut GrammarBuild<'_, '_>, units: usize, largest: &mut u64) -> Result<(), GrammarError> {
     loop {
         let before = build.work();
@@ -47,7 +48,8 @@ fn step(build: &mut GrammarBuild<'_, '_>, units: usize, largest: &mut u64) -> Re
     }
 }
 
-/// Compares a grammar made at once with those made in steps of some sizes. Returns the largest unit.
+/// Compares a grammar compiled at once with grammars compiled in steps of some sizes. Returns the work of the largest
+/// unit.
 fn compare(source: Source<'_>, options: &Options<'_>) -> u64 {
     let whole = made(source, options, usize::MAX);
     let mut largest = 0;
@@ -64,7 +66,7 @@ fn compare(source: Source<'_>, options: &Options<'_>) -> u64 {
     largest
 }
 
-/// Objects, lists of values and choices with very many parts.
+/// Returns objects, lists of values and choices with very many parts.
 fn large_schemas() -> Vec<String> {
     let members = |count: usize| {
         let members: Vec<String> =

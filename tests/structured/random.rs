@@ -1,5 +1,5 @@
-//! Random grammars, schemas and expressions, damaged ones, random tokens, and damaged states. `PROPTEST_CASES` says how
-//! many.
+//! Random grammars, schemas and expressions, damaged ones, random tokens, and damaged states. `PROPTEST_CASES` is their
+//! number.
 
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use super::{Compiled, check};
 use common::Memory;
 use common::random::Rng;
 
-/// Small ones, so that they are met; now and then those for many tokens.
+/// Returns small limits, so that texts meet them, and now and then limits for many tokens.
 fn limits(random: &mut Rng) -> Limits {
     if random.below(24) == 0 {
         return Limits { items: 128, nodes: 512 + random.below(2048), depth: 32, past: 2000 };
@@ -23,7 +23,7 @@ fn limits(random: &mut Rng) -> Limits {
         [random.below(2)]
 }
 
-/// What was tried.
+/// Counts of the things that were tried.
 #[derive(Debug, Default)]
 struct Counts {
     compiled: usize,
@@ -33,7 +33,7 @@ struct Counts {
     damaged: usize,
 }
 
-/// Says what it was, if a test fails in it.
+/// Prints its contents if a test fails while it lives.
 struct Case<T: std::fmt::Debug>(T);
 
 impl<T: std::fmt::Debug> Drop for Case<T> {
@@ -60,11 +60,11 @@ fn cases(name: &str, most: usize, mut test: impl FnMut(&mut Rng, &mut Counts)) {
     println!("{name}: {counts:?}");
 }
 
-/// All bytes, random texts of the letters that the grammars have, and some tokens without bytes or with too many.
+/// A vocabulary of all bytes, random texts of the grammars' letters, and some tokens without bytes or with too many.
 struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
-    /// With all texts of 2 to 7 of some letters: a walk over them meets more frontiers than it notes.
+    /// Adds all texts of 2 to 7 of some letters: a walk over these meets more frontiers than it can note.
     fn many(random: &mut Rng) -> Self {
         let Self(mut pieces) = Self::new(random);
         let letters = if random.below(2) == 0 { ["a", "b", "c"] } else { [(); 3].map(|()| letter(random)) };
@@ -76,7 +76,7 @@ impl Pieces {
         let bytes = (0..=255).map(|byte| vec![byte]);
         let text = |random: &mut Rng| (0..2 + random.below(6)).flat_map(|_| letter(random).bytes()).collect();
         let texts: Vec<Vec<u8>> = (0..48).map(|_| text(random)).collect();
-        // Some end in the middle of a character.
+        // Some texts end in the middle of a character.
         let cut = |mut text: Vec<u8>| {
             text.pop_if(|last| *last >= 0x80);
             text
@@ -96,7 +96,7 @@ impl Vocabulary for Pieces {
     }
 }
 
-/// Compiles a source; what comes out is walked through.
+/// Compiles a source, and walks through the grammar.
 fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     let options = options(random);
     let _case = Case((String::from_utf8_lossy(source.text()), options));
@@ -110,7 +110,7 @@ fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
         Err(_) => counts.refused += 1,
         Ok(mut compiled) => {
             counts.compiled += 1;
-            // Where the grammar names a token, no byte need follow.
+            // A grammar that names a token may allow that token and no byte.
             let names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
             let limits = limits(random);
             let _limits = Case(limits);
@@ -119,8 +119,7 @@ fn compile(source: Source<'_>, random: &mut Rng, counts: &mut Counts) {
     }
 }
 
-/// A text of random bytes that are allowed. Its states are saved and damaged, and masks are compared with single
-/// tokens.
+/// Writes a text of random allowed bytes. Its states are saved and damaged, and masks are compared with single tokens.
 fn walk(grammar: &Grammar<'_>, limits: Limits, names: bool, random: &mut Rng, counts: &mut Counts) {
     let bytes = Matcher::plan(limits).unwrap();
     let (mut memory, mut other) = (Memory::new(bytes), Memory::new(bytes));
@@ -158,7 +157,7 @@ fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
     bytes
 }
 
-/// The mask is what a copy says of each token alone. It is an error where that exceeds a limit.
+/// Checks that the mask allows the tokens that a copy of the matcher accepts, or is an error if a limit is exceeded.
 fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, counts: &mut Counts) {
     let pieces = if matcher.limits().nodes < 512 { Pieces::new(random) } else { Pieces::many(random) };
     let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
@@ -200,7 +199,7 @@ fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, co
             }
         }
     }
-    // A walk takes more places for items than a token alone.
+    // A walk needs more room for items than a single token.
     assert!(refused || !matches!(made, Err(MatchError::TooDeep { .. })), "{made:?}");
     let left = matcher.bytes_to_end().ok().filter(|_| made.is_ok());
     if let Some(left) = left {
@@ -210,8 +209,8 @@ fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], random: &mut Rng, co
     }
 }
 
-/// Where a text is to end in time, tokens are allowed behind which the end is near enough: `ends` bytes; or all where
-/// none is, or where the end is far.
+/// Checks the mask for a text that must end in time. It allows the tokens after which the end is near enough: `ends`
+/// bytes. It allows all tokens if there is no such token, or if the limit is far.
 fn within(
     matcher: &mut Matcher<'_, '_>,
     trie: &TokenTrie<'_>,
@@ -230,7 +229,8 @@ fn within(
     assert!(is_near || mask == all && (is_none || tokens > left), "{tokens} tokens, {left} bytes");
 }
 
-/// Damage that no checksum shows. Either it is refused and nothing changes, or the matcher goes on with what was read.
+/// Damages a state and corrects its checksum. Either the state is refused and nothing changes, or the matcher goes on
+/// with it.
 fn damaged(matcher: &mut Matcher<'_, '_>, random: &mut Rng, counts: &mut Counts) {
     let own = saved(matcher);
     let body = own.len() - 8;
@@ -265,7 +265,7 @@ fn random_grammars() {
 fn random_expressions() {
     cases("expressions", 150, |random, counts| {
         let text = expression(random, 2);
-        // Most have no anchors, which are refused within a text.
+        // Most expressions have no anchors, because anchors are refused within a text.
         let text = if random.below(8) == 0 { text } else { unanchored(&text) };
         compile(Source::Regex(text.as_bytes()), random, counts)
     });
@@ -276,7 +276,7 @@ fn random_schemas() {
     cases("schemas", 150, |random, counts| compile(Source::Schema(schema(random, 3).as_bytes()), random, counts));
 }
 
-/// A bound that is a count of characters, and the same where it is states, as in one of several alternatives.
+/// A bound as a count of characters gives the same as a bound as states, which one of several alternatives has.
 #[test]
 fn bounds_of_patterns() {
     cases("bounds", 150, |random, counts| {
@@ -305,7 +305,7 @@ fn bounds_of_patterns() {
     });
 }
 
-/// Texts with bytes that were changed, removed, or come twice.
+/// Texts with bytes that were changed, removed, or doubled.
 #[test]
 fn damaged_sources() {
     cases("damaged sources", 150, |random, counts| {
@@ -337,7 +337,7 @@ fn damaged_sources() {
     });
 }
 
-/// The tables of a vocabulary are the same however their making is cut.
+/// The tables of a vocabulary are the same in any pieces.
 #[test]
 fn tables_in_pieces_are_the_same() {
     cases("vocabularies", 20, |random, counts| {

@@ -89,7 +89,7 @@ pub(super) fn unanchored(text: &str) -> String {
     parts.collect::<Vec<_>>().join("[^")
 }
 
-/// An expression of characters of which the last is repeated up to a bound.
+/// Returns an expression of characters, of which the last is repeated up to a bound.
 pub(super) fn bounded(random: &mut Rng) -> String {
     let class =
         |random: &mut Rng| pick(random, &["[a-c]", "[^a]", ".", "\\d", "\\w", "\u{e9}", "(b)", "(?:[ab\u{e9}])"]);

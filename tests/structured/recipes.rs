@@ -1,4 +1,4 @@
-//! The recipes of `docs/structured.md`: of each line the last text is refused, and the others are accepted.
+//! The recipes of `docs/structured.md`. The last text of each line is refused, and the others are accepted.
 
 use gleed::grammar::{Calls, Options, Source, ToolChoice, Whitespace};
 use gleed::tools::CallFormat;

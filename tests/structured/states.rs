@@ -1,4 +1,4 @@
-//! States of matchers: copied, taken back, kept as bytes.
+//! States of matchers: copied, taken back, and saved as bytes.
 
 use gleed::grammar::{Grammar, Limits, MatchError, Matcher, Options, Source, Vocabulary};
 
@@ -6,14 +6,14 @@ use super::Compiled;
 use common::Memory;
 use common::random::Rng;
 
-/// The bytes of a snapshot: two matchers in the same state have the same.
+/// Returns the bytes of a snapshot. They are equal if two matchers are in the same state.
 fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
     let mut bytes = vec![0; matcher.snapshot_len()];
     assert_eq!(matcher.snapshot(&mut bytes), Ok(bytes.len()));
     bytes
 }
 
-/// Tokens that are one or two letters.
+/// A vocabulary of tokens with one or two letters.
 struct Letters;
 
 impl Vocabulary for Letters {
@@ -29,7 +29,7 @@ impl Vocabulary for Letters {
     }
 }
 
-/// The grammars of these tests, with a text of each.
+/// The grammars of these tests, and a text of each.
 const CASES: [(Source<'_>, &str); 6] = [
     (
         Source::Schema(br##"{"properties":{"s":{"type":"string"},"l":{"type":"array","items":{"$ref":"#"}}}}"##),
@@ -49,7 +49,7 @@ fn with(source: Source<'_>, run: impl FnOnce(&Grammar<'_>)) {
 
 const LIMITS: Limits = Limits { items: 64, nodes: 128, depth: 32, past: 300 };
 
-/// Each state of a text, by its snapshot: tokens of one or two bytes.
+/// Compares each state of a text by its snapshot, with tokens of one or two bytes.
 #[test]
 fn states_are_copied_taken_back_and_restored() {
     let mut random = Rng::new(11);
@@ -102,11 +102,11 @@ fn states_are_copied_taken_back_and_restored() {
     }
 }
 
-/// As many states are kept as fit, and no fewer.
+/// Exactly as many states are kept as fit into the memory.
 #[test]
 fn the_past_is_as_long_as_its_memory() {
     with(Source::Regex(b"[a-z]*"), |grammar| {
-        // A state has one item: 4 + 5 words, and their number.
+        // A state with one item takes 4 + 5 words, and one for their number.
         for (past, most) in [(0, 0), (9, 0), (10, 1), (29, 2), (85, 8)] {
             let limits = Limits { past, ..LIMITS };
             let mut memory = Memory::new(Matcher::plan(limits).unwrap());
@@ -119,7 +119,7 @@ fn the_past_is_as_long_as_its_memory() {
     });
 }
 
-/// A token that the grammar names and whose bytes it also allows goes both ways.
+/// If the grammar names a token and also allows its bytes, both readings go on.
 #[test]
 fn a_token_is_taken_by_name_and_by_bytes() {
     let (source, _) = CASES[5];
@@ -132,7 +132,7 @@ fn a_token_is_taken_by_name_and_by_bytes() {
             }
             assert!(matcher.may_end());
         }
-        // As a pair of bytes the first letter is no token of that name.
+        // The first letter is not the token with that name, so only the reading as bytes goes on.
         let mut matcher = Matcher::new(grammar, LIMITS, memory.bytes()).unwrap();
         assert_eq!(matcher.accept(&Letters, 256 + u32::from_be_bytes([0, 0, b'a', b'b'])), Ok(true));
         assert_eq!(matcher.accept(&Letters, u32::from(b'a')), Ok(false));
@@ -140,7 +140,7 @@ fn a_token_is_taken_by_name_and_by_bytes() {
     });
 }
 
-/// A rule that is called behind the token and was called within its bytes returns to each place for itself.
+/// A rule that is called behind a token and one that was called within its bytes return to their own callers.
 #[test]
 fn a_rule_within_the_bytes_is_another_call() {
     let source = Source::Gbnf(b"root ::= \"a\" x \"1\" | <[25186]> x \"2\"\nx ::= \"bc\" | \"d\"");
@@ -186,7 +186,7 @@ fn snapshots_of_others_are_refused() {
     }
 }
 
-/// A snapshot with more items, nodes or depth than a matcher has room for.
+/// Snapshots with more items, nodes or depth than a matcher has room for.
 #[test]
 fn snapshots_that_do_not_fit_are_refused() {
     let (source, text) = CASES[0];
@@ -210,15 +210,15 @@ fn snapshots_that_do_not_fit_are_refused() {
     });
 }
 
-/// Sets the checksum to what the bytes have, so that what is behind it is tried, too.
+/// Corrects the checksum, so that a test reaches the checks behind it.
 fn summed(bytes: &mut [u8]) {
     let body = bytes.len() - 8;
     let sum = gleed::num::Xxh64::hash(&bytes[..body]);
     bytes[body..].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Damage that no checksum shows: each word set to many values. Either it is refused and nothing changes, or the
-/// matcher goes on with a state that it writes back as it was read, and takes any bytes.
+/// Each word is set to many values, with a correct checksum. Either the state is refused and nothing changes, or the
+/// matcher saves the state as it was read, and takes any bytes.
 #[test]
 fn damaged_snapshots_change_nothing() {
     let mut random = Rng::new(5);

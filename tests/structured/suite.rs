@@ -1,4 +1,4 @@
-//! The test suite of JSON Schema: what is invalid is not accepted.
+//! The test suite of JSON Schema: invalid instances are not accepted.
 
 use gleed::grammar::{Escapes, Options, Source, Whitespace};
 use serde_json::Value;
@@ -67,8 +67,8 @@ const FILES: &[&str] = &[
     "vocabulary",
 ];
 
-/// Where our language is larger on purpose: second 60 at any time, 29 February in any year, and white space as in
-/// Unicode, without U+FEFF.
+/// Returns whether Gleed accepts more on purpose: second 60 at any time, 29 February in any year, and white space of
+/// Unicode without U+FEFF.
 fn is_larger(file: &str, row: &Value) -> bool {
     matches!(file, "optional--format--date" | "optional--format--time")
         || row["test"] == "zero-width whitespace does not match"

@@ -1,4 +1,4 @@
-//! Replies with calls of tools: what may be written is read back as calls whose arguments are valid, in each format.
+//! Replies with tool calls. In each format, an allowed reply is read back as calls with valid arguments.
 
 use gleed::grammar::{
     Calls, ErrorKind, Grammar, Limits, Mark, Matcher, Options, Source, TokenTrie, ToolChoice, Vocabulary, Whitespace,
@@ -33,10 +33,10 @@ fn names_of(tools: &Tools<'_>) -> Vec<String> {
     tools.iter().map(|tool| tool.name().to_owned()).collect()
 }
 
-/// Bytes, pieces of texts, and tokens that are no text.
+/// A vocabulary of bytes, pieces of texts, and tokens that are no text.
 struct Pieces {
     texts: Vec<Vec<u8>>,
-    /// From this id on: the names of tokens without bytes.
+    /// Names of the tokens without bytes, whose ids follow those of the texts.
     silent: Vec<&'static str>,
 }
 
@@ -56,7 +56,7 @@ impl Pieces {
         Some((self.texts.len() + place) as u32)
     }
 
-    /// The text of a token, with the names of those that are none.
+    /// Returns the text of a token, or the name of a token that is no text.
     fn text(&self, id: u32) -> &[u8] {
         let id = id as usize;
         self.texts.get(id).map(Vec::as_slice).unwrap_or_else(|| self.silent[id - self.texts.len()].as_bytes())
@@ -73,7 +73,7 @@ impl Vocabulary for Pieces {
     }
 }
 
-/// Texts whose pieces are tokens.
+/// Returns texts whose pieces become tokens.
 fn samples(format: CallFormat) -> Vec<String> {
     let mut samples: Vec<String> = [
         "{\"name\": \"roll\", \"arguments\": {\"sides\": 6}}\n", "{\"name\": \"now_in\", \"parameters\": {\"zone\": \"a\"}}; {",
@@ -89,7 +89,7 @@ fn samples(format: CallFormat) -> Vec<String> {
     samples
 }
 
-/// The marks that open calls, and those that a vocabulary may have as tokens.
+/// Returns the marks that open calls.
 fn opens_of(format: CallFormat) -> &'static [&'static str] {
     match format {
         CallFormat::Hermes | CallFormat::Qwen3_5 | CallFormat::Glm4_5 => &["<tool_call>"],
@@ -136,7 +136,7 @@ fn marks_of(format: CallFormat) -> Vec<&'static str> {
     opens.chain(more).copied().collect()
 }
 
-/// One reply at random.
+/// A random reply.
 struct Case<'c> {
     pieces: &'c Pieces,
     trie: &'c TokenTrie<'c>,
@@ -169,7 +169,7 @@ impl Case<'_> {
                 .filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1 && self.suits(&matcher, *id))
                 .collect();
             if allowed.is_empty() && matcher.may_end() {
-                // Another call would not come to its end in time.
+                // Another call could not end in time.
                 break;
             }
             assert!(!allowed.is_empty(), "{:?}: {}", self.calls.format, String::from_utf8_lossy(&text));
@@ -184,7 +184,7 @@ impl Case<'_> {
         String::from_utf8(text).expect("UTF-8")
     }
 
-    /// Compares a mask with single tokens, and what comes of them after a copy, a way back and a restored state.
+    /// Compares a mask with single tokens, and checks the state after a copy, a rewind and a restore.
     fn compare(&mut self, matcher: &mut Matcher<'_, '_>, mask: &[u32], other: &mut [u8]) {
         let saved = |matcher: &Matcher<'_, '_>| {
             let mut bytes = vec![0; matcher.snapshot_len()];
@@ -207,12 +207,12 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a token keeps the text readable where anything may stand.
+    /// Returns whether a token keeps the text readable in places where any text is allowed.
     fn suits(&self, matcher: &Matcher<'_, '_>, id: u32) -> bool {
         !matcher.is_free() || std::str::from_utf8(self.pieces.text(id)).is_ok()
     }
 
-    /// Writes the mark that opens a call, in any tokens, as far as that is allowed.
+    /// Writes the mark that opens a call with any tokens, as far as the matcher allows it.
     fn spell(&mut self, matcher: &mut Matcher<'_, '_>, text: &mut Vec<u8>) {
         let opens = opens_of(self.calls.format);
         let mut rest = opens[self.random.below(opens.len())].as_bytes();
@@ -229,7 +229,7 @@ impl Case<'_> {
     }
 }
 
-/// Reads a reply: returns its calls, each of which is valid.
+/// Reads a reply, and checks that each call is valid. Returns the number of calls.
 pub(super) fn read(text: &str, calls: &Calls<'_>) -> usize {
     let list = std::str::from_utf8(calls.tools).unwrap();
     let shown = Calls { tools: b"", ..*calls };
@@ -243,7 +243,7 @@ pub(super) fn read(text: &str, calls: &Calls<'_>) -> usize {
         call.arguments.write_json(Some(&tool), &mut json).unwrap();
         let mut value = match serde_json::from_str(&json) {
             Ok(value) => value,
-            // The reader has numbers of 64 bits.
+            // The reader of JSON has numbers of 64 bits.
             Err(error) if error.to_string().starts_with("number out of range") => continue,
             Err(error) => panic!("{shown:?}: {text:?}: {json}: {error}"),
         };
@@ -262,7 +262,7 @@ pub(super) fn read(text: &str, calls: &Calls<'_>) -> usize {
     count
 }
 
-/// A list without what is not supported where arguments are no objects.
+/// Returns the lists of tools that the format supports. Some schemas are not supported if arguments are no JSON.
 pub(super) fn lists(format: CallFormat) -> impl Iterator<Item = &'static str> {
     LISTS.iter().copied().filter(move |list| compiles(list, format))
 }
@@ -292,7 +292,7 @@ fn replies_at_random_are_read_back() {
     assert!(found[1] * 2 > found[0]);
 }
 
-/// One reply. Returns 1 and the number of its calls.
+/// Writes one reply. Returns 1 and the number of its calls.
 fn reply(list: &'static str, format: CallFormat, random: &mut Rng) -> [usize; 2] {
     let marks = marks_of(format);
     let thoughts = (format != CallFormat::Harmony && random.below(3) == 0).then_some(ThoughtMarks::THINK);
@@ -361,7 +361,7 @@ fn wrong_replies_are_refused_where_they_are_wrong() {
     assert_eq!(prefix(thinks, &thought), (thought.len(), true));
     assert_eq!(prefix(thinks, "<think>\n<tool_call>"), (19, false));
     assert_eq!(prefix(Calls { is_thinking: true, ..thinks }, &thought[7..]), (thought.len() - 7, true));
-    // A text that begins like a mark, and an other mark inside of it.
+    // A text that begins like a mark and contains another mark.
     refused_at(free, "<<tool_call<tool_call>", "x");
 }
 

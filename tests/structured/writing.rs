@@ -1,4 +1,4 @@
-//! Sequences that write texts: whatever happens to them, masks and tokens are those of a fresh run.
+//! Sequences that write texts. Whatever happens to them, masks and tokens are those of a fresh run.
 
 use gleed::cache::{CacheError, SnapshotOptions};
 use gleed::grammar::{Grammar, Limits as MatcherLimits, Matcher, Options, Source, TokenTrie, Whitespace};
@@ -49,13 +49,13 @@ fn limits(past: usize) -> MatcherLimits {
     MatcherLimits { items: 64, nodes: 64, depth: 16, past }
 }
 
-/// The most probable token that is allowed.
+/// Returns the most probable allowed token.
 fn choose(logits: &[f32], mask: &[u32]) -> u32 {
     let mut sampler = Sampler::new(SamplerParams::default()).unwrap();
     sampler.sample_masked(logits, mask, &mut vec![0; scratch_len(logits.len())]).unwrap().token
 }
 
-/// Masks and tokens of a run without anything else, and the logits before each token.
+/// Returns masks and tokens of an undisturbed run, and the logits before each token.
 fn fresh(
     engine: &mut Engine<'_, '_>,
     tokenizer: &Tokenizer<'_, '_>,
@@ -78,7 +78,7 @@ fn fresh(
     states
 }
 
-/// Forks, rewinds, snapshots and batches that are dropped, at random, with states that are kept or not.
+/// Plays forks, rewinds, snapshots and dropped batches at random, with kept states or without.
 #[test]
 fn texts_go_on_as_a_fresh_run() {
     let engine_limits = Limits { sequences: 5, context: 200, ..Limits::default() };
@@ -88,7 +88,7 @@ fn texts_go_on_as_a_fresh_run() {
         for (seed, past) in [(1, 1024), (2, 100), (3, 0)] {
             let mut random = Rng::new(seed);
             let bytes = Matcher::plan(limits(past)).unwrap();
-            // One place for each text, and one for a copy.
+            // Memory for each text, and for copies.
             let mut memories: Vec<Memory> = (0..300).map(|_| Memory::new(bytes)).collect();
             let mut free = memories.iter_mut();
             let seq = engine.open().unwrap();
@@ -118,7 +118,7 @@ fn texts_go_on_as_a_fresh_run() {
                         texts[index] = Writing::resume(engine, tokenizer, restored, matcher, header.state()).unwrap();
                     }
                     3 if count > 1 => engine.close(texts.swap_remove(index).seq()).unwrap(),
-                    // A batch that comes to nothing.
+                    // A batch that is cancelled.
                     4 if at < states.len() => {
                         let token = states[at].1;
                         assert_eq!(text.accept(tokenizer, token), Ok(true));
@@ -170,14 +170,14 @@ fn what_cannot_be_kept_together_is_refused() {
             engine.decode_step(seq, *token).unwrap();
         }
         let len = text.len();
-        // Its first tokens are gone: the last states that were kept are all that it can go back to.
+        // The first tokens are evicted, so the text can go back only to the last kept states.
         assert_eq!(text.rewind(engine, tokenizer, 4), Err(WritingError::Before { begin: 5, given: 4 }));
         let gone = text.fork(engine, tokenizer, len - 20, other.bytes()).map(drop);
         assert!(matches!(gone, Err(WritingError::Gone { .. })), "{gone:?}");
         assert_eq!((text.len(), engine.seq_len(seq).unwrap()), (len, len));
         text.rewind(engine, tokenizer, len - 1).unwrap();
         assert_eq!(mask_of(text.matcher(), trie, 1), states[len - 1 - PROMPT.len()].0);
-        // A token that the grammar does not allow.
+        // The grammar does not allow this token.
         engine.decode_step(seq, 300).unwrap();
         let refused = text.follow(engine, tokenizer);
         assert_eq!(refused, Err(WritingError::Refused { position: len - 1, token: 300 }));
@@ -193,7 +193,7 @@ fn what_cannot_be_kept_together_is_refused() {
     });
 }
 
-/// A token that the grammar does not allow has come to the sequence without its text.
+/// A token that the grammar does not allow is in the sequence, but not in its text.
 #[test]
 fn a_fork_and_a_rewind_that_are_refused_leave_the_sequences() {
     with_engine(&Limits { sequences: 3, context: 64, ..Limits::default() }, |engine, tokenizer, _, grammar| {

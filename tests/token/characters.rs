@@ -1,11 +1,11 @@
-//! BPE by characters, as Gemma 4 has it.
+//! BPE on characters, as in Gemma 4.
 
 use gleed::token::{EncodeOptions, Encoded, TokenKind};
 
 use crate::keys::{Keys, Value};
 use crate::{decode, encode, with_tokenizer};
 
-/// The ids of the library `tokenizers`, whose tokenizers of this kind Gemma 4 was published with.
+/// The ids are those of the library `tokenizers`, in whose format Gemma 4's tokenizer was published.
 #[test]
 fn ids_are_those_of_the_original() {
     let file = include_str!("../data/characters/vocabulary.json");
@@ -36,20 +36,20 @@ fn a_small_vocabulary() {
             let names = ids.iter().map(|&id| String::from_utf8(tokenizer.text(id).unwrap().to_vec()).unwrap());
             names.collect::<Vec<_>>().join(" ")
         };
-        // The first merge of the list comes first, and nothing is put before a text.
+        // Merges apply in the order of the list, and nothing is put before a text.
         assert_eq!(names("ab ab"), "ab \u{2581} ab");
         assert_eq!(names("b   a"), "b \u{2581}\u{2581} \u{2581}a");
-        // A run of line ends that is a token is that token, without merges; others are not.
+        // A run of line ends that is a token becomes that token without merges. Other runs do not.
         assert_eq!(names("a\n\n\nb\n\n"), "a \n\n\n b \n \n");
         assert_eq!(names("c\u{e9}<bos>"), "<0x63> <0xC3> <0xA9> <bos>");
-        // A tag of HTML, not the end of a generation; and BOS is put in front whatever the file says.
+        // `</s>` is a tag of HTML here, and does not end a text. BOS is put in front, whatever the file says.
         let (tag, turn) = (tokenizer.find(b"</s>").unwrap(), tokenizer.find(b"<|tool_response>").unwrap());
         assert_eq!((tokenizer.is_end(tag), tokenizer.kind(tag)), (false, TokenKind::Normal));
         assert!(tokenizer.is_end(turn) && tokenizer.vocab().adds_bos());
     });
 }
 
-/// Tokens that reach over blanks within a line.
+/// Tokens may reach over blanks within a line.
 #[test]
 fn words_need_not_be_apart() {
     let keys = Keys::characters(&["a", "b", "\u{2581}", "a\u{2581}", "a\u{2581}b"], &["a \u{2581}", "a\u{2581} b"]);
@@ -75,7 +75,7 @@ fn the_name_of_the_pre_tokenizer_will_do() {
     }
 }
 
-/// mmBERT: a blank begins every word, and so do more of them.
+/// In mmBERT's vocabulary a blank begins every word, and several blanks do, too.
 #[test]
 fn blanks_begin_words() {
     let tokens = ["a", "b", "\u{2581}", "\n", "\u{2581}a", "\u{2581}\u{2581}", "ab", "a\u{2581}", "\n\n"];

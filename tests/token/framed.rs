@@ -1,4 +1,4 @@
-//! Conversations as tokens: the frame is of special tokens, and messages never become any.
+//! Conversations as tokens. The frame has special tokens, and the text of messages never becomes one.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ fn chatml() -> Keys {
     keys.token("<|im_start|>", 3).token("<|im_end|>", 3).token("<tool>", 4)
 }
 
-/// The ids of `text`, parts of which are plain: where they start and end.
+/// Returns the ids of `text`. `plain` has the start and end of its plain parts.
 fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, plain: &[(usize, usize)]) -> Vec<u32> {
     let plain: Vec<Range<usize>> = plain.iter().map(|&(start, end)| start..end).collect();
     let mut scratch = vec![0; tokenizer.scratch_len(text.len())];
@@ -38,7 +38,7 @@ fn control_tokens_are_found_outside_of_plain_text_only() {
         assert!(plain.contains(&tool) && !plain.contains(&end));
         assert_eq!(framed(tokenizer, text, &[(0, text.len())]), plain);
 
-        // A token that reaches into plain text by one byte is none.
+        // A special token is not recognised if one of its bytes is plain text.
         let is_end = |from, to| framed(tokenizer, text, &[(from, to)]).iter().filter(|&&id| id == end).count();
         assert_eq!([is_end(9, 11), is_end(10, 11), is_end(11, 12), is_end(20, 21)], [1, 2, 1, 1]);
         let start = |from, to| framed(tokenizer, text, &[(0, 1), (from, to)]).contains(&start);
@@ -71,14 +71,14 @@ fn conversations_become_tokens() {
         turns.add(user("")).for_each(|piece| text.push(tokenizer, piece).unwrap());
         assert_eq!((text.as_str(), text.plain()), ("<|im_end|>\n<|im_start|>user\n<|im_end|>\n", &[][..]));
 
-        // BOS and EOS by the names that they have here, and no more than fits.
+        // BOS and EOS have the names of this vocabulary. A text that does not fit is refused.
         text.clear();
         let pieces =
             [Piece::Text("a"), Piece::Text(""), Piece::Text("b"), Piece::Eos, Piece::Text("c"), Piece::Frame("-")];
         for piece in [Piece::Bos].into_iter().chain(pieces) {
             text.push(tokenizer, piece).unwrap();
         }
-        // Texts that follow each other have one range.
+        // Adjacent texts share one range.
         assert_eq!((text.as_str(), text.plain()), ("<s>ab</s>c-", &[3..5, 9..10][..]));
         assert_eq!(text.push(tokenizer, Piece::Text("d")), Err(TurnTextError::TooManyTexts { limit: 2 }));
         let long = "x".repeat(89);

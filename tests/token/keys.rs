@@ -1,4 +1,4 @@
-//! Vocabularies as GGUF files.
+//! Writes vocabularies as GGUF files.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,13 @@ pub(crate) enum Value {
     Bytes(Vec<u8>),
 }
 
-/// The keys of a vocabulary, to be changed and written as a file.
+/// The keys of a vocabulary. Tests change them and write them as a file.
 #[derive(Clone)]
 pub(crate) struct Keys(BTreeMap<&'static str, Value>);
 
 impl Keys {
-    /// SentencePiece: ids 0 to 2 are unknown, BOS and EOS, then the bytes if `bytes`, then `tokens` with their scores.
+    /// Returns a SentencePiece vocabulary: ids 0 to 2 are unknown, BOS and EOS, then the bytes if `bytes`, then
+    /// `tokens` with their scores.
     pub(crate) fn sentence_piece(bytes: bool, tokens: &[(&str, f32)]) -> Self {
         let mut texts: Vec<Vec<u8>> = ["<unk>", "<s>", "</s>"].map(|text| text.as_bytes().to_vec()).to_vec();
         let mut kinds = vec![2, 3, 3];
@@ -46,7 +47,7 @@ impl Keys {
         ]))
     }
 
-    /// Byte-level BPE: ids 0 to 25 are the letters `a` to `z`, then `others`.
+    /// Returns a byte-level BPE vocabulary: ids 0 to 25 are the letters `a` to `z`, then `others`.
     pub(crate) fn byte_level(pre: &'static str, others: &[&str], merges: &[&str]) -> Self {
         let mut texts: Vec<Vec<u8>> = (b'a'..=b'z').map(|byte| vec![byte]).collect();
         texts.extend(others.iter().map(|text| text.as_bytes().to_vec()));
@@ -59,8 +60,8 @@ impl Keys {
         ]))
     }
 
-    /// WordPiece: ids 0 to 4 are `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]`, then `tokens` as BERT writes them:
-    /// those that go on with a word begin with `##`.
+    /// Returns a WordPiece vocabulary: ids 0 to 4 are `[PAD]`, `[UNK]`, `[CLS]`, `[SEP]` and `[MASK]`, then `tokens` in
+    /// BERT's notation, in which tokens that continue a word begin with `##`.
     #[cfg(feature = "encoder")]
     pub(crate) fn word_piece(tokens: &[&str]) -> Self {
         let mut texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].map(|text| text.as_bytes().to_vec()).to_vec();
@@ -79,8 +80,8 @@ impl Keys {
         ]))
     }
 
-    /// SentencePiece unigram: tokens with their scores and kinds, and rules as the file has them. The ids of the
-    /// unknown token and of EOS are 0 and 1.
+    /// Returns a SentencePiece unigram vocabulary: tokens with their scores and kinds, and rules in the form of the
+    /// file. The ids of the unknown token and of EOS are 0 and 1.
     #[cfg(feature = "encoder")]
     pub(crate) fn unigram(tokens: &[(&str, f32, i32)], charsmap: &[u8]) -> Self {
         Self(BTreeMap::from([
@@ -94,7 +95,8 @@ impl Keys {
         ]))
     }
 
-    /// BPE by characters: ids 0 to 3 are padding, EOS, BOS and unknown, then the bytes, then `tokens`.
+    /// Returns a vocabulary of BPE on characters: ids 0 to 3 are padding, EOS, BOS and unknown, then the bytes, then
+    /// `tokens`.
     pub(crate) fn characters(tokens: &[&str], merges: &[&str]) -> Self {
         let bytes = (0..=255).map(|byte: u8| format!("<0x{byte:02X}>"));
         let special = ["<pad>", "<eos>", "<bos>", "<unk>"].map(String::from);
@@ -109,7 +111,8 @@ impl Keys {
         ]))
     }
 
-    /// BPE of words: ids 0 to 4 are `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>`, then `tokens`.
+    /// Returns a vocabulary of BPE on words: ids 0 to 4 are `<s>`, `<pad>`, `</s>`, `<unk>` and `<mask>`, then
+    /// `tokens`.
     #[cfg(feature = "encoder")]
     pub(crate) fn words(tokens: &[&str], merges: &[&str]) -> Self {
         let bytes = |texts: &[&str]| Value::Texts(texts.iter().map(|text| text.as_bytes().to_vec()).collect());

@@ -1,4 +1,5 @@
-//! Tokenizers against the ids of another engine, against slow encoders, and on small vocabularies made here.
+//! Tokenizers, compared with the ids of another engine and with slow encoders, and on small vocabularies made in the
+//! test.
 
 mod characters;
 mod framed;
@@ -43,7 +44,7 @@ fn with_tokenizer(file: &[u8], test: impl FnOnce(&Tokenizer<'_, '_>)) {
 fn encode(tokenizer: &Tokenizer<'_, '_>, text: &str, parse_special: bool) -> Vec<u32> {
     let options = EncodeOptions { parse_special, ..EncodeOptions::default() };
     let mut scratch = vec![0xA5A5_A5A5; tokenizer.scratch_len(text.len())];
-    // Rules of a vocabulary can make texts longer.
+    // The rules of a vocabulary can make texts longer.
     let mut out = vec![0; 16 * text.len() + 1];
     let count = tokenizer.encode(text, options, &mut scratch, &mut out).unwrap().ids;
     out.truncate(count);

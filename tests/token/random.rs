@@ -1,4 +1,4 @@
-//! Random vocabularies and texts against slow encoders, and against panics.
+//! Random vocabularies and texts, compared with slow encoders. Nothing may panic.
 
 use gguf_rs_lite::Gguf;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer};
@@ -43,7 +43,8 @@ fn slow_byte_level(tokens: &[String], merges: &[(String, String)], text: &str) -
     }
 }
 
-/// Cuts the longest names out of the text first, then the next shorter; marks what was cut out.
+/// Cuts the longest names out of the text first, then the next shorter ones. Returns the parts, and whether each is a
+/// name.
 fn slow_special<'t>(names: &[&str], text: &'t str) -> Vec<(bool, &'t str)> {
     let mut lengths: Vec<usize> = names.iter().map(|name| name.len()).collect();
     lengths.sort_by(|a, b| b.cmp(a));
@@ -87,7 +88,7 @@ const PIECES: [&str; 14] = [
 ];
 
 proptest! {
-    /// Tokens and merges of all lengths, in any order, with repeats; words of few symbols and of many.
+    /// Covers tokens and merges of all lengths, in any order, with repeats, and words of few and of many symbols.
     #[test]
     fn byte_level_merges_as_a_search_would(
         tokens in prop::collection::vec("[ab]{2,5}|a{2,40}", 1..30),
@@ -148,7 +149,7 @@ proptest! {
         });
     }
 
-    /// Whatever is in the vocabulary: an error or ids, never a panic, and what was needed is what is enough.
+    /// Any vocabulary gives an error or ids, and never a panic. The reported needs suffice.
     #[test]
     fn random_vocabularies(
         tokens in prop::collection::vec(prop::collection::vec(prop::sample::select(b" ab\xe2\x96\x81\xc4\xa0<>\xff".as_slice()), 0..6), 1..40),

@@ -1,4 +1,4 @@
-//! The ids of the fixtures.
+//! Checks the ids of the fixtures.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 
 use crate::{decode, encode, with_tokenizer};
 
-/// The folder of fixtures; `None`, with a note, where it is absent.
+/// Returns the folder of fixtures. If it is absent, prints a note and returns `None`.
 fn shared() -> Option<PathBuf> {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"));
     if path.is_dir() {
@@ -34,8 +34,8 @@ fn ids(value: &serde_json::Value) -> Vec<u32> {
     value.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
 }
 
-/// All texts of the fixtures: the ids are equal, and decoding gives the text back as far as the vocabulary can spell
-/// it.
+/// Checks all texts of the fixtures: the ids are equal, and decoding gives the text back as far as the vocabulary can
+/// spell it.
 fn check_pairs(name: &str, readable: fn(&str) -> String) {
     let Some(file) = vocabulary(name) else { return };
     let (texts, pairs) = (json_lines("texts.jsonl"), json_lines(&format!("pairs/{name}.jsonl")));
@@ -53,7 +53,7 @@ fn check_pairs(name: &str, readable: fn(&str) -> String) {
     });
 }
 
-/// The engine's own test lines.
+/// Checks the test lines that llama.cpp has for a vocabulary.
 fn check_lines(name: &str) {
     let Some(file) = vocabulary(name) else { return };
     let read = |end: &str| {
@@ -113,7 +113,7 @@ fn phi_3() {
     });
 }
 
-/// Texts of all kinds of characters are decoded to what they were, as far as the vocabulary can spell it.
+/// Decoding gives back texts of all kinds of characters, as far as the vocabulary can spell them.
 #[test]
 fn decoding_is_the_inverse_of_encoding() {
     for name in ["llama-spm", "phi-3", "gpt-2", "llama-bpe", "qwen2"] {
@@ -133,7 +133,7 @@ fn decoding_is_the_inverse_of_encoding() {
     }
 }
 
-/// The time grows with the length of a text, not with its square.
+/// The time grows with the length of a text, and not with its square.
 #[test]
 fn long_runs_take_no_longer_than_other_texts() {
     let start = Instant::now();
@@ -154,7 +154,7 @@ fn long_runs_take_no_longer_than_other_texts() {
     assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
 }
 
-/// The prompts of the demonstration model, whose ids SentencePiece itself made.
+/// The prompts of the demonstration model. SentencePiece itself made their ids.
 #[test]
 fn gleed_tales() {
     let Some(folder) = shared().map(|shared| shared.join("models/gleed-tales")) else { return };
@@ -173,8 +173,8 @@ fn gleed_tales() {
     });
 }
 
-/// The vocabularies with test lines in a folder that `GLEED_VOCABULARIES` names, such as `models` of llama.cpp's
-/// sources.
+/// Checks the vocabularies with test lines in the folder that `GLEED_VOCABULARIES` names, such as `models` in
+/// llama.cpp's sources.
 #[test]
 #[ignore = "needs a folder that GLEED_VOCABULARIES names"]
 fn vocabularies_of_a_folder() {

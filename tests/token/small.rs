@@ -1,4 +1,4 @@
-//! Small vocabularies, expectations by hand.
+//! Small vocabularies, with expectations made by hand.
 
 use gguf_rs_lite::Gguf;
 use gleed::mem::MemoryError;
@@ -104,7 +104,7 @@ fn bos_eos_and_the_space_prefix_follow_the_keys() {
     assert_eq!(ids(small_byte_level(), "hello o", special), [29, 14, 30]);
     let keys = small_byte_level().with("bos_token_id", Value::Number(0)).with("add_bos_token", Value::Flag(true));
     assert_eq!(ids(keys, "h", special), [0, 7]);
-    // As the files of ModernBERT have it.
+    // ModernBERT's files have these keys.
     let keys = small_byte_level().with("pre", Value::Text("modern-bert")).with("bos_token_id", Value::Number(25));
     let keys = keys.with("eos_token_id", Value::Number(26)).with("add_bos_token", Value::Flag(true));
     assert_eq!(ids(keys.with("add_eos_token", Value::Flag(true)), "hello o", special), [25, 29, 14, 30, 26]);
@@ -119,7 +119,7 @@ fn words_of_the_vocabulary_ignore_the_merges_where_the_pre_tokenizer_says_so() {
     with_tokenizer(&keys("qwen2").file(), |tokenizer| assert_eq!(encode(tokenizer, "abc", false), [26, 2]));
 }
 
-/// The texts of the tokens of `text`, with vocabulary `tokens` after the letters, and `merges`.
+/// Returns the texts of the tokens of `text`. The vocabulary has letters, then `tokens`, and the given `merges`.
 fn pieces(tokens: &[&str], merges: &[&str], text: &str) -> String {
     let mut texts = Vec::new();
     let keys = Keys::byte_level("gpt-2", tokens, merges);
@@ -133,21 +133,21 @@ fn pieces(tokens: &[&str], merges: &[&str], text: &str) -> String {
 #[test]
 fn merges_by_the_rules() {
     let tokens = ["ab", "bc", "abc"];
-    // Of equal merges the first one counts.
+    // Of equal merges, the first one counts.
     assert_eq!(pieces(&tokens, &["a b", "b c", "a b"], "abc"), "ab c");
     assert_eq!(pieces(&tokens, &["b c", "a b", "b c"], "abc"), "a bc");
-    // A token may be made in several ways. Another way does not count, although the texts make a token.
+    // A token may be made in several ways. A pair without a merge does not count, although its text is a token.
     assert_eq!(pieces(&tokens, &["b c", "ab c", "a b"], "abc"), "a bc");
     assert_eq!(pieces(&tokens, &["b c", "ab c", "a bc", "a b"], "abc"), "abc");
     assert_eq!(pieces(&tokens, &["a b", "a bc", "ab c", "b c"], "abc"), "abc");
-    // What is not a token is neither made nor a part.
+    // A merge neither makes nor takes a text that is no token.
     assert_eq!(pieces(&["bc"], &["a b", "b c"], "abc"), "a bc");
     assert_eq!(pieces(&["\u{120}a"], &["\u{120} a"], " a"), "a");
-    // Merges that are none.
+    // Entries that are no merges.
     assert_eq!(pieces(&tokens, &["", " ", "ab", "ab ", " ab", "a  b", "b c"], "abc"), "a bc");
 }
 
-/// The lower id wins, also where the merge before made the token before the other one.
+/// The lower id wins, even if a merge made the other token before.
 #[test]
 fn of_two_tokens_with_one_text_the_first_counts() {
     let keys = Keys::byte_level("gpt-2", &["ab", "yz", "ab", "abc"], &["y z", "a b", "ab c"]);
@@ -247,7 +247,7 @@ fn special_tokens_of_absurd_length_are_refused() {
     assert_eq!(error, VocabError::SpecialTooLong { id: 265, bytes: 257, limit: 256 });
 }
 
-/// Texts that differ in three bytes only, 64 bits apart, so that their hashes are the same.
+/// Texts of which only three bytes differ, 64 bits apart, so that their hashes are equal.
 #[test]
 fn vocabularies_of_equal_hashes_are_refused() {
     let bytes = (1..=255u32).flat_map(|second| (1..=255u32).map(move |third| (second, third)));
@@ -328,7 +328,7 @@ fn what_can_not_be_spelled_is_counted_or_refused() {
             assert_eq!(encode(true, &mut out), exact, "{text:?}");
         });
     };
-    // SentencePiece: the unknown token, or nothing. A merge may make a token of characters that are none.
+    // SentencePiece uses the unknown token, or nothing. A merge can make a token of characters that are no tokens.
     let keys = Keys::sentence_piece(false, &[("a", 0.0), ("bc", 0.0)]).with("add_space_prefix", Value::Flag(false));
     check(&keys, "a\u{e9}a", &[3, 0, 3], 2, Some((0xC3, 1)));
     check(&keys, "bca a\u{e9}", &[4, 3, 0, 3, 0], 3, Some((b' ', 3)));
@@ -336,15 +336,16 @@ fn what_can_not_be_spelled_is_counted_or_refused() {
     let keys = keys.with("unknown_token_id", Value::Number(u32::MAX));
     check(&keys, "a\u{e9}a", &[3, 3], 2, Some((0xC3, 1)));
     check(&keys, "aaa", &[3, 3, 3], 0, None);
-    // The blank before a text is not part of it.
+    // The blank before a text is not part of the text.
     check(&keys.with("add_space_prefix", Value::Flag(true)), "a", &[3], 0, None);
-    // Byte-level: always nothing, as in llama.cpp.
+    // Byte-level BPE always uses nothing, as llama.cpp does.
     let keys = Keys::byte_level("gpt-2", &["ab", "\u{c3}"], &["a b"]).with("unknown_token_id", Value::Number(25));
     check(&keys, "ab\u{e9}b ab", &[26, 27, 1, 26], 2, Some((0xA9, 3)));
     check(&keys.token("<x>", 4), "ab<x>\u{e9} a", &[26, 28, 27, 0], 2, Some((0xA9, 6)));
 }
 
-/// Neither the name of the model nor its architecture alone makes other vocabularies behave like that of Phi-3.
+/// A SentencePiece vocabulary swallows white space if the model's name or architecture is Phi-3. A byte-level
+/// vocabulary does not.
 #[test]
 fn special_tokens_of_phi_3_swallow_white_space() {
     let keys = small_sentence_piece().token("<|end|>", 3).token("<|endoftext|>", 3);

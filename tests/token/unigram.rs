@@ -7,14 +7,15 @@ use serde_json::Value as Json;
 use crate::keys::{Keys, Value};
 use crate::{decode, encode, with_tokenizer};
 
-/// A small vocabulary: the unknown token, EOS, then `tokens`. There are no rules.
+/// Returns a small vocabulary: the unknown token, EOS, then `tokens`. It has no rules.
 fn small(tokens: &[(&str, f32)]) -> Keys {
     let special = [("<unk>", 0.0, 2), ("</s>", 0.0, 3)];
     let tokens: Vec<_> = special.into_iter().chain(tokens.iter().map(|&(text, score)| (text, score, 1))).collect();
     Keys::unigram(&tokens, &[])
 }
 
-/// A vocabulary of `vocabulary.json`, and its cases. One without tokens has those of the one before.
+/// Returns the vocabularies of `vocabulary.json` and their cases. A vocabulary without tokens has those of the one
+/// before it.
 fn vocabularies() -> Vec<(Keys, Json)> {
     let all: Json = serde_json::from_str(include_str!("../data/unigram/vocabulary.json")).unwrap();
     let (mut found, mut base) = (Vec::new(), Keys::unigram(&[], &[]));
@@ -40,7 +41,7 @@ fn vocabularies() -> Vec<(Keys, Json)> {
     found
 }
 
-/// The ids of the library `sentencepiece`: see `make.py` beside the file.
+/// The ids are those of the library `sentencepiece`: see `make.py` beside the file.
 #[test]
 fn ids_are_those_of_the_original() {
     let mut count = 0;
@@ -70,7 +71,7 @@ fn the_highest_sum_counts() {
             ("", ""),
             ("  ", ""),
             ("a", "_a"),
-            // -5 - 3 against -4 - 5.
+            // -5 - 3 is more than -4 - 5.
             ("ab", "_a b"),
             ("bab", "_ b ab"),
             ("bb", "_ b b"),
@@ -109,7 +110,7 @@ fn what_has_no_token_is_counted_or_refused() {
     assert_eq!(encode(&keys, "a \u{e9}x a", false), Ok(Encoded { ids: 6, unspelled: 3 }));
     assert_eq!(encode(&keys, "a \u{e9}x a", true), Err(TokenError::NoToken { byte: 0xC3, at: 2 }));
     assert_eq!(encode(&keys, "a a", true), Ok(Encoded { ids: 4, unspelled: 0 }));
-    // Without a token for the blank; that before the text is not part of it.
+    // There is no token for the blank. The blank before a text is not part of the text.
     let bare = small(&[("a", -3.0), ("b", -3.0)]);
     assert_eq!(encode(&bare, "a", true), Ok(Encoded { ids: 2, unspelled: 0 }));
     assert_eq!(encode(&bare, "a  b", false), Ok(Encoded { ids: 4, unspelled: 1 }));
@@ -146,7 +147,8 @@ fn damaged_rules_are_refused() {
     assert_eq!(text.error(), VocabError::WrongType("tokenizer.ggml.precompiled_charsmap"));
 }
 
-/// The best sum of a text by trying all cuts: from each place the sum of the rest, or of a character without a token.
+/// Returns the best sum of a text by trying all cuts. It goes backwards: at each offset it takes a token, or a
+/// character without a token, and the best sum of the rest.
 fn slow_best(text: &str, tokens: &[(String, f32)]) -> f64 {
     let least = tokens.iter().map(|token| token.1).fold(0.0, f32::min);
     let mut best = vec![f64::NEG_INFINITY; text.len() + 1];
@@ -181,7 +183,7 @@ proptest! {
         let least = tokens.iter().map(|token| token.1).fold(0.0, f32::min);
         let mut found = (0.0, 0);
         with_tokenizer(&keys.file(), |tokenizer| {
-            // An unknown token stands for all characters between the tokens around it.
+            // An unknown token stands for all characters between its neighbours.
             let ids = encode(tokenizer, &text, false);
             let mut rest = spelled.as_str();
             for (at, &id) in ids.iter().enumerate() {
@@ -193,7 +195,7 @@ proptest! {
                 }
                 let left: Vec<usize> = ids[at + 1..].iter().filter(|&&id| id != 0).map(|&id| tokenizer.text(id).unwrap().len()).collect();
                 found.1 += 1;
-                // Where it ends is not said: only texts without another one behind it are followed.
+                // The end of an unknown token is not known, so a text with another one behind it is skipped.
                 if ids[at + 1..].contains(&0) {
                     found.1 = usize::MAX;
                     return;
@@ -208,7 +210,7 @@ proptest! {
         }
     }
 
-    /// Whatever the rules are made of, there is no panic, and the scratch that is promised suffices.
+    /// Any rules are read without a panic, and the promised scratch suffices.
     #[test]
     fn any_rules_are_read(units in prop::collection::vec(any::<u32>(), 1..300), texts in "[a \u{e9}]{0,20}", text in ".{0,60}") {
         let bytes = units.iter().flat_map(|unit| unit.to_le_bytes());

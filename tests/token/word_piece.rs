@@ -1,5 +1,5 @@
-//! WordPiece, expectations by hand; over 5,000 texts the ids were compared with those of Hugging Face's `tokenizers`
-//! once.
+//! WordPiece, with expectations made by hand. The ids of over 5,000 texts were once compared with those of Hugging
+//! Face's `tokenizers`.
 
 use gleed::token::{DecodeOptions, EncodeOptions, Encoded, TokenError};
 
@@ -34,7 +34,7 @@ const TOKENS: [&str; 25] = [
     "h\u{e9}",
 ];
 
-/// The tokens of a text, as BERT writes them.
+/// Returns the tokens of a text in BERT's notation.
 fn texts(keys: &Keys, text: &str) -> String {
     let mut texts = Vec::new();
     with_tokenizer(&keys.file(), |tokenizer| {
@@ -58,14 +58,14 @@ fn the_longest_tokens_come_first() {
         (" \t\n", ""),
         ("unaffable", "un ##aff ##able"),
         ("Hello, WORLDS!", "hello , world ##s !"),
-        // A word of which a part is no token is unknown as a whole, and only that word.
+        // If a part of a word is no token, the whole word is unknown, but no other word.
         ("hello worldx hello", "hello [UNK] hello"),
         ("hello!!", "hello ! !"),
         ("caf\u{e9} cafe\u{301} NA\u{cf}VE", "cafe cafe naive"),
         ("Stra\u{df}e", "[UNK]"),
         ("a\u{4e2d}\u{6587}b", "a \u{4e2d} \u{6587} b"),
         ("\u{d55c}", "\u{1112} ##\u{1161} ##\u{11ab}"),
-        // Control characters and the like are not there; blanks of all kinds end words.
+        // Control characters and similar ones are removed. Blanks of all kinds end words.
         ("a\u{0}b a\u{200b}b a\u{feff}b a\u{fffd}b", "a ##b a ##b a ##b a ##b"),
         ("a\u{a0}b\u{3000}a\u{2028}b\tb", "a b a b b"),
         // Names of special tokens are text.

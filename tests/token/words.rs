@@ -1,4 +1,4 @@
-//! BPE of words that white space separates, as Jina's Chinese encoder has it.
+//! BPE on words that white space separates, as in Jina's Chinese encoder.
 
 use gleed::token::{EncodeOptions, Encoded, TokenError};
 
@@ -27,7 +27,7 @@ fn check(keys: &Keys, cases: &serde_json::Value) {
     });
 }
 
-/// The ids of the library `tokenizers`.
+/// The ids are those of the library `tokenizers`.
 #[test]
 fn ids_are_those_of_the_original() {
     let file = vocabulary();
@@ -54,7 +54,7 @@ fn a_small_vocabulary() {
         let plain = EncodeOptions::default();
         assert_eq!(names("ab,a b \u{3000}\n", plain), "ab , a b");
         assert_eq!(names("\u{2581}a", plain), "\u{2581} a");
-        // Every character without a token is the unknown one.
+        // Every character without a token becomes the unknown token.
         assert_eq!(names("axxA", plain), "a <unk> <unk> <unk>");
         assert_eq!(names("a<mask>b", plain), "a <unk> <unk> a <unk> <unk> <unk> b");
         let all = EncodeOptions { add_special: true, parse_special: true, ..plain };
@@ -70,7 +70,7 @@ fn a_small_vocabulary() {
     });
 }
 
-/// U+130 becomes two characters: where only the second has no token, the first one is there.
+/// U+130 becomes two characters. If only the second one has no token, the first one still becomes a token.
 #[test]
 fn bytes_without_a_token_are_counted() {
     let keys = Keys::words(&["a", "i"], &[]).with("normalizer.lowercase", Value::Flag(true));

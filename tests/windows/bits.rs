@@ -1,4 +1,4 @@
-//! The same window gives the same bits, however the work is cut.
+//! A window gives the same bits, however the work is cut.
 
 use gleed::cache::{CacheError, LayerGroups};
 use gleed::host::ThreadPool;
@@ -10,7 +10,7 @@ use common::playback::{Plain, Player, Stage};
 use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// All kinds of cache, chunks, instruction sets, threads and layer groups.
+/// Covers all kinds of cache, chunks, instruction sets, threads and layer groups.
 #[test]
 fn the_same_bits() {
     let pool = ThreadPool::new(2).unwrap();
@@ -22,7 +22,7 @@ fn the_same_bits() {
             let kv_type = KvType::ALL[index % KvType::ALL.len()];
             let mut masked = Plain::with_window(&model, kv_type, window);
             for (turn, rows) in [1, 5, 16, 33].into_iter().enumerate() {
-                // Without a cache every step computes all tokens again.
+                // Without a cache, every step computes all tokens again.
                 let kinds = KvKind::ALL.into_iter().filter(|&kind| kind != KvKind::Off || rows > 5);
                 for kind in kinds {
                     let level = Level::available().nth(turn).unwrap_or(Level::SCALAR);
@@ -44,8 +44,8 @@ fn the_same_bits() {
     }
 }
 
-/// A model with other divisors for long sequences: with a window they have no end, and without a cache it computes the
-/// same.
+/// A model with other rotary factors for long sequences. With a window a sequence has no end, so it counts as long.
+/// Without a cache, the result is the same.
 #[test]
 fn divisors_of_long_sequences() {
     let file = small(SyntheticModel { long_rope: Some(30), ..SyntheticModel::of(Architecture::Phi3) }).bytes();
@@ -77,7 +77,7 @@ fn a_window_as_long_as_the_text_changes_nothing() {
     }
 }
 
-/// Forks, rewinds, cancelled work and several sequences in a batch.
+/// Covers forks, rewinds, cancelled work and several sequences in a batch.
 #[test]
 fn random_calls() {
     let file = small(SyntheticModel::llama()).bytes();

@@ -1,4 +1,4 @@
-//! The cache alone against a model that knows for each sequence its tokens and which blocks it lost.
+//! The cache alone, compared with a model that knows the tokens and the evicted blocks of each sequence.
 
 use gleed::cache::{CacheError, KvCache, KvGeometry, KvShape, LayerGroups, SeqId, Visibility};
 use gleed::kernels::{Elements, KvSource, Level};
@@ -59,7 +59,7 @@ fn row(token: u32, layer: usize) -> Vec<f32> {
 struct Want {
     seq: SeqId,
     tokens: Vec<u32>,
-    /// Per group: whether a block was given back.
+    /// Whether each block was evicted, for each group.
     lost: Vec<Vec<bool>>,
 }
 
@@ -100,7 +100,7 @@ impl Rules {
         (block * 16..block * 16 + 16).any(|j| self.sees(group, position, j))
     }
 
-    /// What a sequence of these tokens loses.
+    /// Marks the blocks that a sequence of these tokens loses.
     fn forget(&self, want: &mut Want) {
         for (group, lost) in want.lost.iter_mut().enumerate() {
             let length = want.tokens.len();
@@ -112,7 +112,7 @@ impl Rules {
     }
 
     fn can_keep(&self, want: &Want, keep: usize) -> bool {
-        // The next token itself goes into the last block, if that is not full.
+        // The next token goes into the last block, unless that is full.
         let needs = |group, block| self.block_seen(group, keep, block);
         let gone = |(group, lost): (usize, &Vec<bool>)| {
             lost.iter().enumerate().any(|(block, lost)| *lost && block * 16 < keep && needs(group, block))
@@ -208,7 +208,8 @@ fn apply(cache: &mut KvCache<'_>, wanted: &mut Vec<Want>, call: &Call, rules: Ru
     }
 }
 
-/// A block is there exactly if it was not lost, and what the next token sees is what was written.
+/// Checks that exactly the lost blocks are missing, and that the rows which the next token sees are as they were
+/// written.
 fn assert_holds(cache: &KvCache<'_>, want: &Want, rules: Rules) {
     let length = want.tokens.len();
     for (group, lost) in want.lost.iter().enumerate() {
@@ -233,7 +234,7 @@ fn assert_holds(cache: &KvCache<'_>, want: &Want, rules: Rules) {
     }
 }
 
-/// Every block is referenced as often as sequences hold it.
+/// Checks that every block has as many references as sequences hold it.
 fn assert_counts(cache: &KvCache<'_>, wanted: &[Want]) {
     for group in 0..cache.geometry().groups.count() {
         let allocator = cache.allocator(group).unwrap();

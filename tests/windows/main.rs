@@ -1,5 +1,5 @@
-//! Windows: what is visible is exact to the token, whatever is kept and however the work is cut, and a sequence without
-//! end lives in memory that does not grow.
+//! Windows: visibility is exact to the token, whatever blocks are kept and however the work is cut. An endless sequence
+//! takes memory that does not grow.
 
 mod bits;
 mod blocks;

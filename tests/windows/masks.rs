@@ -1,4 +1,4 @@
-//! A window is a mask; a model may have one of its own.
+//! A window is a mask. A model may also have its own window.
 
 use gleed::cache::LayerGroups;
 use gleed::{KvKind, KvType, Limits, Model, Plan, Window};
@@ -13,7 +13,7 @@ fn a_window_is_a_mask() {
     for window in WINDOWS {
         let file = small(SyntheticModel::llama()).bytes();
         assert_masked(&file, window, move |_, position, j| sees(window, position, j));
-        // With a window of its own in layers of one shape.
+        // A model with its own window, in layers of one shape.
         let file = small(SyntheticModel::of(Architecture::Gemma4)).bytes();
         assert_masked(&file, window, move |_, position, j| sees(window, position, j));
     }
@@ -54,7 +54,7 @@ fn windows_that_can_not_be() {
     }
 }
 
-/// A file whose layers have a window of their own; every `pattern`-th sees everything.
+/// Returns a file whose layers have a window of their own. Every `pattern`-th layer sees everything.
 fn windowed_file(window: usize, pattern: Option<usize>) -> Vec<u8> {
     let mut writer = small(SyntheticModel::llama()).writer();
     writer.set("llama.attention.sliding_window", window as u32);
@@ -64,7 +64,7 @@ fn windowed_file(window: usize, pattern: Option<usize>) -> Vec<u8> {
     writer.finish()
 }
 
-/// Logits of each token against the f64 reference with a mask.
+/// Compares the logits of each token with those of the f64 reference with a mask.
 fn assert_masked(file: &[u8], window: Window, sees: impl Fn(usize, usize, usize) -> bool + 'static) {
     let model = Model::open(file).unwrap();
     let tokens = tokens(1, 90);

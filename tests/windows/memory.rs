@@ -1,4 +1,4 @@
-//! The memory of a window does not grow, and what has left it is gone.
+//! The memory of a sequence with a window does not grow, and tokens that have left the window are gone.
 
 use gleed::cache::CacheError;
 use gleed::{EngineError, KvKind, Limits, Logits, Model, Plan, Window};
@@ -25,7 +25,7 @@ fn memory_does_not_grow() {
                     engine.decode_step(seq, 1 + position as u32 % 39).unwrap();
                     let length = position + 1;
                     let blocks = engine.cache().allocator(0).unwrap();
-                    // Those that the next token sees, and the one that it goes to.
+                    // The blocks that the next token sees, and the block into which it goes.
                     let sinks = window.sinks.div_ceil(16);
                     let recent = sinks.max((length + 1 - window.last) / 16)..length.div_ceil(16);
                     assert_eq!(blocks.len() - blocks.free_blocks(), sinks + recent.len(), "{window:?} {length}");
@@ -53,7 +53,7 @@ fn what_is_gone_is_gone() {
         let seq = engine.open().unwrap();
         let tokens = tokens(6, 200);
         engine.prefill(seq, &tokens).unwrap();
-        // Position 200 sees 161 to 199: the blocks from 160 on are there.
+        // Position 200 sees 161 to 199, so the blocks from 160 on are kept.
         let gone = |position, first| EngineError::Cache(CacheError::WindowGone { position, first });
         assert_eq!(engine.rewind(seq, 198), Err(gone(144, 160)));
         assert_eq!(engine.fork(seq, 198), Err(gone(144, 160)));
@@ -66,7 +66,7 @@ fn what_is_gone_is_gone() {
         let text = gone(16, 160).to_string();
         assert_eq!(text, "position 16 has left the window, which begins at 160");
         assert_eq!(engine.seq_len(seq), Ok(200));
-        // 199 is far enough; so is what lies in the block of the sinks.
+        // A rewind to 199 is possible, and so is a fork within the block of the sinks.
         engine.rewind(seq, 199).unwrap();
         let fork = engine.fork(seq, 199).unwrap();
         let other = engine.fork(seq, 16).unwrap();
@@ -87,7 +87,7 @@ fn what_is_gone_is_gone() {
     });
 }
 
-/// A prompt longer than the window is refused before any work where other sequences have the blocks.
+/// If other sequences hold the blocks, a prompt that is longer than the window is refused before any work.
 #[test]
 fn a_long_prompt_in_a_small_pool() {
     let file = small(SyntheticModel::llama()).bytes();

@@ -1,4 +1,4 @@
-//! Processes of their own: for what is measured from their start, for their memory, and to keep a core busy.
+//! Child processes: for what is measured from the start of a process, for its memory, and to keep a core busy.
 
 use std::io::{BufRead, BufReader, Write, stdout};
 use std::os::unix::process::parent_id;
@@ -23,10 +23,10 @@ pub(crate) enum Task {
     Spin,
 }
 
-/// Room for tokens in a child.
+/// Most tokens of a sequence in a child.
 const CONTEXT: usize = 1024;
 
-/// Starts a child: the seconds to its first line, and the line.
+/// Starts a child. Returns the seconds until its first line, and the line.
 pub(crate) fn start(args: &Args, task: Task, kind: Kind, path: &Path, threads: usize) -> Result<(f64, String)> {
     let started = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
@@ -51,7 +51,7 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The child's side.
+/// Does the task in the child.
 pub(crate) fn run(task: Task, args: &Args) -> Result<()> {
     let work = |peer: &mut dyn Peer, vocab: usize| match task {
         Task::FirstToken => first_token(peer, vocab),
@@ -66,7 +66,7 @@ pub(crate) fn run(task: Task, args: &Args) -> Result<()> {
     };
     if args.engine == Kind::Gleed {
         let mut peer = Gleed::open(path, threads, CONTEXT, args.level())?;
-        // A program has a tokenizer, and llama.cpp always loads one.
+        // The first token of a real program includes its tokenizer, and llama.cpp always loads one.
         peer.load_tokenizer()?;
         let vocab = peer.vocab();
         return work(&mut peer, vocab);
@@ -100,7 +100,7 @@ fn print(line: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Until the parent is gone, at the latest.
+/// Keeps a core busy until the parent is gone, at the latest.
 fn spin() -> Result<()> {
     let parent = parent_id();
     while parent_id() == parent {
@@ -109,7 +109,7 @@ fn spin() -> Result<()> {
     Ok(())
 }
 
-/// Processes that keep cores busy until this is dropped.
+/// Child processes that keep cores busy until this value is dropped.
 pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {

@@ -19,13 +19,13 @@ use llama_cpp_2::token::LlamaToken;
 
 use crate::Result;
 
-/// The engines, and llama.cpp's settings.
+/// The engines. llama.cpp counts twice, with two settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     Gleed,
-    /// Flash attention off.
+    /// llama.cpp without flash attention.
     Llama,
-    /// Flash attention on.
+    /// llama.cpp with flash attention.
     LlamaFlash,
 }
 
@@ -46,21 +46,21 @@ pub(crate) trait Peer {
     /// Computes more tokens of the sequence, with logits for the last one.
     fn append(&mut self, ids: &[u32]) -> Result<()>;
 
-    /// Keeps only the first tokens.
+    /// Drops all tokens behind the first `tokens`.
     fn keep(&mut self, tokens: usize) -> Result<()>;
 
-    /// The logits of the last token.
+    /// Returns the logits of the last token.
     fn logits(&mut self) -> Vec<f32>;
 
     /// Keeps the state of recurrent layers, for a later [`Peer::go_back`].
     fn keep_state(&mut self) -> Result<()>;
 
-    /// Keeps only the first tokens of those in the sequence, `ids`. What cannot go back computes again: from where a
-    /// state was kept, or from the start.
+    /// Keeps only the first `tokens` tokens of the sequence, whose tokens are `ids`. An engine that cannot go back
+    /// computes the tokens again: from the state that it kept, or from the start.
     fn go_back(&mut self, tokens: usize, ids: &[u32]) -> Result<()>;
 }
 
-/// States of recurrent layers that Gleed keeps.
+/// Number of states of recurrent layers that Gleed keeps.
 const CHECKPOINTS: usize = 2;
 
 pub(crate) struct Gleed {
@@ -71,7 +71,7 @@ pub(crate) struct Gleed {
 impl Gleed {
     pub(crate) fn open(path: &Path, threads: usize, context: usize, level: Level) -> Result<Self> {
         let rows = 256 * threads.clamp(1, 16);
-        // Checkpoints where a prompt ends, and one that is asked for.
+        // One for the end of a prompt, and one that is asked for.
         let limits = Limits {
             context,
             rows,
@@ -86,7 +86,7 @@ impl Gleed {
         Ok(Self { engine, sequence })
     }
 
-    /// Makes the tokenizer, only to spend the time and the memory.
+    /// Makes the tokenizer, only because that takes time and memory.
     pub(crate) fn load_tokenizer(&mut self) -> Result<()> {
         self.engine.with(|engine| {
             let gguf = engine.model().gguf();
@@ -136,19 +136,19 @@ impl Peer for Gleed {
     }
 }
 
-/// llama.cpp without its messages.
+/// Starts llama.cpp, without its messages.
 pub(crate) fn llama_backend() -> Result<LlamaBackend> {
     let mut backend = LlamaBackend::init()?;
     backend.void_logs();
     Ok(backend)
 }
 
-/// The file, mapped and repacked as it does by default.
+/// Loads a file. llama.cpp maps and repacks it, as is its default.
 pub(crate) fn llama_model(backend: &LlamaBackend, path: &Path) -> Result<LlamaModel> {
     Ok(LlamaModel::load_from_file(backend, path, &LlamaModelParams::default().with_n_gpu_layers(0))?)
 }
 
-/// Flash attention on or off.
+/// The value of llama.cpp that switches flash attention on or off.
 pub(crate) fn flash_policy(on: bool) -> llama_cpp_sys_2::llama_flash_attn_type {
     match on {
         true => llama_cpp_sys_2::LLAMA_FLASH_ATTN_TYPE_ENABLED,
@@ -156,21 +156,21 @@ pub(crate) fn flash_policy(on: bool) -> llama_cpp_sys_2::llama_flash_attn_type {
     }
 }
 
-/// What llama.cpp was compiled with.
+/// Returns the features with which llama.cpp was compiled.
 pub(crate) fn llama_features() -> String {
-    // SAFETY: a string that lives as long as the program.
+    // SAFETY: the function returns a string that ends with 0 and lives as long as the program.
     let text = unsafe { std::ffi::CStr::from_ptr(llama_cpp_sys_2::llama_print_system_info()) };
     text.to_string_lossy().trim().to_owned()
 }
 
-/// llama.cpp's default for the tokens in one call.
+/// llama.cpp's default for the most tokens in one call.
 const BATCH: usize = 2048;
 
 pub(crate) struct Llama<'m> {
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
     len: usize,
-    /// The state of recurrent layers after so many tokens.
+    /// The kept state of recurrent layers, and the number of tokens before it.
     kept: Option<(usize, SeqState)>,
 }
 
@@ -225,7 +225,7 @@ impl Peer for Llama<'_> {
         Ok(())
     }
 
-    /// As llama-server does it, which keeps such states, too.
+    /// Does what llama-server does, which keeps such states, too.
     fn go_back(&mut self, tokens: usize, ids: &[u32]) -> Result<()> {
         if self.keep(tokens).is_ok() {
             return Ok(());

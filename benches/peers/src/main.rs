@@ -1,17 +1,17 @@
-//! Gleed beside llama.cpp: see README.md.
+//! Measures Gleed beside llama.cpp: see README.md.
 
 mod child;
 mod engines;
 #[path = "../../../examples/common/machine.rs"]
-#[allow(dead_code)] // A part of what the examples share.
+#[allow(dead_code)] // This program uses only a part of the module.
 mod machine;
 mod plot;
 #[path = "../../../examples/common/random.rs"]
-#[allow(dead_code)] // A part of what the examples share.
+#[allow(dead_code)] // This program uses only a part of the module.
 mod random;
 mod report;
 #[path = "../../../examples/common/plot/mod.rs"]
-#[allow(dead_code, unused_imports)] // Only bars.
+#[allow(dead_code, unused_imports)] // Only bars are drawn.
 mod svg_plot;
 mod sweep;
 mod texts;
@@ -74,7 +74,7 @@ struct Args {
     #[arg(long, value_name = "NAME", value_parser = Level::from_name)]
     level: Option<Level>,
 
-    /// So many other processes keep a core busy meanwhile
+    /// Number of other processes that each keep a core busy meanwhile
     #[arg(long, value_name = "N", default_value_t = 0)]
     busy: usize,
 
@@ -82,11 +82,11 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// What a process does that this program starts
+    /// The task of a child process that this program starts
     #[arg(long, hide = true)]
     child: Option<child::Task>,
 
-    /// The engine of such a process
+    /// The engine of a child process
     #[arg(long, hide = true, default_value = "gleed")]
     engine: engines::Kind,
 }
@@ -104,7 +104,7 @@ enum What {
     Texts,
 }
 
-/// A batch is 1 to 64 texts.
+/// Parses a number of texts in a batch, 1 to 64.
 fn parse_together(text: &str) -> std::result::Result<usize, String> {
     let number = text.parse::<usize>().map_err(|error| error.to_string())?;
     if (1..=64).contains(&number) { Ok(number) } else { Err("1 to 64".into()) }
@@ -145,7 +145,7 @@ fn peers(args: &Args) -> Result<()> {
                     What::Texts => texts::texts(args, model, threads, &mut rows)?,
                 }
             }
-            // All so far, so that what is interrupted is not lost.
+            // Saves all rows so far, so that they survive an interruption.
             save(args, &rows)?;
         }
     }

@@ -26,7 +26,7 @@ pub(crate) fn all(args: &Args, folder: &Path, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// What the figures depend on; the models are in the rows.
+/// Returns what the figures depend on. The models are in the rows.
 fn subtitle(args: &Args) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = load().map_or_else(|| "unknown".into(), |load| format!("{load:.1}"));

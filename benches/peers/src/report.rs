@@ -11,26 +11,26 @@ use crate::engines::{Kind, llama_features};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Metric {
-    /// Of so many tokens.
+    /// Prefill of this number of tokens.
     Prefill(usize),
-    /// Of so many tokens, after so many.
+    /// Decode: the number of tokens, and the number of tokens before them.
     Decode(usize, usize),
     FirstToken,
     PeakMemory,
-    /// The first token of an answer in a conversation.
+    /// The first token of an answer in a conversation: the number of the turn, and how it begins.
     Turn(usize, Turn),
-    /// Vectors of so many texts of so many tokens, so many together.
+    /// Vectors of texts: the number of texts, the tokens of each, and the texts in a batch.
     Texts(usize, usize, usize),
 }
 
 /// What a turn of a conversation begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// The sequence is as the last answer left it.
+    /// The sequence ends with the last answer as it was computed.
     Appended,
     /// The last answer was changed.
     Edited,
-    /// The same, and the program kept a state before that answer.
+    /// The last answer was changed, and the program kept a state before that answer.
     EditedWithState,
 }
 
@@ -47,7 +47,7 @@ impl Metric {
         }
     }
 
-    /// Whether more is better.
+    /// Returns whether a larger number is better.
     fn is_speed(self) -> bool {
         matches!(self, Self::Prefill(_) | Self::Decode(..) | Self::Texts(..))
     }
@@ -73,9 +73,9 @@ pub(crate) struct Row {
     pub(crate) file: String,
     pub(crate) metric: Metric,
     pub(crate) threads: usize,
-    /// One sample per repeat, by [`Kind::ALL`].
+    /// One sample per repeat for each engine, in the order of [`Kind::ALL`].
     samples: [Vec<f64>; 3],
-    /// Of Gleed's logits or vectors from llama.cpp's.
+    /// Distance of Gleed's logits or vectors from those of llama.cpp.
     pub(crate) distance: Option<f64>,
 }
 
@@ -93,13 +93,13 @@ impl Row {
         &self.samples[index(kind)]
     }
 
-    /// llama.cpp's better setting.
+    /// Returns llama.cpp's better setting.
     pub(crate) fn best_llama(&self) -> Kind {
         let [plain, flash] = [Kind::Llama, Kind::LlamaFlash].map(|kind| spread(self.samples(kind)).0);
         if (plain > flash) == self.metric.is_speed() { Kind::Llama } else { Kind::LlamaFlash }
     }
 
-    /// The median of Gleed's advantage over llama.cpp's better setting: above 1 is better.
+    /// Returns the median of Gleed's advantage over llama.cpp's better setting. Above 1 is better.
     pub(crate) fn ratio(&self) -> f64 {
         let pairs = self.samples(Kind::Gleed).iter().zip(self.samples(self.best_llama()));
         let ratios: Vec<_> =
@@ -112,7 +112,7 @@ fn index(kind: Kind) -> usize {
     Kind::ALL.iter().position(|other| *other == kind).unwrap_or(0)
 }
 
-/// Median, least and greatest.
+/// Returns the median, the least and the greatest sample.
 pub(crate) fn spread(samples: &[f64]) -> (f64, f64, f64) {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

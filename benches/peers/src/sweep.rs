@@ -1,4 +1,4 @@
-//! What is measured: all engines in turn, as often as asked for.
+//! Runs the measurements: all engines in turn, as often as the arguments say.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::report::{Metric, Row};
 use crate::{Args, Result};
 
-/// Prefill and decode: all engines in this process.
+/// Measures prefill and decode, with all engines in this process.
 pub(crate) fn speed(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row>) -> Result<()> {
     let context = args.prompt.max(args.depth.iter().max().unwrap_or(&0) + args.r#gen);
     let backend = llama_backend()?;
@@ -29,7 +29,7 @@ pub(crate) fn speed(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row
     progress(path, threads, "prefill");
     let mut logits = Vec::new();
     for (_, peer) in &mut peers {
-        // Starts threads and touches memory.
+        // The first call starts threads and touches memory.
         peer.append(&prompt[..prompt.len().min(64)])?;
     }
     let mut row = Row::new(path, Metric::Prefill(args.prompt), threads);
@@ -67,10 +67,10 @@ pub(crate) fn speed(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row
     Ok(())
 }
 
-/// Time to the first token and peak memory: each in a process of its own.
+/// Measures the time to the first token, and the peak memory, each in a child process.
 pub(crate) fn start_and_memory(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row>) -> Result<()> {
     progress(path, threads, "start and memory");
-    // All of the file is in the page cache from here on.
+    // After this, the whole file is in the page cache.
     drop(std::fs::read(path)?);
     let mut first = Row::new(path, Metric::FirstToken, threads);
     let mut memory = Row::new(path, Metric::PeakMemory, threads);
@@ -88,7 +88,8 @@ pub(crate) fn start_and_memory(args: &Args, path: &Path, threads: usize, rows: &
     Ok(())
 }
 
-/// Seconds. Before it, whatever threads the engine before has left spinning come to rest.
+/// Returns the seconds that `work` takes. It sleeps before, so that threads which another engine left spinning come to
+/// rest.
 pub(crate) fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     std::thread::sleep(Duration::from_millis(30));
     let start = Instant::now();
@@ -100,7 +101,7 @@ pub(crate) fn progress(path: &Path, threads: usize, what: &str) {
     eprintln!("{}, threads {threads}: {what}", path.display());
 }
 
-/// The L2 norm of the difference over that of `a`.
+/// Returns the L2 norm of the difference divided by the L2 norm of `a`.
 pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
     let difference = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(a - b)));

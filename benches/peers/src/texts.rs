@@ -1,4 +1,4 @@
-//! Vectors of texts, by an encoder.
+//! Measures how fast an encoder makes vectors of texts.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::report::{Metric, Row};
 use crate::sweep::{distance, progress, timed};
 use crate::{Args, Result};
 
-/// Tokens of a text.
+/// Number of tokens of a text.
 const TOKENS: usize = 128;
 
-/// An engine that makes a vector of each text, the mean of those of its tokens.
+/// An engine that makes a vector of each text: the mean of its tokens' vectors.
 trait Embedder {
     fn embed(&mut self, texts: &[Vec<u32>]) -> Result<Vec<f32>>;
 }
 
-/// All engines in turn.
+/// Measures all engines in turn.
 pub(crate) fn texts(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row>) -> Result<()> {
     let backend = llama_backend()?;
     let model = llama_model(&backend, path)?;
@@ -42,7 +42,7 @@ pub(crate) fn texts(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row
     let metric = Metric::Texts(args.texts, TOKENS, args.together);
     progress(path, threads, &metric.to_string());
     for (_, peer) in &mut peers {
-        // Starts threads and touches memory.
+        // The first call starts threads and touches memory.
         peer.embed(&texts[..args.together.min(texts.len())])?;
     }
     let mut row = Row::new(path, metric, threads);
@@ -96,14 +96,14 @@ impl Embedder for Gleed {
 struct Llama<'m> {
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
-    /// Texts in a call.
+    /// Number of texts in a call.
     together: usize,
 }
 
 impl<'m> Llama<'m> {
     fn new(args: &Args, backend: &LlamaBackend, model: &'m LlamaModel, flash: bool, threads: usize) -> Result<Self> {
         let (together, tokens) = (args.together, args.together * TOKENS);
-        // Without a mask all rows of a call must be computed at once.
+        // An encoder has no causal mask, so all rows of a call must be computed at once.
         let params = LlamaContextParams::default()
             .with_n_ctx(NonZeroU32::new(tokens as u32))
             .with_n_batch(tokens as u32)

@@ -1,4 +1,4 @@
-//! A turn of a conversation: how long the first token of the answer takes.
+//! Measures a turn of a conversation: the time to the first token of the answer.
 
 use std::path::Path;
 
@@ -8,16 +8,16 @@ use crate::report::{Metric, Row, Turn};
 use crate::sweep::{progress, timed};
 use crate::{Args, Result};
 
-/// Tokens that the user writes in a turn.
+/// Number of tokens that the user writes in a turn.
 const QUESTION: usize = 48;
 
-/// Tokens of an answer.
+/// Number of tokens of an answer.
 const ANSWER: usize = 80;
 
-/// Tokens of an answer that stay where it is changed.
+/// Number of tokens of an answer that stay when the answer is changed.
 const LEFT: usize = 40;
 
-/// All engines in turn, each with a sequence of its own.
+/// Measures all engines in turn, each with a sequence of its own.
 pub(crate) fn turns(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row>) -> Result<()> {
     let turn = args.turn as usize;
     let before = (turn - 1) * (QUESTION + ANSWER);
@@ -54,7 +54,7 @@ pub(crate) fn turns(args: &Args, path: &Path, threads: usize, rows: &mut Vec<Row
     Ok(())
 }
 
-/// The conversation so far. The last answer is computed token by token, as it was sampled.
+/// Computes the conversation so far. The last answer is computed token by token, as if it were sampled.
 fn talk(peer: &mut dyn Peer, earlier: &[u32], begins: Turn) -> Result<()> {
     let (asked, answer) = earlier.split_at(earlier.len() - ANSWER);
     peer.keep(0)?;

@@ -1,4 +1,4 @@
-//! How much is allocated.
+//! An allocator that counts bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ static HEAP: Counting = Counting;
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Bytes that are allocated now.
+/// Number of bytes that are allocated now.
 pub(crate) fn live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
@@ -19,22 +19,22 @@ pub(crate) fn live() -> usize {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is also that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: `alloc` and `realloc` of this allocator are the system's, so the pointer is one of the system's, with
-        // this layout.
+        // SAFETY: `alloc` and `realloc` of this allocator call the system's, so the pointer came from the system's
+        // allocator with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_add(size, Ordering::Relaxed);
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer is one of the system's, with this layout; the caller keeps the contract about the size,
-        // which is the same.
+        // SAFETY: the pointer came from the system's allocator with this layout. The caller keeps the contract about
+        // the size, which is also that of the system's allocator.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -1,4 +1,4 @@
-//! Gleed's grammars beside llguidance's: compilation, masks and tokens of real schemas, in one process, in turn.
+//! Compares Gleed's grammars with llguidance's: compilation, masks and tokens of real schemas, in one process, in turn.
 
 mod clock;
 mod heap;
@@ -29,7 +29,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
 
-    /// Takes every so many-th schema
+    /// Takes one schema of every N
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
 
@@ -41,16 +41,16 @@ struct Args {
     #[arg(long)]
     name: Option<String>,
 
-    /// Prints the slowest masks of both, where they are, and the schemas whose masks take longest
+    /// Prints the slowest masks of both with their positions, and the schemas whose masks take longest
     #[arg(long)]
     slowest: bool,
 }
 
-/// What one of the two did, in microseconds of the thread's processor time, and bytes.
+/// Measurements of one of the two libraries: microseconds of the thread's processor time, and bytes.
 #[derive(Default)]
 pub(crate) struct Times {
     compile: Vec<f64>,
-    /// Each with where it was.
+    /// The time of each mask, and where the mask was computed.
     masks: Vec<(f64, String)>,
     tokens: Vec<f64>,
     bytes: Vec<f64>,
@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     let (mut a, mut b, mut left_out) = (Times::default(), Times::default(), Vec::new());
     for case in &cases {
         let walks = tokens(&tokenizer, case)?;
-        // Only what both understand can be compared.
+        // Only schemas that both libraries understand can be compared.
         let (mut ours, mut other) = (Times::default(), Times::default());
         let found =
             ours::run(&tokenizer, &trie, case, &walks, &mut ours).and_then(|_| theirs.run(case, &walks, &mut other));
@@ -118,7 +118,7 @@ impl Times {
         self.bytes.extend(other.bytes);
     }
 
-    /// The time and the number of the masks of each schema, the longest first.
+    /// Returns for each schema the time and the number of its masks, the longest time first.
     fn sums(&self) -> Vec<(f64, usize, &str)> {
         let mut sums = std::collections::BTreeMap::new();
         for (us, place) in &self.masks {
@@ -136,7 +136,7 @@ impl Times {
     }
 }
 
-/// The instances as tokens.
+/// Returns the instances as tokens.
 fn tokens(tokenizer: &Tokenizer<'_, '_>, case: &Case) -> Result<Vec<Vec<u32>>> {
     let options = EncodeOptions { add_special: false, parse_special: false, ..EncodeOptions::default() };
     let walk = |text: &String| {
@@ -149,7 +149,7 @@ fn tokens(tokenizer: &Tokenizer<'_, '_>, case: &Case) -> Result<Vec<Vec<u32>>> {
     case.texts.iter().map(walk).collect()
 }
 
-/// Prints mean, median, 99 % and largest of both, and the ratios.
+/// Prints the mean, median, 99th percentile and maximum of both, and the ratios.
 fn report(what: &str, ours: &[f64], theirs: &[f64]) {
     let [a, b] = [ours, theirs].map(|values| {
         let mut sorted = values.to_vec();

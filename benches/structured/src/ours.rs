@@ -1,4 +1,4 @@
-//! Gleed's side.
+//! Measures Gleed.
 
 use gleed::grammar::{
     Escapes, Grammar, GrammarError, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary, Whitespace,
@@ -10,7 +10,7 @@ use super::clock::timed;
 use super::set::Case;
 use super::{Result, Times};
 
-/// The tables of a vocabulary, their bytes and the time to make them.
+/// Makes the tables of a vocabulary. Returns them, their bytes and the time to make them.
 pub(crate) fn trie<'m>(
     tokenizer: &Tokenizer<'_, '_>,
     memory: &'m mut AlignedBytes,
@@ -25,7 +25,7 @@ pub(crate) fn trie<'m>(
     Ok((trie, (bytes, us)))
 }
 
-/// Compiles a schema and walks along the tokens.
+/// Compiles a schema and walks along the tokens of its instances.
 pub(crate) fn run(
     tokenizer: &Tokenizer<'_, '_>,
     trie: &TokenTrie<'_>,

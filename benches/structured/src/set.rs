@@ -1,4 +1,4 @@
-//! Schemas and instances as texts that a grammar of the schema can write.
+//! Reads schemas and instances. The instances become texts that a grammar of the schema can write.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::Result;
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) schema: Value,
-    /// With a blank after each comma and colon. Members are in the order of the schema.
+    /// The instances as JSON, with a blank after each comma and colon. Members are in the order of the schema.
     pub(crate) texts: Vec<String>,
 }
 
@@ -29,8 +29,8 @@ pub(crate) fn read(text: &str, every: usize, instances: usize) -> Result<Vec<Cas
     Ok(cases)
 }
 
-/// The instance with the members of its objects in the order of the schema: `properties`, then other required ones,
-/// then the rest.
+/// Returns the instance with the members of its objects in the order of the schema: first `properties`, then other
+/// required members, then the rest.
 fn ordered(data: &Value, schema: &Value, root: &Value) -> Value {
     let mut parts = Vec::new();
     collect(schema, root, 8, &mut parts);
@@ -56,7 +56,7 @@ fn ordered(data: &Value, schema: &Value, root: &Value) -> Value {
     }
 }
 
-/// The schema and what it refers to.
+/// Collects the schema and the schemas that it refers to.
 fn collect<'v>(schema: &'v Value, root: &'v Value, depth: usize, parts: &mut Vec<&'v Value>) {
     if depth == 0 {
         return;
@@ -69,7 +69,7 @@ fn collect<'v>(schema: &'v Value, root: &'v Value, depth: usize, parts: &mut Vec
     }
 }
 
-/// As Python's `json.dumps` writes it.
+/// Writes JSON as Python's `json.dumps` does.
 fn spaced(value: &Value) -> String {
     let list = |parts: Vec<String>| parts.join(", ");
     match value {

@@ -1,4 +1,4 @@
-//! llguidance's side: white space of any kind, its slices for JSON, its canonical forcing.
+//! Measures llguidance, with white space of any kind, its slices for JSON, and its canonical forcing.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Result, Times, heap};
 
 pub(crate) struct Engine {
     factory: ParserFactory,
-    /// The bytes of the vocabulary's tables, and the time to make them.
+    /// Number of bytes of the vocabulary's tables, and the time to make them.
     pub(crate) once: (usize, f64),
 }
 
@@ -35,7 +35,7 @@ impl Engine {
         Ok(Self { factory, once: (heap::live() - before, us) })
     }
 
-    /// Compiles a schema and walks along the tokens.
+    /// Compiles a schema and walks along the tokens of its instances.
     pub(crate) fn run(&mut self, case: &Case, walks: &[Vec<u32>], times: &mut Times) -> Result<()> {
         let (mut us, schema, before) = (0.0, case.schema.clone(), heap::live());
         let parser = timed(&mut us, || self.factory.create_parser(TopLevelGrammar::from_json_schema(schema)))?;
@@ -50,7 +50,8 @@ impl Engine {
                 let mut us = 0.0;
                 let taken = timed(&mut us, || matcher.consume_token(id));
                 times.tokens.push(us);
-                // Where it forces text, only one writing of it is in the mask, but the others are taken, too.
+                // Where llguidance forces text, the mask has only one tokenization of the text, but llguidance accepts
+                // the others, too.
                 if taken.is_err() {
                     return Err(format!("llguidance refuses token {step} of instance {walk}").into());
                 }
@@ -64,7 +65,7 @@ impl Engine {
     }
 }
 
-/// The bytes of a token as llguidance wants them: those of control tokens have a mark in front.
+/// Returns the bytes of a token as llguidance wants them: control tokens have a mark in front.
 fn word(tokenizer: &Tokenizer<'_, '_>, id: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     tokenizer.each_byte(id, &mut |byte| bytes.push(byte));

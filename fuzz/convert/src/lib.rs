@@ -1,8 +1,8 @@
-//! What the example `convert` reads, from its files, without its command line: folders, safetensors, llama2.c models,
-//! GGUF files and importance matrices.
+//! The readers of the example `convert`, from its files, without its command line. They read folders, safetensors,
+//! llama2.c models, GGUF files and importance matrices.
 #![allow(dead_code, unused_imports)]
 
-// The example calls what it shares with others by this name.
+// The modules of the example name their shared modules `common`.
 extern crate self as common;
 
 #[path = "../../../examples/common/gguf.rs"]
@@ -26,7 +26,7 @@ use output::Output;
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// The most elements that are read of a file: a repeated row costs nothing to say.
+/// Most elements that are read of a file. A repeated row costs a file nothing, so files can ask for more.
 const MOST: usize = 1 << 20;
 
 /// Reads a Hugging Face folder. Returns the bytes before the weights.
@@ -34,7 +34,7 @@ pub fn folder(path: &Path) -> std::result::Result<usize, String> {
     (|| read(hf::Folder::open(path)?.output()?))().map_err(|error| error.to_string())
 }
 
-/// Reads a llama2.c model with its vocabulary; without one, its sizes.
+/// Reads a llama2.c model with its vocabulary. Without a vocabulary, it reads only the model's sizes.
 pub fn llama2c(file: &[u8], tokenizer: Option<&[u8]>) -> std::result::Result<usize, String> {
     let read_all = || {
         let model = llama2c::Model::read(file)?;
@@ -55,7 +55,7 @@ pub fn importance(file: &[u8]) -> std::result::Result<(), String> {
     imatrix::Imatrix::read(file).map(drop).map_err(|error| error.to_string())
 }
 
-/// Every row of every tensor, and the metadata.
+/// Reads every row of every tensor, and the metadata.
 fn read(output: Output<'_>) -> Result<usize> {
     let mut left = MOST;
     for tensor in &output.tensors {

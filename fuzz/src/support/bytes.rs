@@ -1,6 +1,6 @@
-//! The bytes of a fuzzer as choices.
+//! Turns the bytes of a fuzzer into choices.
 
-/// Reads choices from bytes; behind their end all are 0.
+/// Reads choices from bytes. Behind the end of the bytes, all choices are 0.
 pub struct Bytes<'d> {
     data: &'d [u8],
     at: usize,
@@ -11,7 +11,7 @@ impl<'d> Bytes<'d> {
         Self { data, at: 0 }
     }
 
-    /// How many bytes are left.
+    /// Returns the number of bytes that are left.
     pub fn left(&self) -> usize {
         self.data.len().saturating_sub(self.at)
     }
@@ -34,7 +34,7 @@ impl<'d> Bytes<'d> {
         u64::from(self.u32()) | u64::from(self.u32()) << 32
     }
 
-    /// A number in `0..end`; 0 where that is empty.
+    /// Returns a number in `0..end`, or 0 if the range is empty.
     pub fn below(&mut self, end: usize) -> usize {
         match end {
             0 | 1 => 0,
@@ -47,7 +47,7 @@ impl<'d> Bytes<'d> {
         self.u8() & 1 == 1
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times`.
     pub fn once_in(&mut self, times: u8) -> bool {
         self.u8() % times == times - 1
     }
@@ -56,14 +56,14 @@ impl<'d> Bytes<'d> {
         &values[self.below(values.len())]
     }
 
-    /// All that is left.
+    /// Returns all bytes that are left.
     pub fn rest(&mut self) -> &'d [u8] {
         let rest = self.data.get(self.at..).unwrap_or_default();
         self.at = self.data.len();
         rest
     }
 
-    /// A number that is small, of a border, or any.
+    /// Returns a number that is small, at a border, or any.
     pub fn odd(&mut self) -> u64 {
         const BORDERS: [u64; 24] = [
             0,
@@ -98,7 +98,7 @@ impl<'d> Bytes<'d> {
         }
     }
 
-    /// A number that is small, of a border, or any, also infinite or NaN.
+    /// Returns a number that is small, at a border, or any; it can be infinite or NaN.
     pub fn f32(&mut self) -> f32 {
         const BORDERS: [f32; 16] = [
             0.0,
@@ -125,7 +125,7 @@ impl<'d> Bytes<'d> {
         }
     }
 
-    /// Some bytes; fewer than `end`.
+    /// Returns some bytes, fewer than `end`.
     pub fn some(&mut self, end: usize) -> Vec<u8> {
         (0..self.below(end)).map(|_| self.u8()).collect()
     }

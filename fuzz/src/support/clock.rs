@@ -16,10 +16,10 @@ unsafe extern "C" {
 /// `CLOCK_PROCESS_CPUTIME_ID` of Linux.
 const PROCESS: i32 = 2;
 
-/// What all threads of the process have computed.
+/// Returns the processor time of all threads of the process.
 pub fn processor_time() -> Duration {
     let mut time = Timespec { seconds: 0, nanoseconds: 0 };
-    // SAFETY: the struct is as the system's, and lives for the call.
+    // SAFETY: `Timespec` has the layout of the system's struct, and lives as long as the call.
     assert_eq!(unsafe { clock_gettime(PROCESS, &mut time) }, 0);
     Duration::new(time.seconds as u64, time.nanoseconds as u32)
 }

@@ -1,5 +1,5 @@
-//! How many inputs were tried: a run of libFuzzer may try many, because what it does around a run takes longer than a
-//! parser.
+//! Counts the inputs that were tried. A run of libFuzzer may try many inputs, because libFuzzer's work around a run
+//! takes longer than a parser.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ extern "C" fn tell() {
     eprintln!("gleed: {} inputs tried", TRIED.load(Ordering::Relaxed));
 }
 
-/// ", N inputs or calls" where a target has counted any.
+/// Returns ", N inputs or calls" if a target has counted any, otherwise an empty text.
 pub fn said() -> String {
     match TRIED.load(Ordering::Relaxed) {
         0 => String::new(),
@@ -24,19 +24,19 @@ pub fn said() -> String {
     }
 }
 
-/// Counts an input that was tried and whose result was checked. The end of the process tells how many there were.
+/// Counts an input that was tried and whose result was checked. The count is printed when the process ends.
 pub fn tried() {
-    // SAFETY: a function that takes nothing, as `atexit` wants it.
+    // SAFETY: `tell` takes no arguments and returns nothing, as `atexit` requires.
     AT_EXIT.call_once(|| assert_eq!(unsafe { atexit(tell) }, 0));
     TRIED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// So many inputs in a run, or a multiple of it where a run costs nothing but itself.
+/// Returns the number of inputs that a run tries: `count` times the factor of [`set_factor`].
 pub fn many(count: usize) -> usize {
     count * FACTOR.load(Ordering::Relaxed)
 }
 
-/// Runs have so many times as many inputs from now on.
+/// Sets the factor by which runs try more inputs from now on.
 pub fn set_factor(factor: usize) {
     FACTOR.store(factor, Ordering::Relaxed);
 }

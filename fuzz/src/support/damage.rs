@@ -1,22 +1,22 @@
-//! Damaged copies of an input, the same ones for the same input.
+//! Damaged copies of an input. The same input always gives the same copies.
 
 use xxhash_rust::xxh64::xxh64;
 
 use super::many;
 use common::random::Rng;
 
-/// Numbers that decide something, as words.
+/// Numbers at which readers decide something, to be written as words.
 const BORDERS: [u64; 14] =
     [0, 1, 2, 7, 8, 13, 31, 255, 65536, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
 
-/// Random numbers that an input decides about.
+/// Returns random numbers that depend on an input.
 pub fn random_of(data: &[u8]) -> Rng {
     Rng::new(xxh64(data, 0))
 }
 
-/// A copy with one to four changes: bytes, bits, words of 4 and 8 bytes, two parts that change places, and now and then
-/// an earlier end. Three of four changes are near the start, where a file says what the rest is. The copy ends where
-/// its allocation ends.
+/// Returns a copy with one to four changes: bytes, bits, words of 4 and 8 bytes, and two bytes that change places.
+/// Sometimes the copy also ends earlier. Three of four changes are near the start, where a file says what the rest is.
+/// The copy ends where its allocation ends.
 pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
     let mut copy: Box<[u8]> = data.into();
     if copy.is_empty() {
@@ -35,7 +35,7 @@ pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
                 copy.swap(at, other);
             }
             _ => {
-                // A step up or down, by which a count or an offset is off by one.
+                // Adds or subtracts 1, which makes a count or an offset wrong by one.
                 let step = if random.below(2) == 0 { 1 } else { 0xff };
                 copy[at] = copy[at].wrapping_add(step);
             }
@@ -44,12 +44,12 @@ pub fn damaged(data: &[u8], random: &mut Rng) -> Box<[u8]> {
     if random.below(8) == 0 { copy[..random.below(copy.len())].into() } else { copy }
 }
 
-/// Inputs that are made of parts of each input, and the most bytes of one behind its head.
+/// Number of inputs that are made of each input, and the most bytes behind the head of one.
 const PARTS: usize = 64;
 const MOST: usize = 96;
 
-/// Calls `one` with parts of an input, each behind another head of so many bytes, which are choices: `adapt` may change
-/// them.
+/// Calls `one` with parts of an input. Each part stands behind another head of `HEAD` random bytes, which are choices.
+/// `adapt` may change the head.
 pub fn each_part<const HEAD: usize>(data: &[u8], adapt: fn(&mut [u8; HEAD]), one: fn(&[u8])) {
     let mut random = random_of(data);
     let mut part = Vec::with_capacity(HEAD + MOST);

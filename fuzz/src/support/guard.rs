@@ -12,10 +12,10 @@ struct Guard;
 #[global_allocator]
 static GUARD: Guard = Guard;
 
-// SAFETY: all calls go to the system's allocator as they are, or do not return.
+// SAFETY: every call either goes to the system's allocator with unchanged arguments, or panics and does not return.
 unsafe impl GlobalAlloc for Guard {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // Not while a thread ends and its variables are gone, and not for the text of another panic.
+        // An allocation is allowed while a thread ends and its variables are gone, and for the text of another panic.
         if IS_FORBIDDEN.try_with(|forbidden| forbidden.replace(false)).unwrap_or(false) && !std::thread::panicking() {
             panic!("the library allocates {} bytes", layout.size());
         }
@@ -29,12 +29,12 @@ unsafe impl GlobalAlloc for Guard {
     }
 }
 
-/// Calls the library: an allocation of this thread fails the run.
+/// Calls the library. An allocation of this thread meanwhile fails the run.
 pub fn forbidden<R>(call: impl FnOnce() -> R) -> R {
     set(true, call)
 }
 
-/// What a callback of the host does inside of [`forbidden`].
+/// Runs a callback of the host inside of [`forbidden`]. It may allocate.
 pub fn allowed<R>(call: impl FnOnce() -> R) -> R {
     set(false, call)
 }

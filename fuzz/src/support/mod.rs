@@ -22,13 +22,14 @@ use std::sync::LazyLock;
 use gleed::EngineError;
 use gleed::cache::CacheError;
 
-/// Whether calls are to be shown.
+/// Returns whether calls are to be printed.
 pub fn is_shown() -> bool {
     static IS_SHOWN: LazyLock<bool> = LazyLock::new(|| std::env::var_os("GLEED_FUZZ_SHOW").is_some());
     *IS_SHOWN
 }
 
-/// Fails if an error says that the library contradicts itself; writes its text, which must not fail either.
+/// Checks an error of the library: fails if the error says that the library contradicts itself, and writes its text,
+/// which must not fail either.
 pub fn expected(error: EngineError) -> EngineError {
     assert!(!error.to_string().is_empty());
     assert!(!matches!(error, EngineError::Internal(_) | EngineError::Cache(CacheError::Internal(_))), "{error:?}");

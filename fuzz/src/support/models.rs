@@ -8,7 +8,7 @@ use common::synthetic::{Architecture, SyntheticModel, encode_f32};
 use gleed::kernels::Level;
 use gleed::{KvElement, KvType, Limits};
 
-/// What limits are where nothing is said, and all levels of this machine. Asking the processor takes a millisecond on a
+/// The default limits and all levels of this machine, computed once. Asking the processor takes a millisecond on a
 /// virtual machine, longer than most inputs.
 static USUAL: LazyLock<Limits> = LazyLock::new(Limits::default);
 pub static LEVELS: LazyLock<Vec<Level>> = LazyLock::new(|| Level::available().collect());
@@ -24,7 +24,7 @@ pub fn kv_type(bytes: &mut super::Bytes<'_>) -> KvType {
     KvType { k: *bytes.pick(&ELEMENTS), v: *bytes.pick(&ELEMENTS) }
 }
 
-/// A model of an architecture that a page of memory holds.
+/// Returns a tiny model of an architecture.
 pub fn tiny(architecture: Architecture) -> SyntheticModel {
     let usual = SyntheticModel::of(architecture);
     SyntheticModel {
@@ -40,7 +40,7 @@ pub fn tiny(architecture: Architecture) -> SyntheticModel {
     }
 }
 
-/// An adapter of rank `rank` for the matrices in the model's layers whose names contain one of `targets`.
+/// Returns an adapter of rank `rank` for the matrices in the model's layers whose names contain one of `targets`.
 pub fn adapter(model: &SyntheticModel, targets: &[&str], rank: u64) -> GgufWriter {
     let mut rng = Rng::new(77);
     let mut writer = GgufWriter::default();

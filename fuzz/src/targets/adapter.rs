@@ -1,5 +1,5 @@
-//! Adapters whose metadata and tensors are changed: an error when they are opened or loaded, or the same logits on two
-//! instruction sets. A sequence without the adapter has the bits of the model alone.
+//! Adapters whose metadata and tensors are changed. Opening or loading one is an error, or two instruction sets give
+//! the same logits. A sequence without the adapter has the bits of the model alone.
 
 use std::sync::LazyLock;
 
@@ -18,11 +18,12 @@ static FILES: LazyLock<Vec<(Vec<u8>, GgufWriter)>> = LazyLock::new(|| {
     models.iter().map(|model| (model.bytes(), adapter(model, &["attn_", "ffn_"], 3))).collect()
 });
 
-/// The rank that engines are planned for.
+/// The adapter rank for which engines are planned.
 const RANK: usize = 16;
 
-/// Damaged copies of each file, and of how many of those that are opened one is loaded and computed with.
+/// Number of damaged copies of each file.
 const COPIES: usize = 96;
+/// One of this many opened copies is loaded and computed with.
 const COMPUTED: usize = 16;
 
 pub fn run(data: &[u8]) {
@@ -101,7 +102,7 @@ fn change(writer: &mut GgufWriter, bytes: &mut Bytes<'_>) {
         10 => tensor.name = tensor.name.replace("blk.0", "blk.1"),
         11 => rank(tensor, 1 + bytes.below(20)),
         12 => {
-            // Both matrices of a pair.
+            // Both matrices of a pair get the same rank.
             let (base, wanted) = (name.trim_end_matches("_a").trim_end_matches("_b"), 1 + bytes.below(20));
             writer
                 .tensors
@@ -116,7 +117,7 @@ fn change(writer: &mut GgufWriter, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// A matrix of another rank.
+/// Gives a matrix another rank.
 fn rank(tensor: &mut common::gguf_writer::Tensor, wanted: usize) {
     let dim = usize::from(tensor.name.ends_with("_a"));
     let [_, _] = tensor.dims[..] else { return };
@@ -125,7 +126,7 @@ fn rank(tensor: &mut common::gguf_writer::Tensor, wanted: usize) {
     tensor.data.resize(4 * elements as usize, 0x3c);
 }
 
-/// The bits of the logits; `None` where a number is not finite, or the adapter or its scale is refused.
+/// Returns the bits of the logits, or `None` if a number is not finite or the engine refuses the adapter or its scale.
 fn play(model: &Model<'_>, adapter: &Adapter<'_>, scale: f32, level: Level, rows: usize) -> Option<Vec<u32>> {
     let limits = Limits { sequences: 2, context: 16, rows, adapters: 1, adapter_rank: RANK, level, ..usual() };
     let plan = Plan::new(model, &limits).expect("limits that are possible");

@@ -1,5 +1,5 @@
-//! What `convert` reads: folders whose `config.json`, safetensors and tokenizer are changed, llama2.c models, GGUF
-//! files and importance matrices. It refuses or reads; it neither panics nor asks for memory that no model has.
+//! Inputs of `convert`: folders whose `config.json`, safetensors and tokenizer are changed, llama2.c models, GGUF files
+//! and importance matrices. It refuses them or reads them. It neither panics nor asks for memory that no model needs.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::Bytes;
 
-/// A folder of the tests: its configuration and its tensors.
+/// A folder of the tests: its configuration and its safetensors file.
 struct Folder {
     config: Value,
     tensors: Vec<u8>,
@@ -25,14 +25,14 @@ static FOLDERS: LazyLock<Vec<Folder>> = LazyLock::new(|| {
     names.map(read).into()
 });
 
-/// A folder that is written anew in each run.
+/// A folder whose files each run writes anew.
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let place = std::env::temp_dir().join(format!("gleed-fuzz-{}", std::process::id()));
     std::fs::create_dir_all(&place).expect("a place for files");
     place
 });
 
-/// Any bytes as a safetensors file, beside a configuration that fits one of the tests' folders.
+/// Any bytes as a safetensors file, or a changed file of one of the tests' folders, beside that folder's configuration.
 pub fn safetensors(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let folder = bytes.pick(&FOLDERS);
@@ -47,7 +47,7 @@ pub fn safetensors(data: &[u8]) {
     read_folder(&folder.config.to_string().into_bytes(), &file, None);
 }
 
-/// The other inputs: changed configurations, vocabularies, and the other kinds of files.
+/// The other inputs: changed configurations and vocabularies, and the other kinds of files.
 pub fn convert(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let kind = bytes.u8() % 8;
@@ -89,7 +89,7 @@ fn check(result: Result<usize, String>) {
     }
 }
 
-/// One number of a border, one string, or another kind of value.
+/// Returns a number, often at a border, a string, or another kind of value.
 fn value(bytes: &mut Bytes<'_>) -> Value {
     const TEXTS: [&str; 8] =
         ["silu", "gelu", "linear", "yarn", "llama3", "longrope", "full_attention", "sliding_attention"];
@@ -106,7 +106,7 @@ fn value(bytes: &mut Bytes<'_>) -> Value {
     }
 }
 
-/// One field, somewhere.
+/// Changes one field, somewhere in the value.
 fn change(json: &mut Value, bytes: &mut Bytes<'_>) {
     match json {
         Value::Object(map) if !map.is_empty() => {
@@ -129,7 +129,7 @@ fn change(json: &mut Value, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// The header's text, its length, or any bytes.
+/// Changes the text of the header, its length, or any bytes.
 fn change_tensors(file: &mut Vec<u8>, bytes: &mut Bytes<'_>) {
     let len = file.first_chunk().map_or(0, |len| u64::from_le_bytes(*len)) as usize;
     let header =
@@ -150,7 +150,7 @@ fn change_tensors(file: &mut Vec<u8>, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// A small vocabulary in the form of Hugging Face, changed.
+/// Returns a small vocabulary in the form of Hugging Face, with changes.
 fn tokenizer(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let mut json = json!({
         "version": "1.0",

@@ -1,4 +1,4 @@
-//! Any bytes as a GGUF file: everything that the reader gives is read, then a model and a tokenizer are tried.
+//! Any bytes as a GGUF file. The target reads everything that the reader gives, then tries a model and a tokenizer.
 
 use gguf_rs_lite::{Gguf, Value};
 use gleed::token::Tokenizer;
@@ -6,14 +6,14 @@ use gleed::{Engine, EngineError, Limits, Model, Plan};
 
 use crate::support::{Exact, damaged, expected, forbidden, random_of, tried, usual};
 
-/// The most bytes of an engine or a tokenizer that is made: what a file wants may be as much as it says.
+/// Most bytes of an engine or a tokenizer that is made. A file can ask for any number of bytes.
 const MOST: usize = 1 << 22;
-/// Damaged copies of each input. A model among them is planned, and not run.
+/// Number of damaged copies of each input. A copy that is a model is planned, but not run.
 const COPIES: usize = 64;
 
 pub fn run(data: &[u8]) {
     let Some((&cut, data)) = data.split_first() else { return };
-    // A copy of its own, so that the sanitizer sees its end.
+    // A copy with an allocation of its own, so that the sanitizer sees its end.
     read(&Box::<[u8]>::from(data), cut, prefill);
     let mut random = random_of(data);
     for _ in 0..COPIES {
@@ -63,7 +63,7 @@ fn read_all(gguf: &Gguf<'_>, data: &[u8]) {
     for tensor in gguf.tensors() {
         within(tensor.data());
         assert!(tensor.dims().len() <= 4);
-        // The first one, where there are two.
+        // If two tensors have the same name, the first one counts.
         let first = gguf.tensors().find(|other| other.name() == tensor.name()).expect("itself, or one before it");
         let found = gguf.tensor(tensor.name()).expect("a tensor is found by its name");
         assert_eq!((found.offset(), found.ggml_type()), (first.offset(), first.ggml_type()));

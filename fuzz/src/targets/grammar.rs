@@ -1,5 +1,5 @@
-//! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. What is compiled is walked
-//! through: masks against single tokens, saved states, and states that are damaged.
+//! Grammars, expressions and schemas: any bytes, and damaged texts of the tests' generators. A compiled grammar is
+//! walked through: masks against single tokens, saved states, and damaged states.
 
 use gleed::grammar::{Grammar, GrammarBuild, Limits, Matcher, Options, Planned, Source, TokenTrie, Vocabulary};
 use xxhash_rust::xxh64::xxh64;
@@ -8,9 +8,9 @@ use super::sources::{expression, gbnf, letter, options, schema as random_schema}
 use crate::support::{Bytes, Exact, forbidden, tried};
 use common::random::Rng;
 
-/// Small ones, so that they are met.
+/// Small limits, so that texts meet them.
 const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 120 };
-/// The most words of scratch and bytes of a grammar: a text says how many repetitions it wants.
+/// Most words of scratch and most bytes of a grammar. A text can ask for any number of repetitions.
 const MOST: usize = 1 << 22;
 
 pub fn grammar(data: &[u8]) {
@@ -26,7 +26,7 @@ pub fn schema(data: &[u8]) {
     compile(Source::Schema(&text), &mut bytes);
 }
 
-/// Bytes as they are, or a text that was made and then damaged.
+/// Returns bytes as they are, or a text that was generated and then damaged.
 fn text(bytes: &mut Bytes<'_>, made: impl Fn(&mut Rng) -> String) -> Vec<u8> {
     if bytes.bool() {
         let len = bytes.u16().into();
@@ -66,14 +66,14 @@ fn compile(source: Source<'_>, bytes: &mut Bytes<'_>) {
     forbidden(|| Grammar::new(source, &options, &mut scratch, memory.bytes()).map(drop)).expect("planned before");
     in_pieces((source, &options), scratch.len(), memory.bytes(), 1 + bytes.below(9));
     let grammar = forbidden(|| Grammar::new(source, &options, &mut scratch, memory.bytes())).expect("planned before");
-    // Where the grammar names a token, no byte need follow.
+    // A grammar that names a token may allow that token and no byte.
     let has_names = matches!(source, Source::Gbnf(text) if text.contains(&b'<'));
     walk(&grammar, has_names, bytes);
 }
 
-/// Compares a grammar that is made in steps of so many units.
+/// Compiles a grammar in steps of `units` units, and compares it with the whole one.
 fn in_pieces((source, options): (Source<'_>, &Options<'_>), words: usize, whole: &[u8], units: usize) {
-    // The bytes behind the last word are not written, and so have to be the same before.
+    // The compiler does not write the bytes behind the last word, so they must be equal before.
     let (mut scratch, mut memory): (Box<[u32]>, _) = (vec![9; words].into(), Exact::new(whole.len(), 0xCC));
     let mut build = GrammarBuild::new(source, *options, &mut scratch);
     while !forbidden(|| build.step(units)).expect("compiled before") {}
@@ -84,7 +84,7 @@ fn in_pieces((source, options): (Source<'_>, &Options<'_>), words: usize, whole:
     assert!(memory.bytes() == whole, "other bytes in pieces");
 }
 
-/// A text of bytes that are allowed.
+/// Walks along a text of allowed bytes.
 fn walk(grammar: &Grammar<'_>, has_names: bool, bytes: &mut Bytes<'_>) {
     let size = Matcher::plan(LIMITS).expect("limits that are possible");
     let (mut memory, mut other) = (Exact::new(size, 1), Exact::new(size, 2));
@@ -121,7 +121,7 @@ fn saved(matcher: &Matcher<'_, '_>) -> Vec<u8> {
     out
 }
 
-/// All bytes, and texts of the letters that the grammars have, some of which end in the middle of a character.
+/// A vocabulary of all bytes, and of texts of the grammars' letters. Some texts end in the middle of a character.
 struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
@@ -148,7 +148,7 @@ impl Vocabulary for Pieces {
     }
 }
 
-/// The mask is what a copy says of each token alone.
+/// Checks that the mask allows exactly the tokens that a copy of the matcher accepts.
 fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], bytes: &mut Bytes<'_>) {
     let pieces = Pieces::new(&mut Rng::new(bytes.u16().into()));
     let mut scratch = vec![0; TokenTrie::scratch_len(&pieces)];
@@ -178,11 +178,12 @@ fn tokens(matcher: &mut Matcher<'_, '_>, memory: &mut [u8], bytes: &mut Bytes<'_
     }
 }
 
-/// The bytes before the words of a state, and how many of these are damaged one by one.
+/// Number of bytes before the words of a state.
 const HEAD: usize = 24;
+/// Most words that are damaged one by one.
 const DAMAGED: usize = 256;
 
-/// Damage that no checksum shows: bytes and bits anywhere, and each word by itself.
+/// Damages a state and corrects its checksum: bytes and bits anywhere, and each word by itself.
 fn damaged(matcher: &mut Matcher<'_, '_>, bytes: &mut Bytes<'_>) {
     let own = saved(matcher);
     let body = own.len() - 8;
@@ -204,8 +205,8 @@ fn damaged(matcher: &mut Matcher<'_, '_>, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// Restores a state with a checksum that is right. Either it is refused and nothing changes, or no number of it leads
-/// out of the state and the matcher goes on with what was read. Then the matcher has its own state again.
+/// Restores a state with a correct checksum. Either the matcher refuses it and does not change, or no number of the
+/// state leads out of it and the matcher can go on. Afterwards the matcher has its own state again.
 fn restored(matcher: &mut Matcher<'_, '_>, own: &[u8], mut state: Vec<u8>, bytes: &mut Bytes<'_>) {
     tried();
     let body = state.len() - 8;
@@ -222,8 +223,8 @@ fn restored(matcher: &mut Matcher<'_, '_>, own: &[u8], mut state: Vec<u8>, bytes
     }
 }
 
-/// Whether the numbers of nodes and of places to return to are numbers of this state. Places lead to earlier ones, so
-/// that no way back is a circle.
+/// Returns whether all numbers of nodes and of places to return to exist in this state. A place must lead to an earlier
+/// one, so that no way back is a circle.
 fn leads_nowhere_else(state: &[u8]) -> bool {
     let mut words = state.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
     let mut next = || words.next().unwrap_or(u32::MAX);

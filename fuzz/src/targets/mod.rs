@@ -8,7 +8,7 @@ mod gguf;
 mod grammar;
 mod model;
 mod snapshot;
-/// What the tests make grammars of.
+/// The tests' generators of grammars.
 #[allow(dead_code)]
 #[path = "../../../tests/structured/random_sources.rs"]
 mod sources;
@@ -19,7 +19,7 @@ mod turns;
 /// A target: it takes any bytes, and panics where something does not hold.
 pub type Target = fn(&[u8]);
 
-/// All targets by their names, which are those of their corpora.
+/// All targets by their names, which are also the names of their corpora.
 pub const ALL: [(&str, Target); 13] = [
     ("engine", engine::run),
     ("snapshot", snapshot::run),

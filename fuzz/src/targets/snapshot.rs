@@ -1,5 +1,5 @@
-//! Damaged snapshots, most of them with checksums that are right, in a buffer and through a callback. What is refused
-//! changes nothing; what is taken is a sequence like others.
+//! Damaged snapshots, most of them with correct checksums, read from a buffer and through a callback. A refused
+//! snapshot changes nothing. An accepted one is a sequence like others.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -25,9 +25,9 @@ static FILES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     ]
 });
 
-/// Damages of each snapshot beside the one that the input describes, and how many of those that are taken one is
-/// computed on.
+/// Number of damaged copies of each snapshot, beside the one that the input describes.
 const DAMAGES: usize = 96;
+/// One of this many accepted copies is computed on.
 const COMPUTED: usize = 8;
 
 pub fn run(data: &[u8]) {
@@ -66,7 +66,7 @@ pub fn run(data: &[u8]) {
         random.fill(&mut noise);
         trial.one(&mut Bytes::new(&noise));
     }
-    // The sequence and the pools, in words too.
+    // At the end, compare also what the engine reports.
     let Trial { engine, before, .. } = trial;
     assert!(see(&engine, seq) == before.says, "the sequence has changed");
 }
@@ -83,8 +83,8 @@ struct Trial<'m, 'a> {
     taken: usize,
 }
 
-/// What an error leaves as it is: the sequence and what the engine says of itself. Where no byte of the memory has
-/// changed, and no number of the engine, the words need not be compared.
+/// What an error leaves as it is: the sequence, and what the engine reports. The reports need no comparison if no byte
+/// of the memory and no statistic has changed.
 struct Seen {
     memory: Vec<u8>,
     stats: CacheStats,
@@ -98,7 +98,7 @@ impl Seen {
 }
 
 impl Trial<'_, '_> {
-    /// Damages the snapshot as the bytes say, and restores it.
+    /// Damages the snapshot as the bytes choose, and restores it.
     fn one(&mut self, bytes: &mut Bytes<'_>) {
         tried();
         let mut damaged = self.good.clone();
@@ -137,7 +137,7 @@ impl Trial<'_, '_> {
                 let is_whole = changes == 0 && header_of(&self.good).is_some_and(|header| header.base() == 0);
                 assert!(!is_whole || matches!(error, EngineError::Cache(_)), "a good snapshot is refused: {error:?}");
                 if !is_same {
-                    // Only blocks that nobody has, and scratch.
+                    // Only free blocks and scratch have changed.
                     self.before.memory = self.peek.copy(&self.sections);
                 }
             }
@@ -156,15 +156,15 @@ fn snapshot(engine: &Engine<'_, '_>, seq: SeqId, options: &SnapshotOptions<'_>) 
     Some(out)
 }
 
-/// The bytes of a snapshot of the sequence, and what the engine says of its pools.
+/// The bytes of a snapshot of the sequence, and the statistics of the engine as a text.
 type Said = (Option<Vec<u8>>, String);
 
-/// The sequence, and what the engine says of its pools.
+/// Returns a snapshot of the sequence, and the statistics of the engine.
 fn see(engine: &Engine<'_, '_>, seq: SeqId) -> Said {
     (snapshot(engine, seq, &SnapshotOptions::default()), format!("{:?}", engine.stats()))
 }
 
-/// Changes a few bytes: words of the header, any bytes, a bit, the end, a length.
+/// Changes some bytes: words of the header, any bytes, a bit, the end, or a length.
 fn damage(snapshot: &mut Vec<u8>, bytes: &mut Bytes<'_>) {
     let at = bytes.below(snapshot.len());
     match bytes.u8() % 10 {
@@ -204,7 +204,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..at + 4).map_or(0, |word| u32::from_le_bytes(word.try_into().expect("four bytes")) as usize)
 }
 
-/// Corrects all checksums, as far as the header says where they are.
+/// Corrects all checksums that the header leads to.
 fn seal(bytes: &mut [u8]) {
     let header = word(bytes, 12);
     let Some(end) = header.checked_sub(8).filter(|_| header >= 96 && header <= bytes.len()) else { return };
@@ -230,7 +230,7 @@ fn seal(bytes: &mut [u8]) {
     }
     let elements = if word(bytes, 8) == 2 && word(bytes, 96) > 0 { word(bytes, 88) } else { 0 };
     if elements > 0 {
-        // Version 2 has the state of recurrent layers behind the blocks.
+        // A snapshot of version 2 has the state of recurrent layers behind the blocks.
         let end = at.saturating_add(elements.saturating_mul(4));
         let Some(state) = bytes.get(at..end) else { return };
         let sum = xxh64(state, 0).to_le_bytes();
@@ -244,7 +244,7 @@ fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Bytes of one KV head in one layer of a block, by the number of its element type.
+/// Returns the bytes of one KV head in one layer of a block, for an element type by its number.
 fn tile(number: usize, dim: usize, tokens: usize, is_key: bool) -> usize {
     let scales = 2 * dim.div_ceil(32) * tokens;
     match number {
@@ -275,7 +275,7 @@ fn restore(engine: &mut Engine<'_, '_>, from: Option<SeqId>, snapshot: &[u8], by
     })
 }
 
-/// What was restored is computed on, and is not known as the prefix of anything.
+/// Computes on a restored sequence, and checks that it is not known as the prefix of anything.
 fn go_on(engine: &mut Engine<'_, '_>, restored: SeqId, tokens: &[u32]) {
     match forbidden(|| engine.prefill(restored, &[1, 2, 3]).map(|logits| logits.iter().all(|x| x.is_finite()))) {
         Ok(is_finite) => assert!(is_finite),

@@ -1,5 +1,5 @@
-//! Any text as a chat template: it is refused, or it renders within its bounds; and as what a turn format is recognised
-//! by.
+//! Any text as a chat template: it is refused, or it renders within its bounds. The text also goes to the function that
+//! recognises turn formats.
 
 use gleed::host::{ChatTemplate, RenderOptions};
 use gleed::turns::{Message, Role, TurnFormat};

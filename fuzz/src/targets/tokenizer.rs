@@ -1,5 +1,5 @@
-//! Texts of any characters, short and long, with each kind of vocabulary: the needs are exact, a stream gives what the
-//! whole gives.
+//! Texts of any characters, short and long, with each kind of vocabulary. The needs that errors report are exact, and a
+//! stream gives the same text as decoding all ids at once.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -27,7 +27,7 @@ fn open(file: Vec<u8>) -> Tokenizer<'static, 'static> {
     Tokenizer::new(&gguf, memory.bytes()).expect("planned before")
 }
 
-/// A vocabulary of all bytes, a few merges and a few special tokens.
+/// Returns a vocabulary of all bytes, a few merges and a few special tokens.
 fn byte_level(pre: &str) -> Vec<u8> {
     // Printable bytes stand for themselves, the others for characters from U+0100 on.
     let is_printable = |byte: &u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
@@ -64,7 +64,7 @@ fn byte_level(pre: &str) -> Vec<u8> {
 
 pub fn run(data: &[u8]) {
     one(data);
-    // Not many times the same: long texts are for the inputs themselves.
+    // Parts do not repeat their text many times: only whole inputs make long texts.
     each_part::<8>(data, |head| head[7] &= !1, one);
 }
 
@@ -95,7 +95,7 @@ fn one(data: &[u8]) {
     stream(tokenizer, ids, options.parse_special);
 }
 
-/// Bytes as text, any characters, or either of them many times.
+/// Returns bytes as text or as any characters, sometimes repeated many times.
 fn text(bytes: &mut Bytes<'_>) -> String {
     let kind = bytes.u8();
     let times = if kind % 16 == 15 { 1 + 8 * usize::from(bytes.u8()) } else { 1 };
@@ -106,7 +106,7 @@ fn text(bytes: &mut Bytes<'_>) -> String {
     text.repeat(if text.len() * times > 1 << 16 { 1 } else { times })
 }
 
-/// Less scratch or room than needed is refused with what is needed, which suffices.
+/// Checks that an encoding with too little scratch or room is refused, and that the needs in the error suffice.
 fn needs(tokenizer: &Tokenizer<'_, '_>, text: &str, options: EncodeOptions, ids: &[u32], (few, short): (usize, usize)) {
     let mut scratch = vec![1; tokenizer.scratch_len(text.len())].into_boxed_slice();
     if short < ids.len() {
@@ -131,7 +131,7 @@ fn needs(tokenizer: &Tokenizer<'_, '_>, text: &str, options: EncodeOptions, ids:
     assert_eq!(*out, *ids, "the same ids with little scratch");
 }
 
-/// Ranges that are none are refused or ignored.
+/// Checks that invalid ranges are refused or ignored.
 fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, (cut, short): (usize, usize)) {
     let (mut scratch, mut out) = (vec![0; tokenizer.scratch_len(text.len())], vec![0; text.len() * 4 + 16]);
     let backwards = Range { start: 3, end: 2 };
@@ -142,7 +142,7 @@ fn framed(tokenizer: &Tokenizer<'_, '_>, text: &str, (cut, short): (usize, usize
     }
 }
 
-/// One id after the other gives the text that all of them give.
+/// Checks that decoding one id after the other gives the same text as decoding all of them.
 fn stream(tokenizer: &Tokenizer<'_, '_>, ids: &[u32], render_special: bool) {
     let mut text = vec![0; (ids.len() + 1) * tokenizer.max_push()].into_boxed_slice();
     let mut piece = vec![0; tokenizer.max_push()].into_boxed_slice();

@@ -1,5 +1,5 @@
-//! Turns of any messages in every format, written and encoded; replies of a model in every format of calls, whole and
-//! in pieces; lists of tools.
+//! Turns of any messages in every format, written and encoded; replies of a model in every call format, whole and in
+//! pieces; and lists of tools.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::tokenizer::TOKENIZERS;
 use crate::support::{Bytes, each_part, forbidden, tried};
 
-/// A reply of the tests, the tools that it had, and its format.
+/// A reply from the tests' data, its tools, and its format.
 struct Reply {
     text: String,
     tools: String,
@@ -27,7 +27,8 @@ static REPLIES: LazyLock<Vec<Reply>> = LazyLock::new(|| {
     include_str!("../../../tests/data/tools/calls.jsonl").lines().map(reply).collect()
 });
 
-/// What formats write around calls and thoughts, which are the texts of the tests split at what is no letter.
+/// Marks that formats write around calls and thoughts: the replies of the tests, split behind blanks, line ends, `>`,
+/// `"` and `:`.
 static MARKS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let mut marks: Vec<&str> =
         REPLIES.iter().flat_map(|reply| reply.text.split_inclusive([' ', '>', '\n', '"', ':'])).collect();
@@ -51,7 +52,7 @@ fn one(data: &[u8]) {
     }
 }
 
-/// Writes messages until something has no more room, and encodes them.
+/// Writes messages until some memory is full, and encodes them.
 fn write(bytes: &mut Bytes<'_>) {
     let tokenizer = bytes.pick(&TOKENIZERS);
     let format = bytes.pick(TurnFormat::ALL);
@@ -84,7 +85,7 @@ fn write(bytes: &mut Bytes<'_>) {
     });
 }
 
-/// Any text, or a list of the tests that is changed, as a list of tools.
+/// Any text as a list of tools, or a list of the tests with changes.
 fn list(bytes: &mut Bytes<'_>) {
     let text = if bytes.bool() {
         any(bytes)
@@ -102,7 +103,7 @@ fn list(bytes: &mut Bytes<'_>) {
     }
 }
 
-/// Reads a reply as a whole and in pieces. Where neither has an error, both have read the same.
+/// Reads a reply as a whole and in pieces. If neither has an error, both have the same parts.
 fn read_reply(bytes: &mut Bytes<'_>) {
     let reply = bytes.pick(&REPLIES[..]);
     let is_any = bytes.bool();
@@ -120,7 +121,7 @@ fn read_reply(bytes: &mut Bytes<'_>) {
     }
 }
 
-/// What was read: text, thoughts, calls with their arguments in JSON.
+/// The parts of a reply: text, thoughts, and calls with their arguments in JSON.
 #[derive(Debug, Default, PartialEq)]
 struct Read {
     content: String,
@@ -129,7 +130,7 @@ struct Read {
     errors: usize,
 }
 
-/// Reads a text that becomes longer by so many bytes, to its end.
+/// Reads a text to its end, while it becomes longer by `step` bytes at a time.
 fn read(mut reader: Reader, text: &str, tools: Option<&Tools<'_>>, step: usize) -> Read {
     let mut found = Read::default();
     let mut end = 0;
@@ -161,7 +162,7 @@ impl Read {
                 assert!(tools.is_none() || tool.is_some(), "a call of a tool that is not listed");
                 let mut json = String::new();
                 arguments.write_json(tool.as_ref(), &mut json).expect("a string takes all");
-                // What stands in a string is looked at only by who checks the arguments.
+                // Only the check of the arguments looks into the strings of the JSON.
                 let is_checked = tool.is_some_and(|tool| tool.check(&json).is_ok());
                 assert!(
                     !is_checked || serde_json::from_str::<Value>(&json).is_ok_and(|json| json.is_object()),
@@ -177,7 +178,7 @@ impl Read {
     }
 }
 
-/// The bytes that are left as a text: as they are, or each as a mark.
+/// Returns the bytes that are left as a text: as they are, or each of them as a mark.
 fn any(bytes: &mut Bytes<'_>) -> String {
     let is_marks = bytes.bool();
     let raw = bytes.rest();
@@ -187,7 +188,7 @@ fn any(bytes: &mut Bytes<'_>) -> String {
     String::from_utf8_lossy(raw).into_owned()
 }
 
-/// A text with up to three changes, mostly near where the first one is: a part left out, twice, or another mark.
+/// Returns a text with up to three changes: a part left out, a mark or a character inserted, or an earlier end.
 fn changed(text: &str, bytes: &mut Bytes<'_>) -> String {
     let mut text = text.to_owned();
     for _ in 0..bytes.below(4) {

@@ -1,13 +1,13 @@
-//! What an architecture is: a table of what its files do not say.
+//! Architectures: for each one a row of the properties that its files do not state.
 
-/// Which elements of a head rotate together.
+/// Pairs of elements of a head that rotate together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotary {
-    /// 2i and 2i + 1.
+    /// Elements 2i and 2i + 1.
     Pairs,
-    /// i and i + n / 2.
+    /// Elements i and i + n / 2.
     Halves,
-    /// None do.
+    /// No elements rotate.
     Off,
 }
 
@@ -29,44 +29,44 @@ pub enum Activation {
     GeluErf,
     /// `max(x, 0)^2`.
     SquaredRelu,
-    /// `x / (1 + exp(-1.702 x))` of x up to 7; what it is multiplied by is bounded to -7..=7, and 1 is added.
+    /// `x / (1 + exp(-1.702 x))` with x bounded to at most 7. Its factor is bounded to -7..=7, and 1 is added to it.
     Bounded,
-    /// With numbers of each layer: [`xielu`].
+    /// [`xielu`], whose parameters differ between layers.
     Xielu,
 }
 
-/// What the weights of experts are made of.
+/// How router logits become the weights of experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scores {
     /// The softmax of the chosen logits.
     OfChosen,
     /// The softmax of all logits.
     Softmax,
-    /// The same, divided by the sum of those of the chosen ones.
+    /// The softmax of all logits, divided by the sum for the chosen experts.
     Normalized,
-    /// The sigmoid of each logit, divided by the sum of those of the chosen ones.
+    /// The sigmoid of each logit, divided by the sum for the chosen experts.
     Sigmoid,
 }
 
-/// Whether a layer's feed-forward part has the same residual stream as input as its attention.
+/// Whether a layer's attention and its feed-forward part read the same residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parallel {
     Never,
-    /// Where the key `use_parallel_residual` says so.
+    /// If the key `use_parallel_residual` says so.
     Key,
-    /// Where a layer has no `ffn_norm`; then the norm of the attention is that of the feed-forward part, too. The key
-    /// says nothing: converters write "true" where the original says nothing, which means "false".
+    /// In layers without `ffn_norm`, whose `attn_norm` is also the norm before the feed-forward part. The key does not
+    /// count: converters write "true" where the original says nothing, which means "false".
     WithoutNorm,
 }
 
-/// What layers have a state, beside attention or in its place.
+/// Kind of the layers that have a state, beside attention or in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mixer {
-    /// None do.
+    /// No layer has a state.
     Off,
     /// Short convolutions between two gates.
     ShortConvolution,
-    /// <https://arxiv.org/abs/2412.06464>
+    /// The gated delta rule. <https://arxiv.org/abs/2412.06464>
     DeltaRule,
     /// Mamba-2. <https://arxiv.org/abs/2405.21060>
     StateSpace,
@@ -75,17 +75,18 @@ pub enum Mixer {
 /// Which layers have attention, a state and a feed-forward part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All have attention and a feed-forward part, none a state.
+    /// All layers have attention and a feed-forward part, and none has a state.
     Attention,
-    /// A state where `attention.head_count_kv` is 0, attention elsewhere; a feed-forward part.
+    /// A layer has a state if its `attention.head_count_kv` is 0, and attention otherwise. All have a feed-forward
+    /// part.
     ByHeads,
-    /// A state where `attention.recurrent_layers` says so; without that key all have one but the last of every so many
-    /// as `full_attention_interval` says. Attention elsewhere; a feed-forward part.
+    /// A layer has a state if `attention.recurrent_layers` says so, and attention otherwise. Without that key, the last
+    /// of every `full_attention_interval` layers has attention. All have a feed-forward part.
     ByKey,
-    /// Both side by side; a feed-forward part.
+    /// All layers have attention and a state side by side, and a feed-forward part.
     Both,
-    /// One of the three: attention where `attention.head_count_kv` is not 0, a feed-forward part where
-    /// `feed_forward_length` is not 0, a state elsewhere.
+    /// Each layer has one of the three: attention if `attention.head_count_kv` is not 0, a feed-forward part if
+    /// `feed_forward_length` is not 0, and a state otherwise.
     OneOfThree,
 }
 
@@ -97,8 +98,8 @@ pub enum Part {
     Needed,
 }
 
-/// What the files of an architecture do not say. (What they say: a bias is there where a linear layer or norm has one;
-/// q, k and v, and gate and up, may be one tensor.)
+/// Properties that the files of an architecture do not state. (Files show the others: a linear layer or a norm has a
+/// bias if the file has one; q, k and v, and gate and up, may be one tensor.)
 #[derive(Clone, Copy, Debug)]
 pub struct Architecture {
     pub name: &'static str,
@@ -106,82 +107,86 @@ pub struct Architecture {
     pub norm: NormKind,
     pub activation: Activation,
     pub parallel: Parallel,
-    /// `attn_norm` and `ffn_norm`, before attention and feed-forward part.
+    /// Norms before attention and the feed-forward part: `attn_norm` and `ffn_norm`.
     pub pre_norms: bool,
-    /// But the first layer has no `attn_norm`.
+    /// Whether the first layer has an `attn_norm`, too.
     pub first_norm: bool,
-    /// `post_attention_norm` and `post_ffw_norm`, after them.
+    /// Norms after attention and the feed-forward part: `post_attention_norm` and `post_ffw_norm`.
     pub post_norms: bool,
-    /// `attn_output_norm` and `layer_output_norm`: norms of the residual stream after attention and feed-forward part.
+    /// Norms of the residual stream after attention and the feed-forward part: `attn_output_norm` and
+    /// `layer_output_norm`.
     pub sum_norms: bool,
-    /// Tokens see those before them and themselves only, where the key `attention.causal` says nothing.
+    /// Whether a token sees only itself and earlier tokens, if the file has no key `attention.causal`.
     pub causal: bool,
-    /// `attn_q_norm` and `attn_k_norm`, over as many elements as they are long.
+    /// `attn_q_norm` and `attn_k_norm`. Each is a norm over as many elements as it has weights.
     pub qk_norm: Part,
-    /// After the rotation.
+    /// Whether these norms come after the rotation.
     pub qk_norm_last: bool,
-    /// Each head of the values has a norm without weights.
+    /// Whether each head of the values has a norm without weights.
     pub value_norm: bool,
     /// `attn_sinks`: each head has one more score, without a value.
     pub sinks: bool,
-    /// The name of the norm before the feed-forward part. `=` after it: there is no `.weight` after it in the file.
+    /// Name of the norm before the feed-forward part. A `=` at its end means that the file's name has no `.weight`.
     pub ffn_norm: &'static str,
-    /// The name of the norm after the last layer. Empty: there is none.
+    /// Name of the norm after the last layer, or an empty text if there is none.
     pub output_norm: &'static str,
     pub mixer: Mixer,
     pub layout: Layout,
     /// `ssm_norm`.
     pub state_norm: Part,
-    /// Rows of `attn_q` are, head for head, those of the query and as many of a gate: what a head reads is multiplied
-    /// by the sigmoid of it.
+    /// Whether `attn_q` has, for each head, rows of a query and as many rows of a gate. The head's output is multiplied
+    /// by the sigmoid of the gate.
     pub gated_attention: bool,
-    /// `attn_gate`: what a head reads is multiplied by the sigmoid of one number.
+    /// `attn_gate` with one number for each head, whose sigmoid multiplies the head's output.
     pub gated_heads: bool,
-    /// The same with a number for each element.
+    /// `attn_gate` with one number for each element.
     pub gated_elements: bool,
     pub scores: Scores,
-    /// Added to the sum that scores are divided by.
+    /// Number that is added to the sum by which scores are divided.
     pub scores_eps: f64,
     /// Whether the shared expert has a gate, `ffn_gate_inp_shexp`.
     pub shared_gate: bool,
-    /// Where there are experts: an ordinary feed-forward part beside them, and norms of both and of the router's input.
+    /// Whether layers with experts have an ordinary feed-forward part, too, and norms of both and of the router's
+    /// input.
     pub dense_beside_experts: bool,
     /// `position_embd`.
     pub positions: Part,
-    /// `token_types`: the first of its rows is added to every embedding.
+    /// `token_types`: its first row is added to every embedding.
     pub types: Part,
     /// `token_embd_norm`.
     pub embedding_norm: bool,
-    /// `ffn_gate`, or twice as many rows in `ffn_up`.
+    /// `ffn_gate`, or a `ffn_up` with twice as many rows.
     pub gated: bool,
-    /// Embeddings are multiplied by sqrt(hidden).
+    /// Whether embeddings are multiplied by sqrt(hidden).
     pub scaled_embedding: bool,
-    /// Scores are scaled by 1, not by 1 / sqrt(head_dim).
+    /// Whether scores are scaled by 1 and not by 1 / sqrt(head_dim).
     pub unscaled_scores: bool,
-    /// Where there is a window: the last of every so many layers sees all. 0: none does. The key
-    /// `attention.sliding_window_pattern` is stronger.
+    /// Period of the layers without a window, in a model with a window: the last layer of each period sees all
+    /// positions. 0 means that no layer does. The key `attention.sliding_window_pattern` takes precedence.
     pub window_period: usize,
-    /// The first of so many sees all, not the last.
+    /// Whether the first layer of each period sees all positions, and not the last.
     pub window_begins: bool,
-    /// The rotary base of layers with a window, without the key `rope.freq_base_swa`. `None`: that of the others.
+    /// Rotary base of layers with a window, if the file has no key `rope.freq_base_swa`. `None` means that of other
+    /// layers.
     pub local_base: Option<f64>,
-    /// `rope.scaling` is for layers with a window, too.
+    /// Whether `rope.scaling` applies to layers with a window, too.
     pub scaled_locally: bool,
-    /// `rope_freqs` are for layers with a window, too.
+    /// Whether `rope_freqs` apply to layers with a window, too.
     pub divided_locally: bool,
-    /// The last of every so many layers does not rotate.
+    /// Period of the layers that do not rotate: the last layer of each period.
     pub unrotated_period: usize,
-    /// Only layers with a window rotate, if any has one.
+    /// Whether only layers with a window rotate, in a model that has a window.
     pub rotated_locally: bool,
-    /// No layer rotates where the key `rope.scaling.finetuned` is false.
+    /// Whether no layer rotates if the key `rope.scaling.finetuned` is false.
     pub rotated_by_key: bool,
-    /// Without keys embeddings are multiplied by 12, branches by 1.4 / sqrt(layers), logits by 256 / hidden.
+    /// Whether, without the keys, embeddings are multiplied by 12, branches by 1.4 / sqrt(layers), and logits by 256 /
+    /// hidden.
     pub scaled_as_minicpm: bool,
-    /// Logits are multiplied by the key `logit_scale`, not divided.
+    /// Whether the key `logit_scale` multiplies the logits and does not divide them.
     pub logits_multiplied: bool,
-    /// The largest exponent of the ALiBi slopes without the key `attention.max_alibi_bias`.
+    /// Largest exponent of the ALiBi slopes, if the file has no key `attention.max_alibi_bias`.
     pub alibi: f64,
-    /// A model with that many layers scales scores by 1 / sqrt(hidden / heads).
+    /// Number of layers of the model that scales scores by 1 / sqrt(hidden / heads).
     pub layers_scaled_by_width: usize,
 }
 
@@ -286,7 +291,7 @@ const MPT: Architecture = Architecture {
     qk_norm: Part::Optional,
     ..GPT2
 };
-/// Not one that predicts tokens.
+/// The encoder, which predicts no tokens.
 const NOMIC_BERT: Architecture = Architecture {
     name: "nomic-bert",
     norm: NormKind::Layer,
@@ -345,7 +350,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         name: "gemma4",
         qk_norm: Part::Needed,
         value_norm: true,
-        // The softmax of all, divided by the sum of those of the chosen ones, is the softmax of these.
+        // The softmax of all logits, divided by its sum for the chosen ones, is the softmax of the chosen ones.
         scores: Scores::OfChosen,
         dense_beside_experts: true,
         unscaled_scores: true,
@@ -498,7 +503,8 @@ pub const ARCHITECTURES: &[Architecture] = &[
     },
 ];
 
-/// <https://arxiv.org/abs/2411.13010>, with the numbers of a file: alpha of x above 0, alpha below, beta, epsilon.
+/// The activation xIELU, with its parameters from the file: alpha for x above 0, alpha for x below 0, beta, epsilon.
+/// <https://arxiv.org/abs/2411.13010>
 pub fn xielu([positive, negative, beta, epsilon]: [f64; 4], x: f64) -> f64 {
     let softplus = |x: f64| x.exp().ln_1p();
     if x > 0.0 {
@@ -508,7 +514,7 @@ pub fn xielu([positive, negative, beta, epsilon]: [f64; 4], x: f64) -> f64 {
 }
 
 impl Activation {
-    /// What the activation of a gate is multiplied by.
+    /// Returns the factor that the activation of a gate is multiplied by.
     pub fn factor(self, up: f64) -> f64 {
         if self == Self::Bounded { up.clamp(-7.0, 7.0) + 1.0 } else { up }
     }

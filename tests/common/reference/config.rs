@@ -1,26 +1,27 @@
-//! The hyperparameters of a model: the keys of its file.
+//! Hyperparameters of a model, read from the keys of its file.
 
 use gguf_rs_lite::{Gguf, Value};
 
 use super::architecture::{ARCHITECTURES, Layout};
 pub use super::architecture::{Activation, Architecture, Mixer, NormKind, Parallel, Part, Rotary, Scores};
 
-/// How rotary frequencies are stretched for long sequences.
+/// Change of the rotary frequencies for long sequences.
 #[derive(Clone, Copy, Debug)]
 pub enum Scaling {
     Off,
-    /// All are divided by the factor.
+    /// All frequencies are divided by the factor.
     Linear(f64),
-    /// The slow ones are divided by the factor, the fast ones not. <https://arxiv.org/abs/2309.00071>
+    /// Slow frequencies are divided by the factor, and fast ones are not. <https://arxiv.org/abs/2309.00071>
     Yarn {
         factor: f64,
-        /// Turns within the original context of the slowest "fast" and the fastest "slow" one.
+        /// Least turns within the original context of a pair that counts as fast.
         fast: f64,
+        /// Most turns within the original context of a pair that counts as slow.
         slow: f64,
     },
 }
 
-/// What a layer has.
+/// The parts that a layer has.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     pub attention: bool,
@@ -28,95 +29,97 @@ pub struct Parts {
     pub feed_forward: bool,
 }
 
-/// Sizes of the layers with a state.
+/// Sizes of layers with a state.
 #[derive(Clone, Copy, Debug)]
 pub struct StateSizes {
-    /// What a row puts in, over all heads.
+    /// Number of values that a row puts into the state, over all heads.
     pub inner: usize,
-    /// Elements of a key of the delta rule; states of each channel of a state space.
+    /// Number of elements of a key of the delta rule, or number of states of each channel of a state space.
     pub state: usize,
-    /// Keys; groups of heads with the same input and output weights.
+    /// Number of keys of the delta rule, or number of groups of heads that share input and output weights.
     pub groups: usize,
     pub heads: usize,
 }
 
-/// The hyperparameters.
+/// Hyperparameters of a model.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub architecture: Architecture,
-    /// Numbers of the activation function of each layer, where it has some.
+    /// Parameters of the activation function xIELU of each layer, if the file has them.
     pub xielu: Vec<[f64; 4]>,
     pub layers: usize,
-    /// Of each layer.
+    /// Parts of each layer.
     pub parts: Vec<Parts>,
-    /// Zeros without such layers.
+    /// Sizes of layers with a state, or zeros if there are none.
     pub states: StateSizes,
     pub hidden: usize,
     pub heads: usize,
-    /// Of each layer. 0: it has no attention.
+    /// Number of KV heads of each layer, or 0 if the layer has no attention.
     pub kv_heads: Vec<usize>,
     pub head_dim: usize,
-    /// The same in the layers that [`sliding`](Self::sliding) lists.
+    /// `head_dim` of the layers that [`sliding`](Self::sliding) lists.
     pub local_head_dim: usize,
-    /// The last so many layers read keys and values of earlier ones.
+    /// Number of layers at the end that read keys and values of earlier layers.
     pub shared_kv: usize,
     pub vocab: usize,
-    /// Whether a query sees the positions up to its own only.
+    /// Whether a query sees only positions up to its own.
     pub causal: bool,
-    /// Positions that a query of a layer with a window sees, itself among them; where it sees those after it, too, half
-    /// as many to each side. 0: all.
+    /// Number of positions that a query sees in a layer with a window, including its own. If it also sees later
+    /// positions, it sees half as many on each side. 0 means all.
     pub window: usize,
-    /// The last of every so many layers has no window. 0: each has one.
+    /// Period of the layers without a window: the last layer of each period. 0 means that each layer has one.
     pub window_period: usize,
-    /// Which layers have a window, where the file lists them.
+    /// Whether each layer has a window, if the file has such a list.
     pub sliding: Option<Vec<bool>>,
-    /// Elements of a head that rotate.
+    /// Number of elements of a head that rotate.
     pub rope_dims: usize,
-    /// The same in the layers that [`sliding`](Self::sliding) lists.
+    /// `rope_dims` of the layers that [`sliding`](Self::sliding) lists.
     pub local_rope_dims: usize,
     pub rope_base: f64,
-    /// The same in layers with a window.
+    /// `rope_base` of layers with a window.
     pub local_rope_base: f64,
     pub rope_scaling: Scaling,
-    /// Positions that the model was first trained with.
+    /// Number of positions with which the model was first trained.
     pub original_context: usize,
-    /// Multiplies sines and cosines.
+    /// Factor of sines and cosines.
     pub rope_attention_factor: f64,
     /// Whether any layer rotates.
     pub rotated: bool,
-    /// Which layers rotate, where the file lists them.
+    /// Whether each layer rotates, if the file has such a list.
     pub rotary: Option<Vec<bool>>,
-    /// The largest exponent of the ALiBi slopes. 0: no ALiBi.
+    /// Largest exponent of the ALiBi slopes, or 0 for no ALiBi.
     pub alibi: f64,
     pub norm_eps: f64,
     pub embedding_scale: f64,
-    /// Elements of what every layer gets of each token. 0: nothing.
+    /// Number of elements that every layer gets of each token beside the residual stream, or 0.
     pub per_layer: usize,
     pub residual_scale: f64,
     pub attention_scale: f64,
-    /// Logits are divided by it.
+    /// Divisor of the logits.
     pub logit_divisor: f64,
-    /// `cap * tanh(x / cap)` of scores and logits. 0: as they are.
+    /// Cap of scores: `cap * tanh(x / cap)`. 0 means no cap.
     pub attention_cap: f64,
+    /// Cap of logits, as for scores.
     pub logit_cap: f64,
-    /// Bounds q, k and v from both sides. 0: as they are.
+    /// Bound of q, k and v on both sides. 0 means no bound.
     pub clamp: f64,
     pub parallel_residual: bool,
-    /// Queries of position p are multiplied by `1 + scale * ln(1 + floor(p / original context))`.
+    /// Factor in the scale of queries: at position p, `1 + scale * ln(1 + floor(p / original context))`.
     pub temperature: f64,
-    /// 0: dense.
+    /// Number of experts, or 0 in a dense model.
     pub experts: usize,
     pub experts_used: usize,
-    /// The first so many layers have no experts.
+    /// Number of layers at the start that have no experts.
     pub dense_layers: usize,
-    /// The second of every so many layers has some. 0: all after those.
+    /// Period of the layers with experts: the second layer of each period. 0 means all layers after the dense ones.
     pub expert_period: usize,
-    /// The width of what every token goes through beside its experts. 0: nothing.
+    /// Width or number of the shared experts, whichever the file states, or 0 if there are none.
     pub shared: usize,
-    /// What weights of experts are multiplied by.
+    /// Factor of the weights of experts.
     pub expert_scale: f64,
-    /// Groups of experts, and how many of them are chosen before the experts.
+    /// Number of groups of experts.
     pub groups: usize,
+    /// Number of groups that are chosen before the experts.
     pub groups_used: usize,
 }
 
@@ -168,7 +171,7 @@ impl Config {
             false => [1.0; 3],
         };
         let eps = match architecture.norm {
-            // Converters of nemotron_h write the other key.
+            // Converters of nemotron_h write the key of the other norm.
             NormKind::Rms => &["attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"][..],
             NormKind::Layer => &["attention.layer_norm_epsilon"],
         };
@@ -237,12 +240,12 @@ impl Config {
         }
     }
 
-    /// Whether queries of a layer see the window only.
+    /// Returns whether queries of a layer see only a window.
     pub fn is_local(&self, layer: usize) -> bool {
         self.window > 0 && self.slides(layer)
     }
 
-    /// Whether a layer is one of those that have a window, if there is one.
+    /// Returns whether a layer has a window if the model has one.
     fn slides(&self, layer: usize) -> bool {
         let seeing = match self.architecture.window_begins {
             true => layer.is_multiple_of(self.window_period),
@@ -251,33 +254,34 @@ impl Config {
         self.sliding.as_ref().map_or(!seeing, |sliding| sliding[layer])
     }
 
-    /// Whether a layer has experts, if any has.
+    /// Returns whether a layer has experts.
     pub fn has_experts(&self, layer: usize) -> bool {
         let has = if self.expert_period > 0 { layer % self.expert_period == 1 } else { layer >= self.dense_layers };
         self.experts > 0 && has && self.parts[layer].feed_forward
     }
 
-    /// Whether a layer is one of those that the file lists.
+    /// Returns whether the file lists a layer as one with a window.
     fn is_listed(&self, layer: usize) -> bool {
         self.sliding.is_some() && self.slides(layer)
     }
 
-    /// Elements of a head of a layer.
+    /// Returns the number of elements of a head of a layer.
     pub fn head_dim(&self, layer: usize) -> usize {
         if self.is_listed(layer) { self.local_head_dim } else { self.head_dim }
     }
 
-    /// Elements of a head of a layer that rotate.
+    /// Returns the number of elements of a head of a layer that rotate.
     pub fn rope_dims(&self, layer: usize) -> usize {
         if self.is_listed(layer) { self.local_rope_dims } else { self.rope_dims }
     }
 
-    /// Whether the file's factors are for a layer.
+    /// Returns whether the file's factors of frequencies apply to a layer.
     pub fn divides(&self, layer: usize) -> bool {
         self.architecture.divided_locally || !self.slides(layer)
     }
 
-    /// Whose keys and values a layer reads: its own, or those of the last layer of its kind that has some.
+    /// Returns the layer whose keys and values a layer reads: itself, or the last layer of its kind that has keys and
+    /// values.
     pub fn kv_layer(&self, layer: usize) -> usize {
         let own = self.layers - self.shared_kv;
         match layer < own {
@@ -295,7 +299,7 @@ impl Config {
             && (!only_local || self.is_local(layer))
     }
 
-    /// How far pair i of a head turns per position in a layer, and what sines and cosines are multiplied by.
+    /// Returns the turn of each pair of a head per position in a layer, and the factor of sines and cosines.
     pub fn frequencies(&self, layer: usize) -> (Vec<f64>, f64) {
         let local = self.is_local(layer) || self.is_listed(layer);
         let base = if local { self.local_rope_base } else { self.rope_base };
@@ -308,7 +312,7 @@ impl Config {
             Scaling::Off => plain.collect(),
             Scaling::Linear(factor) => plain.map(|frequency| frequency / factor).collect(),
             Scaling::Yarn { factor, fast, slow } => {
-                // The pair that makes so many turns within the original context.
+                // Returns the index of the pair that makes this number of turns within the original context.
                 let pair = |turns: f64| {
                     dims * (self.original_context as f64 / (turns * std::f64::consts::TAU)).ln() / (2.0 * base.ln())
                 };
@@ -320,9 +324,10 @@ impl Config {
         (frequencies, self.rope_attention_factor)
     }
 
-    /// What ALiBi takes from the score of a head for every position further back.
+    /// Returns the ALiBi slope of a head: the amount by which a score falls for every position further back.
     pub fn alibi_slope(&self, head: usize) -> f64 {
-        // Half as many, and a power of two, or as many, are the usual sequence; the others are between these.
+        // The first heads, as many as the largest power of two that fits, have the usual slopes. Those of the others
+        // are between.
         let regular = (self.heads + 1).next_power_of_two() / 2;
         let exponent = match head < regular {
             true => (head + 1) as f64,
@@ -332,7 +337,7 @@ impl Config {
     }
 }
 
-/// The numbers of xIELU in each layer, if the file has some: alpha above and below 0, beta, epsilon.
+/// Returns the parameters of xIELU in each layer, if the file has some: alpha above and below 0, beta, epsilon.
 fn read_xielu(gguf: &Gguf<'_>, layers: usize) -> Vec<[f64; 4]> {
     let list = |name: &str| -> Option<Vec<f64>> {
         let value = gguf.get(&format!("xielu.{name}"))?;
@@ -346,7 +351,7 @@ fn read_xielu(gguf: &Gguf<'_>, layers: usize) -> Vec<[f64; 4]> {
     (0..layers).map(|layer| [positive[layer], negative[layer], beta[layer], epsilon[layer]]).collect()
 }
 
-/// One number for each layer, or one for all.
+/// Returns one number for each layer, from a list or from a number for all layers.
 fn of_layers(value: Value<'_>, layers: usize) -> Vec<u64> {
     let number = |value: Value<'_>| value.as_u64().or(value.as_bool().map(u64::from)).expect("a number or bool");
     let Some(array) = value.as_array() else { return vec![number(value); layers] };
@@ -383,7 +388,7 @@ fn read_parts(layout: Layout, kv_heads: &[u64], key: impl Fn(&str) -> Option<Vec
     (0..kv_heads.len()).map(parts).collect()
 }
 
-/// Layers are counted from 0.
+/// Returns whether a layer is the last one of its period. Layers are counted from 0.
 fn is_last_of(period: usize, layer: usize) -> bool {
     period > 0 && layer % period == period - 1
 }
@@ -392,7 +397,7 @@ impl Scaling {
     fn read(kind: Option<&str>, real: impl Fn(&str) -> Option<f64>) -> Self {
         let factor = real("rope.scaling.factor").filter(|factor| *factor != 0.0);
         match (kind.unwrap_or("linear"), factor) {
-            // Long factors are tensors.
+            // The long factors are tensors.
             ("none" | "longrope", _) | ("linear", None) => Self::Off,
             ("linear", Some(factor)) => Self::Linear(factor),
             ("yarn", Some(factor)) => Self::Yarn {

@@ -1,12 +1,12 @@
-//! The feed-forward parts of layers: one for all rows, or experts, and what may be beside these.
+//! The feed-forward parts of layers: one for all rows, or experts, and the parts beside them.
 
 use super::architecture::{Activation, xielu};
 use super::config::{Part, Scores};
 use super::weights::{FeedForward, Layer, Name, Norm, Weights};
 use super::{Config, Reference, Rows, sigmoid, softmax};
 
-/// An ordinary feed-forward part beside experts: norms after it, before and after the experts, and what the router's
-/// normed input is multiplied by.
+/// An ordinary feed-forward part beside experts, with a norm after it, norms before and after the experts, and the
+/// factors of the router's normed input.
 pub struct DenseBeside {
     part: FeedForward,
     norm: Option<Norm>,
@@ -29,7 +29,7 @@ impl DenseBeside {
 }
 
 impl Reference {
-    /// What a layer's feed-forward part adds to the residual stream `x`, which `normed` is the norm of.
+    /// Returns the branch of a layer's feed-forward part. `normed` is the norm of the residual stream `x`.
     pub(super) fn feed_forward(&self, layer: &Layer, x: &Rows, normed: &Rows) -> Rows {
         let Some(dense) = &layer.dense else { return self.experts(layer, normed, normed) };
         let mut out = self.norm(&self.expert(&dense.part, normed), dense.norm.as_ref());
@@ -41,8 +41,8 @@ impl Reference {
         out
     }
 
-    /// One feed-forward part for all, or the sum of the likeliest experts of each row, weighted by their probabilities
-    /// among themselves. `routed` is what they are chosen by.
+    /// Returns the output of the only feed-forward part, or the sum of the chosen experts of each row by their weights,
+    /// plus the shared expert. The router reads `routed`.
     fn experts(&self, layer: &Layer, x: &Rows, routed: &Rows) -> Rows {
         let Some(router) = &layer.router else { return self.expert(&layer.experts[0], x) };
         let mut out = self.shared(layer, x);
@@ -77,7 +77,7 @@ impl Reference {
         out
     }
 
-    /// The experts of the groups whose two largest scores are the largest together.
+    /// Returns the experts of the chosen groups: groups whose two largest scores have the largest sums.
     fn grouped(&self, scores: &[f64]) -> Vec<usize> {
         let Config { groups, groups_used, .. } = self.config;
         if groups == 1 {
@@ -96,7 +96,7 @@ impl Reference {
         order.into_iter().flat_map(|group| group * len..(group + 1) * len).collect()
     }
 
-    /// What every row goes through beside its experts, or nothing.
+    /// Returns the output of the shared expert, or zeros if there is none.
     fn shared(&self, layer: &Layer, x: &Rows) -> Rows {
         let Some(shared) = &layer.shared else { return Rows::zeros(x.len(), x.cols) };
         let mut out = self.expert(shared, x);

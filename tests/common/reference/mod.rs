@@ -1,7 +1,7 @@
-//! The outside oracle: a slow forward pass in f64, written from the definition of the model and not
-//! from Gleed's code. It recomputes everything for every call and keeps no cache.
+//! An independent oracle: a slow forward pass in f64, written from the definition of the models and not from Gleed's
+//! code. It recomputes everything for every call and keeps no cache.
 //!
-//! A file with a tensor that it does not use is refused, so that it cannot be right by accident.
+//! It refuses a file with a tensor that it does not use, so that it cannot be right by accident.
 
 mod architecture;
 pub mod config;
@@ -16,10 +16,10 @@ use config::{Config, NormKind, Rotary};
 use per_layer::PerLayer;
 use weights::{Attention, KeysValues, Layer, Matrix, Norm, Weights, needed_if};
 
-/// Turns the raw data of a tensor into numbers, for types that the reference does not know itself.
+/// Dequantizes the data of a tensor whose type the reference does not know.
 pub type Dequantize = fn(GgmlType, &[u8], &mut [f32]);
 
-/// Rows of numbers.
+/// A matrix of numbers, row by row.
 #[derive(Clone, Debug)]
 pub struct Rows {
     pub cols: usize,
@@ -48,39 +48,38 @@ impl Rows {
         self.data.chunks_exact(self.cols)
     }
 
-    /// `cols` of its columns, from `start` on.
+    /// Returns `cols` columns, from column `start` on.
     fn part(&self, start: usize, cols: usize) -> Self {
         Self { cols, data: self.iter().flat_map(|row| &row[start..start + cols]).copied().collect() }
     }
 }
 
-/// All that one forward pass computes.
+/// The results of one forward pass.
 pub struct Trace {
-    /// `[rows, hidden]` each: the input of the first layer, then the output of every layer.
+    /// Residual streams, `[rows, hidden]` each: the input of the first layer, then the output of every layer.
     pub residual: Vec<Rows>,
-    /// `[rows, hidden]`: after the final norm.
+    /// Output of the final norm, `[rows, hidden]`.
     pub normed: Rows,
-    /// `[rows, vocab]`. Of a model that predicts no tokens they mean nothing.
+    /// Logits, `[rows, vocab]`. They mean nothing in a model that predicts no tokens.
     pub logits: Rows,
 }
 
 /// A model with its weights in f64.
 pub struct Reference {
     pub config: Config,
-    /// Round what goes into a product with block-quantized weights to int8, one scale of amax / 127 for
-    /// each block, as Gleed and llama.cpp do. All else stays exact. Off at first.
+    /// Whether inputs of products with block-quantized weights are rounded to int8, with one scale of amax / 127 for
+    /// each block, as Gleed and llama.cpp do. Everything else stays exact. False at first.
     pub int8_activations: bool,
-    /// Whether a query of a layer (first) at a position (second) sees another one, which is not after it,
-    /// where the model's own window shows it. All at first.
+    /// Whether, in a layer (first), a query at a position (second) sees an earlier or equal position (third), if the
+    /// model's own window shows it. All at first.
     pub sees: Box<dyn Fn(usize, usize, usize) -> bool>,
-    /// Before this row all states of recurrent layers become zero again. Keys and values stay. `None` at first.
+    /// Row before which all states of recurrent layers become zero again. Keys and values stay. `None` at first.
     pub forgets_before: Option<usize>,
-    /// The context that is planned for, which chooses between two sets of rotary factors. `None`: as long
-    /// as the sequence.
+    /// The planned context, which chooses between two sets of rotary factors. `None` means the length of the sequence.
     pub planned_context: Option<usize>,
-    /// What the frequency of each rotary pair is divided by.
+    /// Divisors of the frequency of each rotary pair.
     pub rope_factors: Vec<f64>,
-    /// The same for contexts longer than the original one.
+    /// Divisors for contexts longer than the original one.
     pub long_rope_factors: Option<Vec<f64>>,
     embedding: Matrix,
     embedding_norm: Option<Norm>,
@@ -93,12 +92,12 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A model of F32, F16, BF16 and Q8_0 tensors.
+    /// Reads a model of F32, F16, BF16 and Q8_0 tensors.
     pub fn open(file: &[u8]) -> Self {
         Self::with(file, |kind, _, _| panic!("the reference cannot read type {}", kind.number()))
     }
 
-    /// A model whose other tensors `dequantize` reads.
+    /// Reads a model. `dequantize` reads tensors of other types.
     pub fn with(file: &[u8], dequantize: Dequantize) -> Self {
         let gguf = Gguf::parse(file).expect("a valid GGUF file");
         let mut weights = Weights::read(&gguf, dequantize);
@@ -131,12 +130,12 @@ impl Reference {
         model
     }
 
-    /// The logits `[rows, vocab]` after each of `tokens`, a sequence from its start.
+    /// Returns the logits `[rows, vocab]` after each of `tokens`, a sequence from its start.
     pub fn logits(&self, tokens: &[u32]) -> Rows {
         self.trace(tokens).logits
     }
 
-    /// The same with everything on the way.
+    /// Returns the logits after each of `tokens`, with all results on the way.
     pub fn trace(&self, tokens: &[u32]) -> Trace {
         let mut x = self.embed(tokens);
         let inputs = self.inputs_of_layers(tokens, &x);
@@ -155,7 +154,7 @@ impl Reference {
         Trace { residual, normed, logits }
     }
 
-    /// The input of the first layer.
+    /// Returns the input of the first layer.
     fn embed(&self, tokens: &[u32]) -> Rows {
         let mut x = Rows::zeros(tokens.len(), self.config.hidden);
         for (position, token) in tokens.iter().enumerate() {
@@ -172,7 +171,8 @@ impl Reference {
         self.norm(&x, self.embedding_norm.as_ref())
     }
 
-    /// `kv`: keys and values of the layers before; those of this layer are added, if it has some.
+    /// Computes a layer. `kv` has the keys and values of the layers before, and those of this layer are added, if it
+    /// has some.
     fn layer(&self, index: usize, x: &mut Rows, kv: &mut Vec<Option<[Rows; 2]>>) {
         let layer = &self.layers[index];
         let input = x.clone();
@@ -204,13 +204,13 @@ impl Reference {
         *x = self.norm(x, layer.sum_norms[1].as_ref());
     }
 
-    /// Adds what a part of a layer gives to the residual stream.
+    /// Adds a branch to the residual stream.
     fn add(&self, x: &mut Rows, branch: &Rows, norm: Option<&Norm>) {
         let branch = self.norm(branch, norm);
         x.data.iter_mut().zip(&branch.data).for_each(|(x, y)| *x += self.config.residual_scale * y);
     }
 
-    /// The keys and values of all rows, as they are read.
+    /// Returns the keys and values of all rows as attention reads them.
     fn keys_values(&self, index: usize, weights: &KeysValues, x: &Rows) -> [Rows; 2] {
         let k = self.clamped(&weights.k, x);
         let mut v = weights.v.as_ref().map_or_else(|| k.clone(), |v| self.clamped(v, x));
@@ -226,7 +226,7 @@ impl Reference {
         out
     }
 
-    /// Queries or keys of a layer.
+    /// Norms and rotates the queries or keys of a layer.
     fn normed_and_rotated(&self, index: usize, x: Rows, norm: Option<&Norm>) -> Rows {
         let (first, last) = if self.config.architecture.qk_norm_last { (None, norm) } else { (norm, None) };
         let mut x = self.norm(&x, first);
@@ -271,7 +271,7 @@ impl Reference {
         let gated = architecture.gated_attention || architecture.gated_heads || architecture.gated_elements;
         if let Some(gate) = attention.gate.as_ref().filter(|_| gated) {
             let gate = self.multiply(gate, x);
-            // Of each element, or of each head.
+            // The gate has a number for each head, or for each element.
             let len = if architecture.gated_heads { head_dim } else { 1 };
             for (out, gate) in out.data.chunks_exact_mut(len).zip(&gate.data) {
                 out.iter_mut().for_each(|out| *out *= sigmoid(*gate));
@@ -280,20 +280,20 @@ impl Reference {
         self.multiply(&attention.output, &out)
     }
 
-    /// Whether a query sees a position, which is after it only in a model that sees those: in its window, if it has
-    /// one, and not hidden by the test.
+    /// Returns whether a query sees a position. The position may be later only in a model that is not causal. It must
+    /// be in the window of the layer, if it has one, and the test must not hide it.
     fn shows(&self, layer: usize, row: usize, seen: usize) -> bool {
         let Config { causal, window, .. } = self.config;
         let reach = if causal { window } else { window / 2 + 1 };
         (!self.config.is_local(layer) || row.abs_diff(seen) < reach) && (self.sees)(layer, row, seen)
     }
 
-    /// `x * weight^T + bias`.
+    /// Returns `x * weight^T + bias`.
     fn multiply(&self, weight: &Matrix, x: &Rows) -> Rows {
         assert_eq!(weight.rows.cols, x.cols, "the shapes do not fit");
         let mut x = x.clone();
         if self.int8_activations && weight.block_len > 1 {
-            // One scale per 32, or with super-blocks per 256.
+            // One scale for 32 values, or for 256 with super-blocks.
             let block = if weight.block_len == 256 { 256 } else { 32 };
             x.data.chunks_exact_mut(block).for_each(round_to_int8);
         }
@@ -307,7 +307,7 @@ impl Reference {
         out
     }
 
-    /// `x` itself without a norm.
+    /// Returns the norm of `x`, or `x` itself if there is no norm.
     fn norm(&self, x: &Rows, norm: Option<&Norm>) -> Rows {
         let Some(Norm { weight, bias }) = norm else { return x.clone() };
         assert_eq!(x.cols % weight.data.len(), 0, "the norm does not fit");
@@ -326,7 +326,7 @@ impl Reference {
         out
     }
 
-    /// Rotary position embedding: pair i of every head turns by `position * frequency_i / factor_i`.
+    /// Rotates every head by its position: pair i turns by `position * frequency_i / factor_i`.
     fn rotate(&self, layer: usize, x: &mut Rows) {
         if !self.config.rotates(layer) {
             return;
@@ -361,7 +361,7 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// `cap * tanh(x / cap)`; `x` itself without a cap.
+/// Returns `cap * tanh(x / cap)`, or `x` itself without a cap.
 fn capped(x: f64, cap: f64) -> f64 {
     if cap > 0.0 { cap * (x / cap).tanh() } else { x }
 }
@@ -373,7 +373,7 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     exp.iter().map(|e| e / sum).collect()
 }
 
-/// Each element to the nearest multiple of amax / 127.
+/// Rounds each element to the nearest multiple of amax / 127.
 fn round_to_int8(block: &mut [f64]) {
     let amax = block.iter().fold(0f64, |max, x| max.max(x.abs()));
     if amax > 0.0 {
@@ -381,7 +381,7 @@ fn round_to_int8(block: &mut [f64]) {
     }
 }
 
-/// In eight sums, for speed.
+/// Returns the dot product, in eight sums for speed.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     assert_eq!(a.len(), b.len());
     let mut sums = [0.0; 8];

@@ -1,10 +1,10 @@
-//! What layers get of each token beside the residual stream.
+//! The input that layers get of each token beside the residual stream.
 
 use super::config::Part;
 use super::weights::{Matrix, Name, Norm, Weights};
 use super::{Reference, Rows};
 
-/// For all layers: a row of a table, and a projection of the embedding.
+/// Weights for the inputs of all layers: a table with a row for each token, and a projection of the embedding.
 pub struct PerLayer {
     table: Matrix,
     projection: Matrix,
@@ -18,7 +18,7 @@ impl PerLayer {
     }
 }
 
-/// Of a layer: how much it takes of each element, and how that gets into the residual stream.
+/// Weights of a layer: a gate for each element of its input, and the matrix that leads into the residual stream.
 pub struct LayerInput {
     gate: Matrix,
     output: Matrix,
@@ -33,7 +33,8 @@ impl LayerInput {
 }
 
 impl Reference {
-    /// For each layer `[rows, per layer]`, of the tokens and their embeddings `x`. Nothing where layers get nothing.
+    /// Returns the input of each layer, `[rows, per layer]`, for the tokens and their embeddings `x`, or nothing if
+    /// layers get no input.
     pub(super) fn inputs_of_layers(&self, tokens: &[u32], x: &Rows) -> Vec<Rows> {
         let Some(per_layer) = self.per_layer.as_ref().filter(|_| self.config.per_layer > 0) else { return Vec::new() };
         let mut projected = self.multiply(&per_layer.projection, x);
@@ -48,7 +49,7 @@ impl Reference {
         (0..self.config.layers).map(|layer| all.part(layer * width, width)).collect()
     }
 
-    /// The end of a layer: adds what it takes of its input, if it has some, and scales the residual stream.
+    /// Ends a layer: adds the gated input, if there is one, and scales the residual stream.
     pub(super) fn end_of_layer(&self, index: usize, x: &mut Rows, input: Option<&Rows>) {
         let layer = &self.layers[index];
         if let (Some(input), Some(weights)) = (input, &layer.input) {

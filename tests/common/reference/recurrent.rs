@@ -1,10 +1,10 @@
-//! The parts of layers that keep a state. It is computed from the first row on for every call.
+//! The parts of layers that keep a state. Every call computes the state from the first row on.
 
 use super::config::{Activation, Config, Mixer, Part, StateSizes};
 use super::weights::{Matrix, Name, Norm, Weights};
 use super::{Reference, Rows, dot, sigmoid};
 
-/// Added to a sum of squares before its root is taken, for keys and queries of the delta rule.
+/// Number that is added to a sum of squares before its root is taken, for keys and queries of the delta rule.
 const L2_EPS: f64 = 1e-6;
 
 pub enum Recurrent {
@@ -14,33 +14,34 @@ pub enum Recurrent {
 }
 
 pub struct ShortConvolution {
-    /// Rows of two gates, then of what is convolved.
+    /// Projection with rows of two gates, then of the input of the convolution.
     input: Matrix,
     kernel: Matrix,
     output: Matrix,
 }
 
 pub struct DeltaRule {
-    /// Rows of queries, keys and values.
+    /// Projection with rows of queries, keys and values.
     qkv: Matrix,
     kernel: Matrix,
     gate: Matrix,
-    /// Of each head: how fast it forgets, and how much of a correction it takes.
+    /// How fast each head forgets.
     decay: Matrix,
     decay_bias: Vec<f64>,
     decay_scale: Vec<f64>,
+    /// How much of a correction each head takes.
     strength: Matrix,
     norm: Norm,
     output: Matrix,
 }
 
 pub struct StateSpace {
-    /// Rows of a gate, of what is put in, of input weights, of output weights and of step widths.
+    /// Projection with rows of a gate, of the input, of input weights, of output weights and of step widths.
     input: Matrix,
     kernel: Matrix,
     step_bias: Vec<f64>,
     decay: Vec<f64>,
-    /// Of each head: how much of what is put in comes out at once.
+    /// Factor of each head with which its input goes directly to its output.
     skip: Vec<f64>,
     norm: Option<Norm>,
     output: Matrix,
@@ -80,7 +81,7 @@ impl Recurrent {
 }
 
 impl Reference {
-    /// What a part with a state gives for each row.
+    /// Returns the output of a part with a state for each row.
     pub fn recurrent(&self, part: &Recurrent, x: &Rows) -> Rows {
         match part {
             Recurrent::ShortConvolution(part) => self.short_convolution(part, x),
@@ -96,8 +97,8 @@ impl Reference {
         self.multiply(&part.output, &x)
     }
 
-    /// Every head has a matrix `S`, of as many rows as a key has elements. For a row it becomes
-    /// `g S + b k (v - g S^T k)^T`, then `S^T q` is read.
+    /// Every head has a matrix `S`, with as many rows as a key has elements. A row changes it to
+    /// `g S + b k (v - g S^T k)^T`, then reads `S^T q`.
     fn delta_rule(&self, part: &DeltaRule, x: &Rows) -> Rows {
         let StateSizes { inner, state: key_len, groups: keys, heads } = self.config.states;
         let value_len = inner / heads;
@@ -137,7 +138,7 @@ impl Reference {
         self.multiply(&part.output, &product(&self.norm(&out, Some(&part.norm)), &gate))
     }
 
-    /// Every channel of a head has a vector `s`. For a row it becomes `exp(d a) s + d x B`, then `C s + D x` is read.
+    /// Every channel of a head has a vector `s`. A row changes it to `exp(d a) s + d x B`, then reads `C s + D x`.
     fn state_space(&self, part: &StateSpace, x: &Rows) -> Rows {
         let StateSizes { inner, state: states, groups, heads } = self.config.states;
         let (shared, channels) = (groups * states, inner / heads);
@@ -164,8 +165,8 @@ impl Reference {
         self.multiply(&part.output, &self.norm(&out, part.norm.as_ref()))
     }
 
-    /// Every channel is multiplied by its own kernel, whose last weight is for the row itself. Zeros are before the
-    /// first row.
+    /// Multiplies every channel by its own kernel. The last weight of a kernel is for the row itself, and zeros stand
+    /// before the first row.
     fn convolve(&self, kernel: &Matrix, x: &Rows) -> Rows {
         assert_eq!(kernel.rows.len(), x.cols, "a kernel for each channel");
         let width = kernel.rows.cols;
@@ -184,7 +185,7 @@ impl Reference {
 }
 
 impl Rows {
-    /// Its columns in parts of so many.
+    /// Splits the columns into parts of the given widths.
     fn columns<const N: usize>(&self, parts: [usize; N]) -> [Self; N] {
         assert_eq!(parts.iter().sum::<usize>(), self.cols, "columns of several things");
         let mut start = 0;
@@ -195,7 +196,7 @@ impl Rows {
         })
     }
 
-    /// The sum of its rows, each times its weight.
+    /// Returns the sum of the rows, each multiplied by its weight.
     fn weighted_sum(&self, weights: &[f64]) -> Vec<f64> {
         let mut sum = vec![0.0; self.cols];
         for (row, weight) in self.iter().zip(weights) {
@@ -205,7 +206,7 @@ impl Rows {
     }
 }
 
-/// Element for element.
+/// Returns the product, element by element.
 fn product(a: &Rows, b: &Rows) -> Rows {
     assert_eq!((a.cols, a.data.len()), (b.cols, b.data.len()), "shapes of a product");
     Rows { cols: a.cols, data: a.data.iter().zip(&b.data).map(|(a, b)| a * b).collect() }

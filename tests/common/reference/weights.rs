@@ -1,4 +1,4 @@
-//! The tensors of a file in f64, and which of them a layer has.
+//! The tensors of a file in f64, and the tensors that each layer has.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::per_layer::LayerInput;
 use super::recurrent::Recurrent;
 use super::{Dequantize, Rows};
 
-/// The whole name of a tensor of a layer.
+/// Returns the full name of a tensor of a layer.
 pub type Name<'a> = &'a dyn Fn(&str) -> String;
 
 /// A linear layer, or a table of rows.
 #[derive(Clone)]
 pub struct Matrix {
     pub rows: Rows,
-    /// Elements per block of its type.
+    /// Number of elements per block of its type.
     pub block_len: usize,
     pub bias: Option<Vec<f64>>,
 }
 
 impl Matrix {
-    /// Each of so many equal parts of its rows times a number.
+    /// Multiplies each of `scales.len()` equal parts of the rows by its scale.
     fn scaled(mut self, scales: &[f64]) -> Self {
         let of_part = self.rows.data.len() / scales.len();
         for (part, scale) in self.rows.data.chunks_exact_mut(of_part.max(1)).zip(scales) {
@@ -32,7 +32,7 @@ impl Matrix {
         self
     }
 
-    /// Its rows in parts of so many.
+    /// Splits the rows into parts of the given lengths.
     fn split(&self, parts: &[usize]) -> Vec<Self> {
         assert_eq!(parts.iter().sum::<usize>(), self.rows.len(), "rows of a tensor of several matrices");
         let mut start = 0;
@@ -49,13 +49,13 @@ impl Matrix {
         parts.iter().map(part).collect()
     }
 
-    /// The first rows and the second ones, so many each.
+    /// Splits the rows into two parts of `rows` rows.
     fn halves(&self, rows: usize) -> (Self, Self) {
         let [first, second] = self.split(&[rows, rows]).try_into().ok().expect("two");
         (first, second)
     }
 
-    /// Its rows in groups of `len`: the groups 0, 2, 4 and so on, and the others.
+    /// Splits the rows into groups of `len`. Returns the groups 0, 2, 4 and so on, and the other groups.
     fn alternate(&self, len: usize) -> [Self; 2] {
         let groups = self.split(&vec![len; self.rows.len() / len]);
         [0, 1].map(|first| {
@@ -70,14 +70,14 @@ impl Matrix {
     }
 }
 
-/// A norm over groups of `weight.cols` elements; the groups of a row take the rows of the weight in turn.
+/// A norm over groups of `weight.cols` elements. The groups of a row take the rows of the weight in turn.
 pub struct Norm {
     pub weight: Rows,
     pub bias: Option<Vec<f64>>,
 }
 
 impl Norm {
-    /// Of groups of so many elements.
+    /// Returns a norm without weights, over groups of `cols` elements.
     pub fn without_weights(cols: usize) -> Self {
         Self { weight: Rows { cols, data: vec![1.0; cols] }, bias: None }
     }
@@ -87,37 +87,37 @@ pub struct FeedForward {
     pub gate: Option<Matrix>,
     pub up: Matrix,
     pub down: Matrix,
-    /// Of xIELU.
+    /// Parameters of xIELU.
     pub numbers: Option<[f64; 4]>,
 }
 
 pub struct Layer {
     pub attn_norm: Option<Norm>,
-    /// Both have the same input; what they give is added.
+    /// Attention. If the layer also has a recurrent part, both read the same input and their outputs are added.
     pub attention: Option<Attention>,
     pub recurrent: Option<Recurrent>,
     pub post_attention_norm: Option<Norm>,
-    /// Of the residual stream, after attention and after the feed-forward part.
+    /// Norms of the residual stream, after attention and after the feed-forward part.
     pub sum_norms: [Option<Norm>; 2],
-    /// Before it what attention has read is added once more.
+    /// A norm after attention. Its input is the residual stream with attention's output added once more.
     pub second_norm: Option<Norm>,
     pub ffn_norm: Option<Norm>,
-    /// Which expert a token goes to; without it there is one for all.
+    /// Router, which chooses experts for each token, or `None` if all tokens go through one feed-forward part.
     pub router: Option<Matrix>,
-    /// Of each expert: added to what it is chosen by.
+    /// Number of each expert that is added to its score when experts are chosen.
     pub selection: Option<Vec<f64>>,
-    /// None: the layer has no feed-forward part.
+    /// The experts, or the only feed-forward part. Empty if the layer has none.
     pub experts: Vec<FeedForward>,
-    /// What every token goes through beside its experts.
+    /// The shared expert.
     pub shared: Option<FeedForward>,
     pub shared_gate: Option<Matrix>,
-    /// What it has beside its experts and after them.
+    /// An ordinary feed-forward part beside the experts, and the norms around both.
     pub dense: Option<DenseBeside>,
     pub post_ffw_norm: Option<Norm>,
     pub input: Option<LayerInput>,
-    /// What the residual stream is multiplied by at the end.
+    /// Factor of the residual stream at the end of the layer.
     pub scale: Option<f64>,
-    /// The feed-forward part has the input of the attention.
+    /// Whether the feed-forward part reads the input of the attention.
     pub parallel: bool,
 }
 
@@ -166,22 +166,22 @@ impl Layer {
     }
 }
 
-/// Keys and values of a layer.
+/// Weights of the keys and values of a layer.
 pub struct KeysValues {
     pub k: Matrix,
-    /// Without it the values are the keys, before their norm.
+    /// Matrix of the values. Without it the values are the keys before their norm.
     pub v: Option<Matrix>,
     pub k_norm: Option<Norm>,
 }
 
 pub struct Attention {
     pub q: Matrix,
-    /// None: the layer reads those of another one.
+    /// `None` if the layer reads the keys and values of another layer.
     pub kv: Option<KeysValues>,
     pub q_norm: Option<Norm>,
-    /// Of each head: a score without a value.
+    /// Score of each head that belongs to no position.
     pub sinks: Option<Vec<f64>>,
-    /// As long as the queries, or one number for each head.
+    /// A gate, as wide as the queries or with one number for each head.
     pub gate: Option<Matrix>,
     pub output: Matrix,
 }
@@ -209,8 +209,8 @@ impl Attention {
     }
 }
 
-/// One tensor of q, k and v, or three, or two where the values are the keys, or that of q where the layer has no
-/// others.
+/// Reads q, k and v from one tensor or from three. There are two tensors if the values are the keys, and only that of q
+/// if the layer reads keys and values of another one.
 fn read_qkv(
     weights: &mut Weights,
     config: &Config,
@@ -240,7 +240,7 @@ fn read_qkv(
 }
 
 impl FeedForward {
-    /// `ffn_up` may have the rows of the gate before its own.
+    /// Reads a feed-forward part. `ffn_up` may have the rows of the gate before its own.
     pub fn read(weights: &mut Weights, config: &Config, name: Name<'_>) -> Self {
         let (gate, up) = (weights.optional(&name("ffn_gate")), weights.matrix(&name("ffn_up")));
         let down = weights.matrix(&name("ffn_down"));
@@ -287,7 +287,7 @@ pub fn needed_if(condition: bool) -> Part {
     if condition { Part::Needed } else { Part::No }
 }
 
-/// The tensors that are not used yet.
+/// The tensors that nothing has taken yet.
 pub struct Weights(HashMap<String, Matrix>);
 
 impl Weights {
@@ -295,7 +295,7 @@ impl Weights {
         Self(gguf.tensors().map(|tensor| (tensor.name().to_string(), dequantized(&tensor, dequantize))).collect())
     }
 
-    /// The names of those that nobody took.
+    /// Returns the names of the tensors that nothing has taken.
     pub fn names(&self) -> Vec<&String> {
         self.0.keys().collect()
     }
@@ -312,16 +312,16 @@ impl Weights {
         }
     }
 
-    /// `=` after the name: it is whole, without `.weight`.
+    /// Takes a tensor. A name that ends with `=` has no `.weight` behind it in the file.
     pub fn optional(&mut self, name: &str) -> Option<Matrix> {
         let matrix = match name.strip_suffix('=') {
             Some(whole) => return self.0.remove(whole),
             None => self.0.remove(&format!("{name}.weight"))?,
         };
         let bias = self.vector(&format!("{name}.bias"));
-        // What inputs are divided by before they are rounded to 4 bits, which they are not here.
+        // Divisor of inputs before they are rounded to 4 bits. Here inputs are not rounded.
         self.vector(&format!("{name}.input_scale"));
-        // That of Gemma 4's router belongs to its norm.
+        // The scale of Gemma 4's router belongs to the router's norm.
         let scales = if name.ends_with("ffn_gate_inp") { None } else { self.vector(&format!("{name}.scale")) };
         Some(Matrix { bias, ..matrix }.scaled(&scales.unwrap_or_else(|| vec![1.0])))
     }
@@ -359,7 +359,7 @@ fn dequantized(tensor: &TensorInfo<'_>, other: Dequantize) -> Matrix {
     Matrix { rows: Rows { cols, data }, block_len: tensor.ggml_type().block_len(), bias: None }
 }
 
-/// IEEE binary16: one sign bit, five of exponent, ten of fraction.
+/// Converts IEEE binary16: one sign bit, five bits of exponent, ten bits of fraction.
 fn from_f16(bits: u16) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let fraction = f64::from(bits & 0x3ff);
@@ -371,7 +371,7 @@ fn from_f16(bits: u16) -> f64 {
     }
 }
 
-/// A block of 32: an f16 scale and signed bytes.
+/// Dequantizes a block of 32: an f16 scale and signed bytes.
 fn from_q8_0(block: &[u8]) -> Vec<f64> {
     let scale = from_f16(u16::from_le_bytes([block[0], block[1]]));
     block[2..].iter().map(|&code| scale * f64::from(code as i8)).collect()

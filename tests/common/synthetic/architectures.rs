@@ -1,14 +1,14 @@
-//! Which tensors and keys the files of an architecture have.
+//! The tensors and keys that the files of each architecture have.
 
 use super::forms;
 use super::more_forms;
 
-/// Which architecture a [`SyntheticModel`](super::SyntheticModel) has.
+/// Architecture of a [`SyntheticModel`](super::SyntheticModel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Adjacent rotary pairs.
     Llama,
-    /// No rotation in the layers 3, 7, 11, ...
+    /// Layers 3, 7, 11, ... do not rotate.
     SmolLm3,
     /// Scales of embeddings, branches, scores and logits.
     Granite,
@@ -16,7 +16,7 @@ pub enum Architecture {
     Qwen2,
     /// Rotary halves, norms over each head of q and k.
     Qwen3,
-    /// The same with experts.
+    /// Qwen 3 with experts.
     Qwen3Moe,
     Gemma,
     /// Soft caps, a window in every other layer.
@@ -31,16 +31,16 @@ pub enum Architecture {
     Gpt2,
     /// ALiBi.
     Bloom,
-    /// ALiBi without biases.
+    /// ALiBi, and no biases.
     Mpt,
     /// Attention and feed-forward part side by side.
     GptNeoX,
     Starcoder2,
     StableLm,
-    /// Norms after attention and feed-forward part only.
+    /// Norms after attention and after the feed-forward part, and none before.
     Olmo2,
     Ernie45,
-    /// A dense layer, then experts that are chosen with biases, and a shared one.
+    /// A dense layer, then layers with experts, which are chosen with biases, and a shared expert.
     Ernie45Moe,
     /// Squared ReLU, no gate.
     Arcee,
@@ -48,9 +48,9 @@ pub enum Architecture {
     Mistral3,
     /// Norms of q and k after the rotation.
     Hunyuan,
-    /// Norms before and after both parts.
+    /// Norms before and after both parts of a layer.
     Glm4,
-    /// Norms after both parts and over each head.
+    /// Norms after both parts of a layer, and over each head of q and k.
     Exaone4,
     SeedOss,
     /// Sinks, biases of experts, a window in every other layer.
@@ -60,30 +60,30 @@ pub enum Architecture {
     Olmoe,
     /// Gated short convolutions in every other layer.
     Lfm2,
-    /// The same with experts, but for the first layer.
+    /// LFM2 with experts in all layers except the first.
     Lfm2Moe,
     /// The gated delta rule in every other layer.
     Qwen35,
-    /// The same with experts and a shared one, which has a gate.
+    /// Qwen 3.5 with experts, and a shared expert with a gate.
     Qwen35Moe,
     /// State spaces in every other layer.
     GraniteHybrid,
     /// State spaces and attention side by side.
     FalconH1,
-    /// A state space, a feed-forward part, attention: a layer has one of them.
+    /// Each layer has one of three parts: a state space, a feed-forward part, or attention.
     NemotronH,
-    /// The same with experts, and a shared one, that have no gate.
+    /// Nemotron-H with experts and a shared expert, all without gates.
     NemotronHMoe,
     /// Rotary halves.
     Exaone,
     InternLm2,
     Xverse,
-    /// Scales that a file need not say.
+    /// Scales that have defaults, which a file need not state.
     MiniCpm,
     GraniteMoe,
-    /// Attention and feed-forward part side by side after one norm without a bias.
+    /// Attention and feed-forward part side by side, after one norm without a bias.
     CommandR,
-    /// The same with a window in three layers of four, and no rotation in the fourth.
+    /// Command R with a window in three layers of four, and no rotation in the fourth.
     Cohere2,
     /// Norms with biases, squared ReLU, no gate.
     Nemotron,
@@ -92,15 +92,16 @@ pub enum Architecture {
     /// Adjacent pairs, norms after the rotation.
     Maincoder,
     Pangu,
-    /// Learned positions, one head of keys and values.
+    /// Learned positions, one KV head.
     Starcoder,
     Qwen2Vl,
     Qwen3Vl,
     Qwen3VlMoe,
     BailingMoe,
-    /// Groups of experts, of which some are chosen first.
+    /// Groups of experts. Some groups are chosen before the experts.
     BailingMoe2,
-    /// Norms before and after both parts, a gate of each element, a window in three layers of four, a shared expert.
+    /// Norms before and after both parts, a gate for each element, a window in three layers of four, and a shared
+    /// expert.
     Afmoe,
     /// Scales, sinks, a window in two layers of three.
     GraniteSwa,
@@ -110,13 +111,13 @@ pub enum Architecture {
     HunyuanMoe,
     /// Experts, a window in three layers of four, and YaRN in the fourth.
     Mellum,
-    /// xIELU, with numbers of each layer.
+    /// xIELU with parameters for each layer.
     Apertus,
-    /// A gate of each head, a window in some layers.
+    /// A gate for each head, a window in some layers.
     Spark,
 }
 
-/// The rows of all architectures.
+/// The rows of all architectures, in one table.
 const FORMS: [Form; forms::FORMS.len() + more_forms::FORMS.len()] = {
     let mut all = [forms::FORMS[0]; forms::FORMS.len() + more_forms::FORMS.len()];
     let mut i = 0;
@@ -127,7 +128,7 @@ const FORMS: [Form; forms::FORMS.len() + more_forms::FORMS.len()] = {
     all
 };
 
-/// Some value of a key.
+/// A value of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Fixed {
     U32(u32),
@@ -136,25 +137,27 @@ pub enum Fixed {
     Text(&'static str),
 }
 
-/// A row of the table: an architecture and usual sizes.
+/// A row of the table: an architecture and its usual sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     pub architecture: Architecture,
     pub name: &'static str,
-    /// The tensors of a layer. `+`: and a bias. `=`: the name is whole, without "weight". After a colon: which of
-    /// several shapes, or which layers have it: `local`, those with a window; `own`, those with keys and values of
-    /// their own.
+    /// The tensors of a layer. `+` means that the tensor has a bias, too. `=` means that the name has no "weight"
+    /// behind it. The word after a colon says which of several shapes a tensor has, or which layers have it: `local`
+    /// for layers with a window, `own` for layers with keys and values of their own.
     pub layer: &'static str,
-    /// Those of the first layer, where they are others.
+    /// The tensors of the first layer, if they differ.
     pub first: Option<&'static str>,
-    /// Where layers of several kinds take turns: those of the kinds before `layer`, which ends each turn.
+    /// The tensors of the kinds of layers before `layer`, if several kinds take turns. `layer` is the last of each
+    /// turn.
     pub others: &'static [&'static str],
-    /// Those before and after the layers, without `output`.
+    /// The tensors before the layers.
     pub before: &'static str,
+    /// The tensors after the layers, without `output`.
     pub after: &'static str,
     pub eps_key: &'static str,
     pub keys: &'static [(&'static str, Fixed)],
-    /// How much of a head rotates. 0: nothing, and no keys about it.
+    /// Share of a head that rotates. With 0, nothing rotates, and the file has no keys about rotation.
     pub rotary_share: f32,
     pub layers: usize,
     pub heads: usize,
@@ -178,12 +181,12 @@ impl Architecture {
         all
     };
 
-    /// After so many layers the kinds of layers begin again.
+    /// Returns the number of layers after which the kinds of layers repeat.
     pub fn turn(self) -> usize {
         self.form().others.len() + 1
     }
 
-    /// Its name in a file.
+    /// Returns the name of the architecture in a file.
     pub fn name(self) -> &'static str {
         self.form().name
     }
@@ -194,7 +197,7 @@ impl Architecture {
 }
 
 impl Form {
-    /// Whether the file has the number of shared experts, not the width of all of them.
+    /// Returns whether the file states the number of shared experts, and not their width.
     pub fn counts_shared(&self) -> bool {
         self.keys.iter().any(|(key, _)| *key == "expert_shared_count")
     }

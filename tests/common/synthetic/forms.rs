@@ -3,25 +3,25 @@
 use super::architectures::{Architecture, Fixed, Form};
 use super::recurrent::{FALCON_H1, GRANITE_HYBRID, LFM2, LFM2_MOE, NEMOTRON_H, QWEN35, QWEN35_MOE};
 
-/// Mixtral's, in a file whose architecture is llama.
+/// The layers of Mixtral, in a file whose architecture is llama.
 pub const LLAMA_EXPERTS: &str =
     "attn_norm attn_q attn_k attn_v attn_output ffn_norm ffn_gate_inp ffn_gate_exps ffn_up_exps ffn_down_exps";
 pub const LLAMA_BIASES: &str = "attn_norm attn_q+ attn_k+ attn_v+ attn_output+ ffn_norm ffn_gate+ ffn_up+ ffn_down+";
-/// Qwen 3's, where experts are chosen with biases.
+/// The layers of Qwen 3 with experts that are chosen with biases.
 pub const QWEN3_BIASED: &str = "attn_norm attn_q attn_k attn_v attn_output attn_q_norm attn_k_norm ffn_norm ffn_gate_inp \
      exp_probs_b ffn_gate_exps ffn_up_exps ffn_down_exps";
 pub const STABLELM_PARALLEL: &str = "attn_norm+ attn_q attn_k attn_v attn_output attn_q_norm:heads attn_k_norm:heads \
      ffn_gate ffn_up ffn_down";
 pub const MPT_QK_NORM: &str =
     "attn_norm attn_qkv attn_q_norm:whole+ attn_k_norm:whole+ attn_output ffn_norm ffn_up ffn_down";
-/// Gemma 4's without inputs of layers: layers that see everything have no values.
+/// The layers of Gemma 4 without inputs of layers. Layers without a window have no values.
 pub const GEMMA4_DENSE: &str = "attn_norm attn_q attn_k attn_v:local attn_output attn_q_norm attn_k_norm post_attention_norm \
      ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm layer_output_scale";
-/// The same with experts, whose gates and ups are one tensor.
+/// The same layers with experts. The gates and ups of experts are one tensor.
 pub const GEMMA4_EXPERTS: &str = "attn_norm attn_q attn_k attn_v:local attn_output attn_q_norm attn_k_norm \
      post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm_1 ffn_gate_inp ffn_gate_inp.scale= pre_ffw_norm_2 \
      ffn_gate_up_exps ffn_down_exps ffn_down_exps.scale= post_ffw_norm_2 post_ffw_norm layer_output_scale";
-/// Everything that Gemma 4 can have, but for scales that a file may leave out.
+/// All tensors that Gemma 4 can have, except scales that a file may leave out.
 pub const GEMMA4_ALL: &str = "attn_norm attn_q attn_k:own attn_v:own attn_output attn_q_norm attn_k_norm:own \
      post_attention_norm ffn_norm ffn_gate ffn_up ffn_down post_ffw_norm_1 ffn_gate_inp ffn_gate_inp.scale= pre_ffw_norm_2 \
      ffn_gate_exps ffn_up_exps ffn_down_exps post_ffw_norm_2 post_ffw_norm inp_gate proj post_norm";

@@ -1,4 +1,4 @@
-//! What differs from layer to layer: sizes, and which tensors there are.
+//! Sizes and tensors that differ from layer to layer.
 
 use super::super::gguf_writer::Meta;
 use super::{Architecture, SyntheticModel};
@@ -12,12 +12,13 @@ pub struct LayerShape {
 }
 
 impl SyntheticModel {
-    /// Whether a layer is one of those that have other heads than the rest, and no window.
+    /// Returns whether a layer has no window and heads of another size than the other layers.
     pub fn is_full(&self, layer: usize) -> bool {
         self.architecture == Architecture::Gemma4 && layer % 3 == 1
     }
 
-    /// How many of the last layers read keys and values of earlier ones: half, but for one of each kind.
+    /// Returns the number of layers at the end that read keys and values of earlier layers: half of them, but at least
+    /// two layers have their own.
     pub fn shared_kv(&self) -> usize {
         let own = self.layers.div_ceil(2).max(2).min(self.layers);
         if self.list().contains(":own") { self.layers - own } else { 0 }
@@ -33,7 +34,7 @@ impl SyntheticModel {
         LayerShape { ffn: if shares { 2 * shape.ffn } else { shape.ffn }, ..shape }
     }
 
-    /// Of the layers that see everything, where these have other heads: half as long again.
+    /// Returns the sizes of the layers without a window, whose heads are half as long again.
     pub(super) fn full_shape(&self) -> LayerShape {
         let values = !self.list().contains("attn_v:local");
         LayerShape {
@@ -43,13 +44,13 @@ impl SyntheticModel {
         }
     }
 
-    /// Elements of what every layer gets of each token.
+    /// Returns the number of elements that every layer gets of each token beside the residual stream.
     pub(super) fn per_layer(&self) -> usize {
         if self.list().contains("inp_gate") { self.hidden / 2 } else { 0 }
     }
 
-    /// The item of a list of tensors without the layers that have it; `None` where a layer is not one of these, or the
-    /// model has no such tensor.
+    /// Returns an item of a list of tensors without its suffix for layers, or `None` if this layer or model has no such
+    /// tensor.
     pub(super) fn item_in<'a>(&self, layer: usize, item: &'a str) -> Option<&'a str> {
         let (there, item) = if let Some(item) = item.strip_suffix(":local") {
             (!self.is_full(layer), item)
@@ -61,7 +62,7 @@ impl SyntheticModel {
         there.then_some(item)
     }
 
-    /// The keys of sizes that are 0 in the layers without what they are of.
+    /// Sets the keys of sizes that are 0 in layers without the tensor.
     pub(super) fn sizes_where_present(&self, set: &mut impl FnMut(&str, Meta)) {
         let sizes = |size: usize, tensor: &str| -> Vec<u32> {
             let is_it = |item: &str| item == tensor || item.strip_suffix("_exps") == Some(tensor);
@@ -77,7 +78,7 @@ impl SyntheticModel {
         }
     }
 
-    /// The tensors of a layer, as a list.
+    /// Returns the list of the tensors of a layer.
     pub(super) fn list_of(&self, layer: usize) -> &'static str {
         let form = self.architecture.form();
         let first = form.first.filter(|_| layer == 0);
@@ -85,7 +86,7 @@ impl SyntheticModel {
         self.layer.or(first).or(other).unwrap_or(form.layer)
     }
 
-    /// The keys of sizes that differ by layer.
+    /// Sets the keys of sizes that differ from layer to layer.
     pub(super) fn sizes_of_layers(&self, set: &mut impl FnMut(&str, Meta)) {
         let full = self.full_shape();
         let of_layers = |size: fn(LayerShape) -> usize| -> Vec<u32> {
@@ -107,7 +108,7 @@ impl SyntheticModel {
         set("embedding_length_per_layer_input", (self.per_layer() as u32).into());
     }
 
-    /// The width of a feed-forward part that is no expert: another one beside experts.
+    /// Returns the width of a feed-forward part that is no expert. Beside experts it differs from theirs.
     fn dense_ffn(&self) -> usize {
         if self.list().contains("post_ffw_norm_1") { 2 * self.ffn } else { self.ffn }
     }

@@ -1,4 +1,4 @@
-//! Models of any small size with random weights, made in the test: what a fresh clone tests with.
+//! Small models of any size with random weights, made in the test. A fresh clone tests with them.
 
 mod architectures;
 mod forms;
@@ -21,7 +21,7 @@ pub use weights::{encode_f32, random_weights};
 use super::gguf_writer::{GgufWriter, Meta};
 use super::random::Rng;
 
-/// The sizes of a model to be made. Start from [`SyntheticModel::llama`] or [`SyntheticModel::of`]:
+/// Sizes and settings of a synthetic model. Start from [`SyntheticModel::llama`] or [`SyntheticModel::of`]:
 /// `SyntheticModel { layers: 1, weights: Dtype::Q8_0, ..SyntheticModel::llama() }.bytes()`.
 #[derive(Clone, Debug)]
 pub struct SyntheticModel {
@@ -32,45 +32,45 @@ pub struct SyntheticModel {
     pub heads: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
-    /// With fewer than 260 there is no room for the byte tokens, and so no byte fallback.
+    /// Number of tokens. With fewer than 260 there is no room for the byte tokens, so there is no byte fallback.
     pub vocab: usize,
     pub context: usize,
-    /// No `output.weight`: the output matrix is the token embedding.
+    /// Whether the file has no `output.weight`, so that the output matrix is the token embedding.
     pub tied: bool,
-    /// With a `rope_freqs.weight`.
+    /// Whether the file has a `rope_freqs.weight`.
     pub rope_freqs: bool,
-    /// With `rope_factors_long.weight` and `rope_factors_short.weight`, and an original context of so many positions.
+    /// Original context of a file with `rope_factors_long.weight` and `rope_factors_short.weight`.
     pub long_rope: Option<usize>,
     pub rope_base: f32,
     pub norm_eps: f32,
-    /// Of which each token takes two. 0: dense.
+    /// Number of experts, of which each token takes two, or 0 in a dense model.
     pub experts: usize,
-    /// Other tensors of a layer than the usual ones of the architecture, in the notation of its table.
+    /// Tensors of a layer in the notation of the table, if they are not the usual ones of the architecture.
     pub layer: Option<&'static str>,
-    /// More keys, or other values of keys, without the name of the architecture in front.
+    /// Additional keys, or other values of keys, without the name of the architecture in front.
     pub keys: Vec<(&'static str, Meta)>,
-    /// The element type of all matrices, the embedding too. Norms, biases, positions and routers are F32.
+    /// Element type of all matrices, including the embedding. Norms, biases, positions and routers are F32.
     pub weights: Dtype,
     pub seed: u64,
 }
 
 impl SyntheticModel {
-    /// A llama of 2 layers: 64 wide, 4 heads of 16 on 2 KV heads, separate output, F32.
+    /// Returns a llama of 2 layers: 64 wide, 4 heads of 16 on 2 KV heads, separate output, F32.
     pub fn llama() -> Self {
         Self::of(Architecture::Llama)
     }
 
-    /// A qwen3 of 2 layers: 64 wide, 4 heads of 32 (not 64 / 4) on 1 KV head, tied output, F32.
+    /// Returns a qwen3 of 2 layers: 64 wide, 4 heads of 32 (not 64 / 4) on 1 KV head, tied output, F32.
     pub fn qwen3() -> Self {
         Self::of(Architecture::Qwen3)
     }
 
-    /// A llama with 4 experts.
+    /// Returns a llama with 4 experts.
     pub fn mixtral() -> Self {
         Self { experts: 4, layer: Some(LLAMA_EXPERTS), ..Self::llama() }
     }
 
-    /// Of usual sizes for the architecture, 64 wide, F32.
+    /// Returns a model with the usual sizes of the architecture, 64 wide, F32.
     pub fn of(architecture: Architecture) -> Self {
         let form = architecture.form();
         Self {
@@ -96,7 +96,7 @@ impl SyntheticModel {
         }
     }
 
-    /// One of each architecture, and those of their options that change the arithmetic. With names.
+    /// Returns a model of each architecture, and models of the options that change the arithmetic, with their names.
     pub fn all() -> Vec<(&'static str, Self)> {
         use Architecture::*;
         let of = Self::of;
@@ -125,7 +125,7 @@ impl SyntheticModel {
             ("gemma4, experts", Self { layers: 5, experts: 6, layer: Some(GEMMA4_EXPERTS), ..of(Gemma4) }),
             ("gemma4, all", Self { experts: 5, layer: Some(GEMMA4_ALL), ..of(Gemma4) }),
             ("phi3, window", windowed(of(Phi3))),
-            // Short factors for up to so many tokens, long ones for more.
+            // Sequences of up to 30 tokens have the short factors, longer ones the long factors.
             ("phi3, long", Self { long_rope: Some(30), ..of(Phi3) }),
             ("mpt, q/k norm", Self { layer: Some(MPT_QK_NORM), ..of(Mpt) }),
             ("gptneox, sequential", of(GptNeoX).with("use_parallel_residual", false)),
@@ -148,18 +148,18 @@ impl SyntheticModel {
         all
     }
 
-    /// With one more key, or another value of it.
+    /// Adds a key, or replaces its value.
     pub fn with(mut self, key: &'static str, value: impl Into<Meta>) -> Self {
         self.keys.push((key, value.into()));
         self
     }
 
-    /// The GGUF file.
+    /// Returns the GGUF file.
     pub fn bytes(&self) -> Vec<u8> {
         self.writer().finish()
     }
 
-    /// The file before it is written, to change or break it.
+    /// Returns the contents of the file before it is written, so that a test can change or break them.
     pub fn writer(&self) -> GgufWriter {
         let mut writer = GgufWriter::default();
         self.hyperparameters(&mut writer);
@@ -197,7 +197,7 @@ impl SyntheticModel {
             set("expert_used_count", 2u32.into());
         }
         if self.architecture == Architecture::Qwen3Moe {
-            // Of a dense layer, of which there are none.
+            // The width of dense layers. The model has none.
             set("feed_forward_length", (3 * self.ffn as u32).into());
         }
         if self.experts > 0 && self.architecture != Architecture::Llama {
@@ -224,7 +224,7 @@ impl SyntheticModel {
         }
     }
 
-    /// Those of xIELU in each layer.
+    /// Sets the parameters of xIELU in each layer.
     fn numbers_of_activations(&self, writer: &mut GgufWriter) {
         let list = |of: &dyn Fn(usize) -> f32| Meta::Array(6, (0..self.layers).map(|layer| of(layer).into()).collect());
         writer
@@ -234,13 +234,13 @@ impl SyntheticModel {
             .set("xielu.eps", list(&|_| -1e-6));
     }
 
-    /// Elements of a head that rotate.
+    /// Returns the number of elements of a head that rotate.
     fn rope_dims(&self) -> usize {
         let share = self.head_dim as f32 * self.architecture.form().rotary_share;
         (share as usize / 2 * 2).max(2)
     }
 
-    /// The width of the expert that every token goes through.
+    /// Returns the width of the shared expert.
     pub fn shared(&self) -> usize {
         2 * self.ffn
     }
@@ -258,7 +258,7 @@ impl SyntheticModel {
         }
     }
 
-    /// As in Llama 3: fast rotations stay, slow ones become up to 8 times slower.
+    /// Adds rotary factors as in Llama 3: fast rotations stay, and slow ones become up to 8 times slower.
     fn rope_factors(&self, writer: &mut GgufWriter) {
         let pairs = self.rope_dims() / 2;
         let mut add = |name: &str, largest: f32| {
@@ -279,14 +279,14 @@ impl SyntheticModel {
         items.for_each(|item| self.tensor(writer, prefix, item, layer));
     }
 
-    /// A tensor of the table, and its bias. The layer says nothing for those outside of layers.
+    /// Adds a tensor of the table, and its bias. `layer` does not matter for tensors outside of layers.
     fn tensor(&self, writer: &mut GgufWriter, prefix: &str, item: &str, layer: usize) {
         let shape = item.trim_end_matches(['+', '=']);
         let name = shape.split(':').next().unwrap_or(shape);
         let dims = self.dims(shape, self.layer_shape(layer));
         let mut rng = self.rng(writer);
         let full_name = match item.ends_with('=') {
-            // The one such tensor that is called a bias.
+            // In files, this tensor is called a bias.
             true if name == "ssm_dt" => format!("{prefix}{name}.bias"),
             true => format!("{prefix}{name}"),
             false => format!("{prefix}{name}.weight"),
@@ -296,11 +296,11 @@ impl SyntheticModel {
         } else if matches!(name, "ssm_dt" | "ssm_d" | "ssm_conv1d" | "shortconv.conv") {
             add_vector(writer, &full_name, &dims, || rng.normal() * 0.5);
         } else if name == "rope_freqs" {
-            // As in files of Gemma 4: some pairs rotate, the others do not.
+            // As in files of Gemma 4, some pairs rotate and the others do not.
             let mut pairs = 0..dims[0];
             add_vector(writer, &full_name, &dims, || if pairs.next() <= Some(dims[0] / 4) { 1.0 } else { 1e30 });
         } else if name.contains("norm") || name.contains("scale") {
-            // Where scores are not scaled, the norm of the queries does it.
+            // This model does not scale scores, so the norm of its queries does.
             let scales = self.architecture == Architecture::Gemma4 && name == "attn_q_norm";
             let size = if scales { (dims[0] as f32).sqrt().recip() } else { 1.0 };
             add_vector(writer, &full_name, &dims, || size * (1.0 + 0.25 * rng.uniform()));
@@ -329,7 +329,7 @@ impl SyntheticModel {
         }
     }
 
-    /// Of a tensor of the table, in the order of the file.
+    /// Returns the dimensions of a tensor of the table, in the order of the file.
     fn dims(&self, shape: &str, layer: LayerShape) -> Vec<usize> {
         let Self { hidden, heads, experts, ffn: of_expert, .. } = *self;
         let LayerShape { kv_heads, head_dim, ffn } = layer;
@@ -393,7 +393,7 @@ impl SyntheticModel {
         }
     }
 
-    /// A number among the keys, the own ones first.
+    /// Returns the number of a key. The model's own keys take precedence.
     fn key(&self, key: &str) -> usize {
         let own = self.keys.iter().find_map(|(name, value)| match value {
             Meta::U32(value) if *name == key => Some(*value),
@@ -406,12 +406,12 @@ impl SyntheticModel {
         own.or(usual).expect("a number of this name") as usize
     }
 
-    /// Channels of the convolution of a recurrent layer.
+    /// Returns the number of channels of the convolution of a recurrent layer.
     fn channels(&self) -> usize {
         self.key("ssm.inner_size") + 2 * self.key("ssm.group_count") * self.key("ssm.state_size")
     }
 
-    /// A generator of its own for each tensor.
+    /// Returns a generator for the next tensor. Each tensor has its own.
     fn rng(&self, writer: &GgufWriter) -> Rng {
         Rng::new(self.seed << 32 | writer.tensors.len() as u64)
     }
@@ -428,8 +428,8 @@ impl Fixed {
     }
 }
 
-/// Random weights with a standard deviation of `gain / sqrt(cols)`, so that a normed input gives
-/// outputs of about `gain`.
+/// Adds random weights with a standard deviation of `gain / sqrt(cols)`, so that a normed input gives outputs of about
+/// `gain`.
 fn add_matrix(writer: &mut GgufWriter, name: &str, dims: &[usize], dtype: Dtype, gain: f32, rng: &mut Rng) {
     let cols = dims[0];
     assert!(dtype.row_bytes(cols).is_some(), "{name}: {cols} columns do not fit {}", dtype.name());
@@ -444,8 +444,8 @@ fn add_vector(writer: &mut GgufWriter, name: &str, dims: &[usize], mut next: imp
     writer.add_tensor(name, &dims, 0, encode_f32(&values));
 }
 
-/// A small valid SentencePiece vocabulary: unknown, BOS, EOS, the 256 byte tokens, a blank, letters,
-/// and pieces that merges of these reach.
+/// Adds a small valid SentencePiece vocabulary: unknown, BOS, EOS, the 256 byte tokens, a blank, letters, and pieces
+/// that merges of these can make.
 fn spm_vocabulary(writer: &mut GgufWriter, vocab: usize) {
     const LETTERS: &str = "etaoinshrdlucmfwypvbgkjqxz.,";
     const BLANK: char = '\u{2581}';
@@ -459,7 +459,7 @@ fn spm_vocabulary(writer: &mut GgufWriter, vocab: usize) {
     let starts = letters().map(|c| format!("{BLANK}{c}"));
     let pairs = letters().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
     let longer = pairs.clone().flat_map(|a| letters().map(move |b| format!("{a}{b}")));
-    // There are twenty thousand, and Miri takes a minute for them.
+    // This stays lazy: there are twenty thousand pieces, for which Miri takes a minute.
     let pieces = singles.chain(starts).chain(pairs).chain(longer).take(vocab.saturating_sub(special));
     tokens.extend(pieces.map(|piece| (piece, 1)));
     assert!(tokens.len() >= vocab, "a vocabulary of {vocab} is more than this makes");

@@ -1,27 +1,27 @@
-//! Models with a layer that predicts further ahead, with the keys and tensors of released files.
+//! Models with a layer that predicts tokens further ahead, with the keys and tensors of released files.
 
 use super::super::gguf_writer::GgufWriter;
 use super::super::random::Rng;
 use super::{Architecture, SyntheticModel, encode_f32};
 
-/// The number of the layer that predicts.
+/// Index of the layer that predicts.
 pub const LAYER: usize = 3;
 
-/// What a layer that predicts has of its own.
+/// Tensors that a layer that predicts has of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Own {
     Nothing,
-    /// A norm at its end: released files of Qwen 3.5.
+    /// A norm at its end, as in released files of Qwen 3.5.
     Norm,
-    /// An embedding and an output matrix, too: those of GLM 4.5.
+    /// A norm, an embedding and an output matrix, as in those of GLM 4.5.
     All,
 }
 
-/// A model with such a layer.
+/// Returns the file of a model with such a layer.
 pub fn file(architecture: Architecture, small: bool, own: Own) -> GgufWriter {
     let has_states = architecture != Architecture::Glm4Moe;
     let model = SyntheticModel { layers: LAYER + 1, ..SyntheticModel::of(architecture) };
-    // There keys are as wide as values.
+    // In models with states, keys are as wide as values.
     let model = if has_states { model.with("ssm.state_size", 16_u32) } else { model };
     let model = if small { SyntheticModel { hidden: 32, ffn: 32, ..model } } else { model };
     let (hidden, vocab, mut random) = (model.hidden, model.vocab, Rng::new(77));

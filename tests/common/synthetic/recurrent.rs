@@ -1,9 +1,9 @@
-//! The same table of architectures whose layers keep a state.
+//! Rows of the table for architectures whose layers keep a state.
 
 use super::architectures::{Architecture, Fixed, Form};
 use super::forms::LLAMA;
 
-/// The keys of states that are a matrix for each of four heads, in so many groups, after other keys.
+/// The keys of states that are a matrix for each of four heads, in `$groups` groups, after other keys.
 macro_rules! state_keys {
     ($groups:literal $(, $key:expr)*) => {
         &[
@@ -102,7 +102,7 @@ pub const FALCON_H1: Form = Form {
     seed: 43,
     ..LLAMA
 };
-/// Each layer is one of three things, with one norm.
+/// Each layer has one of three parts, with one norm.
 pub const NEMOTRON_H: Form = Form {
     architecture: Architecture::NemotronH,
     name: "nemotron_h",
@@ -111,7 +111,7 @@ pub const NEMOTRON_H: Form = Form {
         "attn_norm ssm_in ssm_conv1d+ ssm_dt= ssm_a:head= ssm_d:head= ssm_norm:groups ssm_out",
         "attn_norm ffn_up ffn_down",
     ],
-    // That of its converters.
+    // The key that its converters write.
     eps_key: "attention.layer_norm_epsilon",
     keys: state_keys!(2),
     rotary_share: 0.0,

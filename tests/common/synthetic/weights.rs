@@ -6,13 +6,13 @@ use half::{bf16, f16};
 use super::super::random::Rng;
 use super::super::scales::set_scales;
 
-/// Little-endian F32.
+/// Returns the values as little-endian F32.
 pub fn encode_f32(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Q8_0 of `values`, a multiple of 32 of them: per block an f16 scale of amax / 127, and codes rounded
-/// to nearest.
+/// Returns the Q8_0 blocks of `values`, whose count is a multiple of 32. Each block has an f16 scale of amax / 127, and
+/// codes rounded to nearest.
 fn encode_q8_0(values: &[f32]) -> Vec<u8> {
     let mut out = Vec::new();
     for block in values.chunks_exact(32) {
@@ -24,9 +24,9 @@ fn encode_q8_0(values: &[f32]) -> Vec<u8> {
     out
 }
 
-/// `len` weights, a multiple of the type's block, with mean 0 and about the standard deviation `std`.
+/// Returns `len` weights with mean 0 and about the standard deviation `std`. `len` is a multiple of the type's block.
 ///
-/// F32, F16, BF16 and Q8_0 are rounded normal numbers; in all other types every code is random.
+/// F32, F16, BF16 and Q8_0 are rounded normal numbers. In all other types every code is random.
 pub fn random_weights(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Vec<u8> {
     let mut normal = || -> Vec<f32> { (0..len).map(|_| rng.normal() * std).collect() };
     match dtype {
@@ -39,13 +39,13 @@ pub fn random_weights(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Vec<
     }
 }
 
-/// Blocks of random bytes in a format whose scales are no f16 at one place. The scales that are nearest to the standard
-/// deviation `std` are tried out.
+/// Returns blocks of random bytes in a format that has its scales in several places or not as f16. It tries scales out,
+/// and takes those whose weights have the standard deviation nearest to `std`.
 fn blocks_of_odd_scales(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Vec<u8> {
     let mut out = vec![0; dtype.row_bytes(len).unwrap()];
     rng.fill(&mut out);
     let mut best = (f32::INFINITY, out.clone());
-    // From 2^-12 to 2, in steps of an eighth; for a format with powers of two some of the blocks have the next one.
+    // From 2^-12 to 2, in steps of an eighth. In a format with powers of two, some of the blocks have the next one.
     for bits in (3 << 10..16 << 10).step_by(1 << 7) {
         let mut index = 0;
         for block in out.chunks_exact_mut(dtype.block_bytes()) {
@@ -64,10 +64,10 @@ fn blocks_of_odd_scales(dtype: Dtype, len: usize, std: f32, rng: &mut Rng) -> Ve
     best.1
 }
 
-/// Blocks of random bytes with scales that give the standard deviation `std`, within 10 %.
+/// Returns blocks of random bytes with scales that give the standard deviation `std`, within 10 %.
 fn random_blocks(dtype: Dtype, blocks: usize, std: f32, rng: &mut Rng) -> Vec<u8> {
-    // Where the f16 scales of a block are, the second relative to the first (chosen so that the mean is
-    // 0), and the standard deviation of random codes with a first scale of 1.
+    // Offset of the first f16 scale in a block, factor of the second scale (chosen so that the mean is 0), and standard
+    // deviation of random codes with a first scale of 1.
     let (at, second, unit) = match dtype {
         Dtype::Q4_0 => (0, None, 4.61),
         Dtype::Q4_1 => (0, Some(-7.5), 4.61),
@@ -93,7 +93,7 @@ fn random_blocks(dtype: Dtype, blocks: usize, std: f32, rng: &mut Rng) -> Vec<u8
     let mut out = vec![0; blocks * dtype.block_bytes()];
     rng.fill(&mut out);
     for block in out.chunks_exact_mut(dtype.block_bytes()) {
-        // Negative ones too, which also cancels the small mean that codes of an odd number have.
+        // Some scales are negative, which also cancels the small mean of an odd number of codes.
         let sign = if rng.below(2) == 0 { -1.0 } else { 1.0 };
         let scale = sign * std / unit * (1.0 + 0.1 * rng.uniform());
         block[at..at + 2].copy_from_slice(&f16::from_f32(scale).to_le_bytes());

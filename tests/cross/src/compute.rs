@@ -1,4 +1,4 @@
-//! What is hashed: the logits of the demo model and of small ones with everything that others have, a snapshot, and
+//! Computes what is hashed: the logits of the demo model and of small models with all other mechanisms, a snapshot, and
 //! products with weights of every type.
 
 use gleed::cache::SnapshotOptions;
@@ -13,8 +13,9 @@ pub const ARENA: usize = 2 << 20;
 
 static DEMO: &[u8] = include_bytes!("../../../examples/assets/gleed-tales-q8_0.gguf");
 
-/// Both norms, most activations, soft caps or ALiBi, factors, windows, experts, groups of them and shared ones, gates,
-/// sinks, a temperature, parallel branches, every kind of recurrent layer, layers of two shapes.
+/// Small models that have both norms, most activations, soft caps or ALiBi, factors, windows, experts, groups of
+/// experts and shared experts, gates, sinks, a temperature, parallel branches, every kind of recurrent layer, and
+/// layers of two shapes.
 static OTHERS: [&[u8]; 23] = [
     include_bytes!("../../data/more/gemma3-linear.gguf"),
     include_bytes!("../../data/more/gptneox-sequential.gguf"),
@@ -41,14 +42,15 @@ static OTHERS: [&[u8]; 23] = [
     include_bytes!("../../data/shapes/gemma4.gguf"),
 ];
 
-/// A window to both sides with a matrix behind the pooling; learned positions; rotated queries and a gate.
+/// Encoders with a window to both sides and a matrix behind the pooling, with learned positions, and with rotated
+/// queries and a gate.
 static ENCODERS: [&[u8]; 3] = [
     include_bytes!("../../data/newer/gemma-embedding.gguf"),
     include_bytes!("../../data/newer/bert.gguf"),
     include_bytes!("../../data/newer/nomic-bert.gguf"),
 ];
 
-/// The hash of everything on a level; `None` where something is refused.
+/// Returns the hash of all results on a level, or `None` if something is refused.
 pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     let mut hash = Xxh64::new();
     for kv_type in [KvType::F16, KvType::F32, KvType::Q8_0, KvType::Q4_0] {
@@ -66,7 +68,8 @@ pub fn hash(level: Level, arena: &mut [u8]) -> Option<u64> {
     Some(hash.finish())
 }
 
-/// A prompt in batches of several sizes, then single tokens, and the bytes of a snapshot where there is no window.
+/// Hashes the logits of a prompt in batches of several sizes, then of single tokens, and a snapshot if there is no
+/// window.
 fn model(file: &[u8], level: Level, kv_type: KvType, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
     const TOKENS: usize = 40;
     let model = Model::open(file).ok()?;
@@ -86,14 +89,14 @@ fn model(file: &[u8], level: Level, kv_type: KvType, arena: &mut [u8], hash: &mu
         hash.update(bytes);
         Ok::<(), ()>(())
     };
-    // What a window has passed over cannot be written any more.
+    // Tokens that a window has passed cannot be written any more.
     if model.config().windows == [0; 2] {
         engine.write_snapshot(sequence, &SnapshotOptions::default(), write).ok()?;
     }
     Some(())
 }
 
-/// The vectors of texts of two lengths.
+/// Hashes the vectors of texts of two lengths.
 fn encoder(file: &[u8], level: Level, arena: &mut [u8], hash: &mut Xxh64) -> Option<()> {
     const TOKENS: usize = 40;
     let model = Model::open(file).ok()?;
@@ -114,7 +117,7 @@ fn encoder(file: &[u8], level: Level, arena: &mut [u8], hash: &mut Xxh64) -> Opt
     Some(())
 }
 
-/// Weights of a type with random codes and ordinary scales times a few rows of inputs.
+/// Hashes products of a few rows of inputs with weights of random codes and ordinary scales.
 fn products(level: Level, dtype: Dtype, seed: u64, hash: &mut Xxh64) -> Option<()> {
     const COLS: usize = 768;
     const ROWS: usize = 7;
@@ -125,7 +128,7 @@ fn products(level: Level, dtype: Dtype, seed: u64, hash: &mut Xxh64) -> Option<(
     bytes.fill_with(|| random.next() as u8);
     for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
         for &at in float_exponents(dtype) {
-            // The upper byte of a number near 2^-7 as a half, near 1 in the other types.
+            // The upper byte of a number: near 1 in F32 and BF16, near 2^-7 in f16.
             *block.get_mut(at)? = if matches!(dtype, Dtype::F32 | Dtype::BF16) { 0x3f } else { 0x20 };
         }
     }
@@ -147,7 +150,7 @@ fn products(level: Level, dtype: Dtype, seed: u64, hash: &mut Xxh64) -> Option<(
     Some(())
 }
 
-/// Where the upper bytes of the numbers of a block are.
+/// Returns the offsets of the upper bytes of the numbers in a block.
 fn float_exponents(dtype: Dtype) -> &'static [usize] {
     match dtype {
         Dtype::F32 => &[3],
@@ -159,7 +162,7 @@ fn float_exponents(dtype: Dtype) -> &'static [usize] {
         Dtype::TQ1_0 => &[53],
         Dtype::TQ2_0 => &[65],
         Dtype::IQ1_M => &[55],
-        // Exponents, and floats, of a byte.
+        // These scales are one byte each: an exponent, and floats.
         Dtype::MXFP4 => &[0],
         Dtype::NVFP4 => &[0, 1, 2, 3],
         _ => &[1],

@@ -1,7 +1,7 @@
-//! Prints, for every level of the machine, a hash of what it computes: `neon 0123456789abcdef`.
+//! Prints a hash of the results of every level of the machine: `neon 0123456789abcdef`.
 //!
-//! With feature `std` an ordinary program. Without it, for RISC-V with Linux but no C library, or for WebAssembly,
-//! where the host calls `levels` and `hash`.
+//! With the feature `std` it is an ordinary program. Without it, it is a program for RISC-V with Linux but no C
+//! library, or a module for WebAssembly, whose host calls `levels` and `hash`.
 #![cfg_attr(not(feature = "std"), no_std, no_main)]
 
 mod compute;
@@ -20,16 +20,16 @@ fn main() {
 
 #[cfg(not(feature = "std"))]
 mod bare {
-    /// Memory for the one thread.
+    /// Memory for the only thread.
     #[repr(C, align(64))]
     struct Arena([u8; crate::compute::ARENA]);
 
     static mut ARENA: Arena = Arena([0; crate::compute::ARENA]);
 
     /// # Safety
-    /// The one that was returned before is no longer used.
+    /// The memory that an earlier call returned must not be in use any more.
     pub unsafe fn arena() -> &'static mut [u8] {
-        // SAFETY: there is one thread; the caller promises the rest.
+        // SAFETY: there is only one thread, and the caller promises that no earlier reference is in use.
         unsafe { &mut *core::ptr::addr_of_mut!(ARENA.0) }
     }
 }

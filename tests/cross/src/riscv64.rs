@@ -8,12 +8,12 @@ use gleed::kernels::Level;
 
 use crate::{bare, compute};
 
-// The stack pointer is set, and 16-byte aligned.
+// Linux has set the stack pointer, aligned to 16 bytes.
 global_asm!(".globl _start", "_start: call {}", "unimp", sym run);
 
 extern "C" fn run() -> ! {
     for level in Level::available() {
-        // SAFETY: each is used until the hash is known.
+        // SAFETY: `hash` uses the memory only until it returns, so no earlier reference is in use.
         let Some(hash) = compute::hash(level, unsafe { bare::arena() }) else { exit(1) };
         if writeln!(Stdout, "{level} {hash:016x}").is_err() {
             exit(2);
@@ -27,7 +27,7 @@ struct Stdout;
 impl Write for Stdout {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let (number, mut result) = (64, 1);
-        // SAFETY: write(1, text), as Linux defines it.
+        // SAFETY: the call is write(1, text) as Linux defines it, and reads only `text`.
         unsafe {
             asm!("ecall", in("a7") number, inout("a0") result, in("a1") text.as_ptr(), in("a2") text.len());
         }
@@ -36,7 +36,7 @@ impl Write for Stdout {
 }
 
 fn exit(status: usize) -> ! {
-    // SAFETY: exit(status), as Linux defines it.
+    // SAFETY: the call is exit(status) as Linux defines it, which does not return.
     unsafe { asm!("ecall", in("a7") 93, in("a0") status, options(noreturn)) }
 }
 

@@ -6,23 +6,23 @@ use gleed::kernels::Level;
 
 use crate::{bare, compute};
 
-/// How many levels there are.
+/// Returns the number of levels.
 #[unsafe(no_mangle)]
 extern "C" fn levels() -> usize {
     Level::available().count()
 }
 
-/// Where the name of a level is: its address in the lower half, its length in the upper one.
+/// Returns the address of the name of a level in the lower half, and its length in the upper half.
 #[unsafe(no_mangle)]
 extern "C" fn name(level: usize) -> u64 {
     let name = Level::available().nth(level).map_or("", Level::name);
     name.as_ptr().addr() as u64 | (name.len() as u64) << 32
 }
 
-/// The hash of a level; 0 where there is none.
+/// Returns the hash of a level, or 0 if there is no such level.
 #[unsafe(no_mangle)]
 extern "C" fn hash(level: usize) -> u64 {
-    // SAFETY: used until the hash is known.
+    // SAFETY: `hash` uses the memory only until it returns, so no earlier reference is in use.
     let hash = |level| compute::hash(level, unsafe { bare::arena() });
     Level::available().nth(level).and_then(hash).unwrap_or_default()
 }

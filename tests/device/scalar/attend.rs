@@ -1,4 +1,4 @@
-//! Keys and values into the blocks, and attention over them.
+//! Stores keys and values in blocks, and computes attention over them.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::ScalarDevice;
 use crate::math::LEVEL;
 
 impl ScalarDevice<'_> {
-    /// The words of the K and V tiles of a head of a layer of the block that holds a position.
+    /// Returns the range of words of a head's K and V tiles, in one layer, in the block that holds a position.
     fn tile(&self, group: usize, layer: usize, head: usize, row: Row, position: usize) -> Range<usize> {
         let layout = &self.layouts[group];
         let block = self.tables[&(group, row.slot())][layout.entry(position / BLOCK_TOKENS)] as usize;

@@ -8,7 +8,7 @@ use super::ScalarDevice;
 use crate::math::{LEVEL, float};
 
 impl ScalarDevice<'_> {
-    /// Where a slot begins.
+    /// Returns the index at which a slot begins.
     pub(super) fn state(&self, slot: u32) -> usize {
         slot as usize * self.layout().elements()
     }
@@ -17,7 +17,7 @@ impl ScalarDevice<'_> {
         self.state_layout.expect("a model with recurrent layers")
     }
 
-    /// The values of some elements of a state before a row, and where they lie after it.
+    /// Returns the values of some elements of a state before a row, and the indices at which their new values belong.
     fn state_before(&self, index: usize, elements: &[usize]) -> (Vec<f32>, Vec<usize>) {
         let row = self.rows[index];
         let slots = self.state_slots[&row.slot()];
@@ -28,7 +28,7 @@ impl ScalarDevice<'_> {
         (elements.iter().map(before).collect(), after)
     }
 
-    /// `u` after the rows before it: what the convolution gives of a channel.
+    /// Convolves `u` of a channel with the rows before it, and stores the rows that later rows need.
     fn convolve(&mut self, view: &ConvolutionView<'_>, index: usize, channel: usize, u: f32) -> f32 {
         let layout = self.layout();
         let places: Vec<_> = (0..layout.earlier).map(|row| layout.tail(view.layer, channel, row)).collect();
@@ -114,7 +114,7 @@ impl ScalarDevice<'_> {
     }
 }
 
-/// The groups of a mixer's result, each normed.
+/// Norms each group of a mixer's result.
 pub(super) fn norm_groups(norm: Option<HeadNormView<'_>>, mixed: &[f32]) -> Vec<f32> {
     let Some(norms) = norm else { return mixed.to_vec() };
     let mut out = mixed.to_vec();

@@ -1,9 +1,9 @@
-//! The pool, as it is in the library.
+//! The library's pool.
 
 #[path = "../../../src/host/pool.rs"]
 pub mod pool;
 
-/// Nothing forks here.
+/// In this test no process forks.
 mod fork {
     #[derive(Clone, Copy)]
     pub(super) struct Process;
@@ -19,7 +19,7 @@ mod fork {
     }
 }
 
-/// No time passes here.
+/// In this test no time passes.
 mod turn {
     pub(super) fn between_jobs() {}
 

@@ -1,6 +1,6 @@
-//! What the loop over tiles takes from the kernels.
+//! The parts of the kernels that the loop over tiles uses.
 
-/// No floating-point environment is set: nothing is computed here.
+/// Sets no floating-point environment, because nothing is computed here.
 pub mod fpenv {
     pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
         f()

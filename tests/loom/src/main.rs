@@ -1,8 +1,8 @@
 //! The pool, the tiles and the loop over tiles of the library, compiled from their files with loom's atomics, locks and
 //! threads.
 //!
-//! `gleed-loom [PREEMPTIONS] [NAME...]` tries all orders of the threads with at most so many preemptions, for each
-//! model or for some.
+//! `gleed-loom [PREEMPTIONS] [NAME...]` tries all orders of the threads with at most PREEMPTIONS preemptions, for each
+//! model or for the named ones.
 #![allow(dead_code, unused_imports, unused_macros, unreachable_pub)]
 
 extern crate std;

@@ -1,4 +1,4 @@
-//! The tiles, as they are in the library.
+//! The library's tiles.
 
 #[path = "../../../src/mem/tile.rs"]
 mod tile;

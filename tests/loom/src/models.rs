@@ -1,4 +1,4 @@
-//! What is tried: jobs on a pool, tiles that several threads take, the loop over tiles.
+//! The models that loom tries: jobs on a pool, tiles that several threads take, and the loop over tiles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ pub const ALL: [(&str, fn()); 9] = [
     ("loop_over_tiles", loop_over_tiles),
 ];
 
-/// Runs a model in all orders; returns how many that are.
+/// Runs a model in all orders of its threads. Returns the number of orders.
 pub fn try_all(preemptions: usize, model: fn()) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -36,7 +36,7 @@ pub fn try_all(preemptions: usize, model: fn()) -> usize {
     count.load(Ordering::Relaxed)
 }
 
-/// An element that loom watches: two threads that write it at a time are an error.
+/// An element that loom watches. It reports an error if two threads write it at the same time.
 struct Watched(UnsafeCell<usize>);
 
 impl Watched {
@@ -55,14 +55,14 @@ impl Watched {
     }
 }
 
-// SAFETY: whether threads use an element one at a time is what loom finds out.
+// SAFETY: threads may share the element because loom checks every access and ends the run if two are at the same time.
 unsafe impl Sync for Watched {}
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPool::with_spin(threads, Duration::ZERO).expect("threads")
 }
 
-/// Jobs one after the other. What a body uses lives for its job only, so a worker that is late is an error.
+/// Runs jobs one after the other. The slots of a body live only for its job, so a worker that is late is an error.
 fn jobs(threads: usize, jobs: usize) {
     let pool = pool(threads);
     for _ in 0..jobs {
@@ -73,7 +73,7 @@ fn jobs(threads: usize, jobs: usize) {
     }
 }
 
-/// Two threads call at once: one shares its job, the other runs alone.
+/// Two threads call the pool at once. One shares its job, and the other runs its job alone.
 fn two_callers() {
     let pool = loom::sync::Arc::new(pool(2));
     let other = loom::sync::Arc::clone(&pool);
@@ -97,7 +97,7 @@ fn a_panic() {
     run_once(&pool);
 }
 
-/// Two threads take tiles of a matrix until none is left: each element is in one.
+/// Two threads take tiles of a matrix until none is left. Each element is in exactly one tile.
 fn tiles() {
     let mut elements: Vec<Watched> = (0..6).map(|_| Watched::new()).collect();
     {
@@ -112,7 +112,7 @@ fn tiles() {
     assert!(elements.iter().all(|element| element.get() == 1));
 }
 
-/// Two threads claim tiles by their numbers.
+/// Two threads claim tiles by their indices.
 fn claims() {
     let mut elements: Vec<Watched> = (0..3).map(|_| Watched::new()).collect();
     {
@@ -150,7 +150,7 @@ fn loop_over_tiles() {
 
 /// Runs a body on two threads and waits for both.
 fn both(body: &(dyn Fn() + Sync)) {
-    // SAFETY: the thread is joined below, before what the body borrows is gone.
+    // SAFETY: the thread is joined below, before the values that the body borrows are gone.
     let body: &'static (dyn Fn() + Sync) = unsafe { std::mem::transmute(body) };
     let other = loom::thread::spawn(move || body());
     body();

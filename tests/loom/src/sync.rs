@@ -1,8 +1,8 @@
 //! Loom's atomics, locks and threads, in the form of the library's `sync`.
 //!
-//! Loom takes a sequentially consistent access for one that acquires and releases, and knows fences. So a write that
-//! asks for sequential consistency has a fence behind it here, and a change one on each side, as on x86. One that does
-//! not ask has none.
+//! Loom treats a sequentially consistent access as one that acquires and releases, and it supports fences. So here a
+//! write that asks for sequential consistency has a fence behind it, and a read-modify-write has one on each side, as
+//! on x86. Other accesses have no fence.
 
 pub use loom::hint::spin_loop;
 pub use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,12 +11,12 @@ pub use std::sync::atomic::Ordering;
 
 use loom::sync::atomic::{self, fence};
 
-/// A thread looks once before it sleeps: to spin is to look again.
+/// Number of times that a thread looks for work before it sleeps. To spin is only to look again.
 pub const LOOKS: usize = 1;
 
 loom::lazy_static! {
-    /// All fences of sequential consistency are in one order. Loom does not try other orders of fences, but it tries
-    /// those of changes of one number: so each fence is one.
+    /// All fences of sequential consistency have one order. Loom tries the orders of changes of one number, but not of
+    /// fences, so each fence is a change of this number.
     static ref ORDER: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
 }
 

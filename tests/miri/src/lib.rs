@@ -1,4 +1,4 @@
-//! What the tests here share: a model of one layer, and memory.
+//! Shared code of these tests: a model of one layer, and memory.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../../common/gguf_writer.rs"]
@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 
 use synthetic::SyntheticModel;
 
-/// The bytes of a model of one layer and nine tokens. They are made once: Miri takes as long for that as for some
-/// tokens.
+/// Returns the bytes of a model of one layer and nine tokens. They are made only once, because making them takes Miri
+/// as long as computing some tokens.
 pub fn model() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let usual = SyntheticModel::llama();
@@ -29,7 +29,7 @@ pub fn model() -> &'static [u8] {
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 struct CacheLine([u8; 64]);
 
-/// Memory at a multiple of 64 bytes.
+/// Memory that starts at a multiple of 64 bytes.
 pub struct Memory(Vec<CacheLine>);
 
 impl Memory {

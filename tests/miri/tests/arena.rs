@@ -26,7 +26,7 @@ fn sections_are_used_at_the_same_time() {
         words.fill(7);
         bytes.fill(8);
     });
-    // Tile 0 and 1 hold the first columns, 2 and 3 the last ones.
+    // Tiles 0 and 1 hold the first columns, and tiles 2 and 3 the last ones.
     assert_eq!((floats[0], floats[29], words[4], bytes[6]), (0.0, 3.0, 7, 8));
 }
 

@@ -1,12 +1,12 @@
-//! The cache without an engine: rows go in, forks share blocks and copy them, a rewind gives blocks back, rows come
-//! out.
+//! The cache without an engine: rows are stored, forks share and copy blocks, a rewind frees blocks, and rows are read
+//! back.
 
 use gleed::cache::{KvCache, KvGeometry, KvKind, KvShape, KvType, LayerGroups, Visibility};
 use gleed::kernels::Level;
 use gleed::mem::Arena;
 use gleed_miri::Memory;
 
-/// Elements of a row of keys or values.
+/// Number of elements of a row of keys or values.
 const ROW: usize = 4;
 const CONTEXT: usize = 40;
 
@@ -38,7 +38,7 @@ fn forks_and_rewinds() {
     let keys: Vec<f32> = (0..20 * ROW).map(|x| x as f32).collect();
     let seq = cache.open().unwrap();
     cache.set_prefill(seq, 0, &keys, &[0.5; 20 * ROW]).unwrap();
-    // Its second block is copied before the row is written.
+    // The fork's second block is copied before the row is written.
     let fork = cache.fork(seq, 18).unwrap();
     cache.push_row(fork, 0, &[1.0; ROW], &[2.0; ROW]).unwrap();
     cache.rewind(seq, 3).unwrap();

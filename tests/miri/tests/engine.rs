@@ -1,11 +1,11 @@
-//! A tiny engine on two threads: the cache through its calls, and the bits of one thread.
+//! A tiny engine on two threads. All calls of the cache work, and the bits are those of one thread.
 
 use gleed::host::ThreadPool;
 use gleed::par::{Parallel, Serial};
 use gleed::{Engine, EngineError, KvKind, KvType, Limits, Logits, Model, Plan, Step, Window};
 use gleed_miri::Memory;
 
-/// Forks, rewinds, snapshots, budgets and prefixes; the bits of all logits.
+/// Plays forks, rewinds, snapshots, budgets and prefixes. Returns the bits of all logits.
 fn play(limits: Limits, parallel: &dyn Parallel) -> Vec<u32> {
     let model = Model::open(gleed_miri::model()).unwrap();
     let plan = Plan::new(&model, &limits).unwrap();
@@ -18,12 +18,12 @@ fn play(limits: Limits, parallel: &dyn Parallel) -> Vec<u32> {
     bits
 }
 
-/// Few tokens: Miri takes a second for each.
+/// The story has few tokens, because Miri takes a second for each.
 fn story(engine: &mut Engine<'_, '_>, bits: &mut Vec<u32>) -> Result<(), EngineError> {
     let seq = engine.open()?;
     let mut keep = |logits: &[f32]| bits.extend(logits.iter().map(|x| x.to_bits()));
     keep(engine.prefill(seq, &[5, 7])?);
-    // It shares a block, and copies it before it writes.
+    // The fork shares a block, and copies it before it writes.
     let fork = engine.fork(seq, 1)?;
     engine.queue(fork, 1, &[3], Logits::Last)?;
     loop {
@@ -49,7 +49,7 @@ fn limits(kv_kind: KvKind) -> Limits {
     Limits { sequences: 2, context: 16, rows: 2, logit_rows: 2, kv_kind, kv_type, workers: 2, ..Limits::default() }
 }
 
-/// Every number of threads and every kind of cache gives the same bits.
+/// Any number of threads and any kind of cache gives the same bits.
 #[test]
 fn two_threads() {
     let pool = ThreadPool::with_spin(2, std::time::Duration::ZERO).unwrap();

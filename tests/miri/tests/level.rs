@@ -1,5 +1,5 @@
-//! Miri knows few instructions beside those of plain Rust, so only the scalar level is there: nothing asks the
-//! processor what it has.
+//! Miri knows few instructions beside those of plain Rust. So only the scalar level is available, and the library does
+//! not ask the processor.
 
 use gleed::kernels::Level;
 

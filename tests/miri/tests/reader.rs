@@ -22,7 +22,7 @@ fn cut_and_damaged() {
     let file = gleed_miri::model();
     let mut random = Rng::new(1);
     for _ in 0..12 {
-        // A copy of its own, so that Miri sees its end.
+        // A copy with an allocation of its own, so that Miri sees its end.
         read(&file[..random.below(file.len())].to_vec());
         let mut damaged = file.to_vec();
         for _ in 0..3 {

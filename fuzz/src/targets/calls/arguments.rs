@@ -1,5 +1,5 @@
-//! Arguments by their types. In one call every buffer has the same number of elements, and no count among the arguments
-//! is larger.
+//! Makes arguments by their types. In one call every buffer has the same number of elements, and no count among the
+//! arguments is larger.
 
 use std::any::TypeId;
 use std::ffi::{c_char, c_void};
@@ -12,22 +12,23 @@ use gleed_ffi::*;
 use super::blobs::{FILES, TEXTS, VOCAB};
 use crate::support::{Bytes, Exact, forbidden};
 
-/// What the library says that is impossible.
+/// The status of the library for an internal error, which must never come.
 const INTERNAL: i32 = -99;
-/// The most elements of a buffer, and the most of one whose elements are larger than 8 bytes.
+/// Most elements of a buffer.
 const MOST: usize = 1 << 20;
+/// Most elements of a buffer whose elements are larger than 8 bytes.
 const MOST_STRUCTS: usize = 64;
 
-/// What a call may write to a buffer, and what becomes of it.
+/// What a call may write to a buffer, and what later calls take from it.
 enum Use {
     Read,
     /// Bytes that may be a snapshot afterwards.
     Bytes,
-    /// Numbers, of which the first may be a size or a handle afterwards.
+    /// Numbers. The first one may be a size or a handle afterwards.
     Numbers {
         width: usize,
     },
-    /// The place for the address of a new object of this type.
+    /// A pointer to which the call writes the address of a new object of this type.
     Place(TypeId),
     /// A result of a fixed size.
     Struct,
@@ -36,13 +37,13 @@ enum Use {
 struct Buffer {
     memory: Exact,
     kind: Use,
-    /// What it holds before the call, where a refused call must not change it.
+    /// The contents before the call. A refused call must leave them as they are.
     before: Vec<u8>,
 }
 
 pub struct Caller<'b, 'd> {
     pub bytes: &'b mut Bytes<'d>,
-    /// Elements of the buffers of this call.
+    /// Number of elements of the buffers of this call.
     pub len: usize,
     buffers: Vec<Buffer>,
     error: Option<Exact>,
@@ -70,13 +71,13 @@ impl<'b, 'd> Caller<'b, 'd> {
         self.len = match self.bytes.u8() % 4 {
             0 => *self.bytes.pick(&USUAL),
             1 => self.bytes.u8().into(),
-            // What was said last is often what is needed next.
+            // The number that the library said last is often the one that is needed next.
             2 => self.numbers[self.numbers.len() - 1],
             _ => *self.bytes.pick(&self.numbers),
         };
     }
 
-    /// Calls the library.
+    /// Calls the library, after a copy of each result's buffer.
     pub fn run(&mut self, call: impl FnOnce() -> i32) -> i32 {
         for buffer in self.buffers.iter_mut().filter(|buffer| !matches!(buffer.kind, Use::Read)) {
             if matches!(buffer.kind, Use::Place(_) | Use::Struct) {
@@ -86,7 +87,7 @@ impl<'b, 'd> Caller<'b, 'd> {
         forbidden(call)
     }
 
-    /// Keeps what the library may still use, and what it said.
+    /// Keeps the buffers that the library may still use, and the numbers and bytes that it wrote.
     pub fn end(&mut self, name: &str, status: i32) {
         assert!(status != INTERNAL, "{name}: internal error");
         if let Some(error) = &mut self.error.take() {
@@ -112,7 +113,8 @@ impl<'b, 'd> Caller<'b, 'd> {
         if bytes.len() != size || status >= 0 {
             return;
         }
-        // SAFETY: so many bytes, all of them written, of a struct of numbers.
+        // SAFETY: the buffer has the size of `gleed_error`, all of its bytes are written, and the struct has only
+        // numbers.
         let error = unsafe { bytes.as_ptr().cast::<gleed_error>().read_unaligned() };
         if error.struct_size as usize == size {
             assert!(error.text.contains(&0), "{name}: a text that does not end");
@@ -156,7 +158,7 @@ impl<'b, 'd> Caller<'b, 'd> {
         }
     }
 
-    /// A pointer to a new buffer of `len` elements; now and then NULL or misaligned.
+    /// Returns a pointer to a new buffer of `len` elements, or now and then a NULL or misaligned pointer.
     fn buffer<T>(&mut self, len: usize, kind: Use, fill: impl FnOnce(&mut Self, &mut [u8])) -> *mut T {
         if len > MOST || size_of::<T>() > 8 && len > MOST_STRUCTS {
             return null_mut();
@@ -167,13 +169,13 @@ impl<'b, 'd> Caller<'b, 'd> {
         self.buffers.push(Buffer { memory, kind, before: Vec::new() });
         match self.bytes.u8() {
             255 => null_mut(),
-            // Bytes are aligned everywhere, and those behind this place are one fewer.
+            // Bytes are always aligned, and behind the second byte there is room for fewer than `len`.
             254 if align_of::<T>() > 1 => start.wrapping_add(1).cast(),
             _ => start.cast(),
         }
     }
 
-    /// A text, or what was written before; as long as asked for.
+    /// Fills the buffer with a text or with bytes that the library wrote, preferably of the same length.
     fn content(&mut self, out: &mut [u8]) {
         let same: Vec<usize> = (0..self.blobs.len()).filter(|&blob| self.blobs[blob].len() == out.len()).collect();
         let blob = if same.is_empty() { self.bytes.below(self.blobs.len()) } else { *self.bytes.pick(&same) };
@@ -184,26 +186,27 @@ impl<'b, 'd> Caller<'b, 'd> {
         }
     }
 
-    /// A text for a field of a struct, which stays where it is for the call.
+    /// Returns a text for a field of a struct. It stays in its place for the call.
     pub fn text(&mut self) -> (*const c_char, usize) {
         let text = *self.bytes.pick(&TEXTS);
         let start: *mut c_char = self.buffer(text.len(), Use::Read, |_, out| out.copy_from_slice(text.as_bytes()));
         (start, text.len())
     }
 
-    /// Some of the elements of one of this run's structs.
+    /// Returns `len` structs that `make` makes one by one.
     pub fn structs<T>(&mut self, len: usize, mut make: impl FnMut(&mut Self) -> T) -> *const T {
         if len > MOST_STRUCTS {
             return null();
         }
         let values: Vec<T> = (0..len).map(|_| make(self)).collect();
         self.buffer(len, Use::Read, |_, out| {
-            // SAFETY: as many bytes as `len` structs of plain data have, at most `MOST_STRUCTS` of them.
+            // SAFETY: `out` has as many bytes as `values`, which are `len` structs of plain data, at most
+            // `MOST_STRUCTS`.
             unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast(), out.as_mut_ptr(), out.len()) };
         })
     }
 
-    /// The bytes of a struct of numbers: its size, then mostly zeros.
+    /// Makes the bytes of a struct of numbers: its size, then mostly zeros.
     pub fn plain<T>(&mut self, out: &mut [u8], most: usize) {
         out.fill(0);
         let words = size_of::<T>() / 4;
@@ -235,11 +238,11 @@ impl<'b, 'd> Caller<'b, 'd> {
     }
 }
 
-/// What new memory holds.
+/// The byte that fills new memory.
 const FILL: u8 = 0xC3;
 const FILL_ADDRESS: usize = usize::from_le_bytes([FILL; 8]);
 
-/// A type that functions of the library take.
+/// A type of arguments that functions of the library take.
 pub trait Argument {
     fn make(caller: &mut Caller<'_, '_>) -> Self;
 }
@@ -322,17 +325,17 @@ impl Argument for *mut c_void {
     }
 }
 
-/// The lengths of texts, of which there are as many as tokens.
+/// Makes the lengths of texts: as many texts as tokens, of one byte each.
 fn ones(_: &mut Caller<'_, '_>, out: &mut [u8]) {
     out.as_chunks_mut().0.fill(1_usize.to_le_bytes());
 }
 
-/// Buffers by the type of their elements: what they are for, and what they hold before the call.
+/// Makes buffers by the type of their elements: how a call uses them, and their contents before the call.
 macro_rules! buffers {
     ($($pointer:ty => $use:expr, $fill:expr;)*) => {$(
         impl Argument for $pointer {
             fn make(caller: &mut Caller<'_, '_>) -> Self {
-                // A result that is no array has one element.
+                // A single result counts as a buffer of one element.
                 caller.buffer(caller.len.max(1), $use, $fill)
             }
         }
@@ -370,7 +373,7 @@ buffers! {
     *mut f32 => Use::Numbers { width: 0 }, as_is;
 }
 
-/// Places for the address of something in an object's memory.
+/// Pointers to which a call writes the address of something inside of an object.
 macro_rules! addresses {
     ($($pointer:ty)*) => {$(
         impl Argument for $pointer {

@@ -1,11 +1,11 @@
-//! What pointers to bytes and texts lead to: files, grammars, texts, and what the library has written in this run.
+//! The bytes behind pointers to bytes and texts: files, grammars, texts, and what the library has written in this run.
 
 use std::sync::LazyLock;
 
 use crate::support::models::{adapter, tiny};
 use common::synthetic::{Architecture, SyntheticModel};
 
-/// The tokens of the model.
+/// Number of tokens of the model's vocabulary.
 pub const VOCAB: usize = 270;
 
 /// A model, and an adapter for it.

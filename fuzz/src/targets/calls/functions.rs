@@ -1,15 +1,15 @@
-//! All functions of the library that take a pointer, by the number of their arguments.
+//! All functions of the library that take a pointer, grouped by their number of arguments.
 
 use gleed_ffi::*;
 
 use super::arguments::{Argument, Caller};
 
-/// A function, called with arguments of its types.
+/// Makes arguments for a function by their types, and calls it.
 pub type Call = fn(&mut Caller<'_, '_>) -> i32;
 
 macro_rules! functions {
     ($($caller:ident: $($function:ident)*;)*) => {
-        /// Names and calls.
+        /// The functions by their names.
         pub const ALL: &[(&str, Call)] = &[$($((stringify!($function), |caller| $caller(caller, $function)),)*)*];
     };
 }
@@ -19,9 +19,9 @@ macro_rules! callers {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         fn $caller<$($argument: Argument),*>(caller: &mut Caller<'_, '_>, function: unsafe extern "C" fn($($argument),*) -> i32) -> i32 {
             $(let $argument = $argument::make(caller);)*
-            // SAFETY: each pointer is NULL, misaligned, or leads to as many elements as any count among the arguments
-            // says, which stay until the end of the run if the library may keep them; handles are objects that were
-            // made in this run.
+            // SAFETY: each pointer is NULL, misaligned, or leads to at least as many elements as any count among the
+            // arguments says. These elements stay until the end of the run if the library may keep them. Handles are
+            // objects that were made in this run.
             caller.run(|| unsafe { function($($argument),*) })
         }
     )*};

@@ -1,7 +1,7 @@
-//! C calls from bytes: every function of the library, in any order, with objects of this run, numbers that the library
-//! said before, and now and then a pointer that is NULL, misaligned, or of another object.
+//! Calls C functions as bytes choose: every function of the library, in any order, with objects of this run and with
+//! numbers that the library said before. Now and then a pointer is NULL, misaligned, or of another object.
 //!
-//! No call allocates or contradicts itself, and one that is refused writes to no result.
+//! No call allocates or contradicts itself. A call that is refused writes to no result.
 
 mod arguments;
 mod blobs;
@@ -14,10 +14,10 @@ use crate::support::{Bytes, is_shown, tried};
 
 /// The most calls of a run.
 const CALLS: usize = 250;
-/// The most bytes that a run keeps for the library.
+/// The most bytes that a run keeps in memory because the library may still use them.
 const KEPT: usize = 32 << 20;
 
-/// What a run begins with, mostly, and the elements of the buffers: without a model nothing else works.
+/// The first calls of most runs, and the elements of their buffers. Without a model nothing else works.
 const FIRST: [(&str, fn() -> usize); 7] = [
     ("gleed_model_open", || blobs::FILES[0].len()),
     ("gleed_tokenizer_init", || 1 << 16),

@@ -1,4 +1,4 @@
-//! Structs: those of numbers are mostly zeros, those with pointers are made field by field. And the callbacks.
+//! Makes structs and callbacks. Structs of numbers are mostly zeros, and structs with pointers are made field by field.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -38,7 +38,7 @@ given! {
     gleed_matcher_limits gleed_config gleed_conversation_limits gleed_desk_limits gleed_sampler_params
 }
 
-/// Structs by how many there are and how one is made.
+/// Structs that `make` makes one by one, and how many a call gets.
 macro_rules! made {
     ($($name:ident $len:expr, $make:expr;)*) => {$(
         impl Argument for *const $name {
@@ -194,11 +194,11 @@ static STOPPED: u32 = 1;
 
 thread_local! {
     static TICKS: Cell<u64> = const { Cell::new(0) };
-    /// What the library has written, and how much of it was read back.
+    /// The bytes that the library has written, and how many of them it has read back.
     static STREAM: RefCell<(Vec<u8>, usize)> = const { RefCell::new((Vec::new(), 0)) };
 }
 
-/// What the callbacks remember ends with a run.
+/// Resets what the callbacks remember: it belongs to one run.
 pub fn forget() {
     TICKS.set(0);
     STREAM.with_borrow_mut(|stream| *stream = (Vec::new(), 0));
@@ -210,13 +210,13 @@ unsafe extern "C" fn clock(_: *mut c_void) -> u64 {
 }
 
 unsafe extern "C" fn summary(_: *mut c_void, first: usize, count: usize, _: *mut gleed_message) -> i32 {
-    // Nothing is summarized, or the host fails.
+    // Either nothing is summarized, or the host fails.
     i32::from((first + count) % 5 == 4)
 }
 
 unsafe extern "C" fn parallel_for(ctx: *mut c_void, n: u32, body: gleed_body, arg: *mut c_void) {
     let Some(body) = body else { return };
-    // SAFETY: the library passes a body and its argument, which live until this returns; it takes any indices.
+    // SAFETY: the library passes a body and its argument, which live until this function returns. It takes any index.
     let call = |index| unsafe { body(arg, index) };
     match ctx.addr() % 5 {
         0 => (0..n).for_each(call),
@@ -234,7 +234,7 @@ unsafe extern "C" fn sink(_: *mut c_void, bytes: *const u8, len: usize) -> i32 {
                 (stream.clear(), *read = 0);
                 return 1;
             }
-            // SAFETY: the library gives `len` bytes.
+            // SAFETY: the library passes a pointer to `len` bytes.
             stream.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, len) });
             0
         })
@@ -245,7 +245,7 @@ unsafe extern "C" fn source(_: *mut c_void, bytes: *mut u8, len: usize) -> usize
     STREAM.with_borrow_mut(|(stream, read)| {
         let rest = stream.get(*read..).unwrap_or_default();
         let count = rest.len().min(len).min(100);
-        // SAFETY: the library gives room for `len` bytes.
+        // SAFETY: the library passes a pointer to room for `len` bytes.
         unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), bytes, count) };
         *read = if count == 0 { 0 } else { *read + count };
         count

@@ -1,4 +1,4 @@
-//! The calls of an engine, one function each, and what they do to what the engine should contain.
+//! The calls of an engine, one function each. Each also updates the expected contents of the engine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use super::texts;
 use super::world::{Saved, Timeline, World};
 use crate::support::{Bytes, expected, forbidden, is_shown, tried};
 
-/// What a call works on: the handle, and where its sequence is if it is open.
+/// The sequence that a call works on: its handle, and its index in [`World::open`] if it is open.
 #[derive(Clone, Copy)]
 struct Of {
     seq: SeqId,
@@ -19,18 +19,18 @@ struct Of {
 
 type Call = fn(&mut World<'_, '_, '_>, &mut Bytes<'_>, Of) -> Result<(), EngineError>;
 
-/// What a call that is refused leaves as it is.
+/// What must be the same after a refused call as before it.
 #[derive(Clone, Copy, PartialEq)]
 enum Leaves {
     /// Every byte of the memory.
     Bytes,
-    /// What the engine says of itself: the call writes to scratch, or to free blocks, before it knows.
+    /// What the engine reports: the call writes to scratch, or to free blocks, before it knows that it is refused.
     Words,
-    /// The lengths of sequences: the call counts that it has looked for a prefix.
+    /// The lengths of sequences: the call also counts its search for a prefix.
     Lengths,
 }
 
-/// The calls by their names, and how often each comes.
+/// The calls: name, frequency, what a refused call leaves, and function.
 const CALLS: [(&str, u8, Leaves, Call); 23] = [
     ("open", 2, Leaves::Bytes, open),
     ("close", 1, Leaves::Bytes, close),
@@ -57,7 +57,7 @@ const CALLS: [(&str, u8, Leaves, Call); 23] = [
     ("hidden", 1, Leaves::Bytes, hidden),
 ];
 
-/// One call, and what must hold behind it.
+/// Makes one call, and checks what must hold after it.
 pub fn call(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>) {
     let total: usize = CALLS.iter().map(|call| usize::from(call.1)).sum();
     let mut at = bytes.below(total);
@@ -86,14 +86,14 @@ pub fn call(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>) {
     world.check(name);
 }
 
-/// An open sequence, or now and then a handle that is none.
+/// Returns an open sequence, or now and then a handle that is none.
 fn handle(world: &World<'_, '_, '_>, bytes: &mut Bytes<'_>) -> Of {
     let is_wrong = bytes.once_in(24) || world.open.is_empty();
     let seq = if is_wrong { *bytes.pick(&world.closed) } else { bytes.pick(&world.open).seq };
     Of { seq, index: world.position_of(seq) }
 }
 
-/// Some tokens, at most `most`: often the same ones, so that prefixes are met; seldom ones that the model does not
+/// Returns at most `most` tokens: often the same ones, so that prefixes repeat, and seldom ones that the model does not
 /// have.
 fn tokens(bytes: &mut Bytes<'_>, most: usize) -> Vec<u32> {
     let (len, kind) = (bytes.below(most + 1), bytes.u8());
@@ -121,7 +121,7 @@ fn close(world: &mut World<'_, '_, '_>, _: &mut Bytes<'_>, of: Of) -> Result<(),
     Ok(())
 }
 
-/// A length to keep: seldom longer than the sequence.
+/// Returns a length to keep. It is seldom longer than the sequence.
 fn keep(world: &World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> usize {
     bytes.below(of.index.map_or(3, |index| world.open[index].tokens.len() + 2))
 }
@@ -285,7 +285,7 @@ fn restore(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> Resu
         restored.is_strange |= world.open[index].is_strange;
     }
     world.open.push(restored);
-    // With another scale from here on.
+    // Its next tokens may have another scale than its first ones.
     world.append(world.open.len() - 1, &[]);
     Ok(())
 }
@@ -351,7 +351,7 @@ fn checkpoint(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> R
     }
 }
 
-/// A text of a sequence: a new one, or one that goes where its sequence is, or back with it.
+/// Begins a text of a sequence, moves one to the position of its sequence, or rewinds both.
 fn text(world: &mut World<'_, '_, '_>, bytes: &mut Bytes<'_>, of: Of) -> Result<(), EngineError> {
     let index = bytes.below(world.texts.len());
     let result = match bytes.u8() % 4 {

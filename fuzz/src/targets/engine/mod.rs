@@ -1,8 +1,8 @@
-//! Random calls of an engine, and the bits that the plainest engine computes.
+//! Random calls of an engine, compared with the bits that the plainest engine computes.
 //!
-//! After each call: what is ready has the bits of a fresh recomputation, the cache audits itself, and lengths are as
-//! they should be. After a call that was refused, the engine's memory is as before. At the end every sequence goes on,
-//! and nothing is left used.
+//! After each call, every result has the bits of a fresh recomputation, the cache audits itself, and lengths are as
+//! expected. After a refused call, the engine's memory is as before. At the end every sequence computes one more token,
+//! and no block is left in use.
 
 mod actions;
 mod oracle;
@@ -30,8 +30,8 @@ pub const CONTEXT: usize = 80;
 /// The rank of the adapters.
 pub const RANK: usize = 2;
 
-/// A model, and an adapter for it where its layers have no states: going back to one computes rows again, with the
-/// scale of today.
+/// A model, and an adapter for it. A model with recurrent layers has no adapter: going back to a state computes rows
+/// again, with the present scale.
 struct Made {
     model: Vec<u8>,
     adapter: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! The logits that the plainest engine computes: one sequence, scalar code, nothing shared.
+//! The logits that the plainest engine computes: with one sequence, scalar code and nothing shared.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -14,7 +14,8 @@ use crate::support::{Exact, allowed, usual};
 /// A token, and the bits of the adapter's scale with which it was computed.
 pub type Scaled = (u32, u32);
 
-/// Hashes of rows of all runs so far, by their tokens and by what decides about bits.
+/// Hashes of the logits of all runs so far. The key is a hash of the tokens and of everything else that decides about
+/// bits.
 static KNOWN: LazyLock<Mutex<HashMap<u64, u64>>> = LazyLock::new(Mutex::default);
 const MOST_KNOWN: usize = 2_000_000;
 
@@ -35,7 +36,7 @@ impl<'m> Oracle<'m> {
         Self { model, adapter, limits: *limits, salt: xxh64(decides.as_bytes(), 0) }
     }
 
-    /// The hash of the logits behind these tokens. All have one scale if there is a window.
+    /// Returns the hash of the logits behind these tokens. With a window, all tokens must have one scale.
     pub fn row(&self, tokens: &[Scaled]) -> u64 {
         allowed(|| {
             let known = KNOWN.lock().expect("no run has panicked").get(&self.key(tokens)).copied();
@@ -58,7 +59,7 @@ impl<'m> Oracle<'m> {
             window,
             rows: 7,
             logit_rows: 7,
-            // With a window, all is kept nowhere else.
+            // With a window, only this kind keeps all tokens.
             kv_kind: if window.is_all() { KvKind::Basic } else { KvKind::Off },
             kv_type: self.limits.kv_type,
             level: Level::SCALAR,

@@ -10,13 +10,13 @@ use super::world::World;
 use crate::support::{Exact, forbidden};
 
 const LIMITS: Limits = Limits { items: 24, nodes: 48, depth: 12, past: 96 };
-/// Texts of a, b and c, of which many end in an error.
+/// Texts of a, b and c. Random tokens of it often end in an error.
 const SOURCE: Source<'static> = Source::Regex(b"(a|bb?c|ca*b|[bc]{2}a){0,20}");
 
 /// Memory for the matcher of a text.
 pub struct Place(Exact);
 
-/// Enough for all texts of a run.
+/// Returns enough memory for all texts of a run.
 pub fn places() -> Vec<Place> {
     let bytes = Matcher::plan(LIMITS).expect("limits that are possible");
     (0..8).map(|_| Place(Exact::new(bytes, 0x5A))).collect()
@@ -24,7 +24,7 @@ pub fn places() -> Vec<Place> {
 
 pub type Text<'p> = Writing<'static, 'p>;
 
-/// Token 0 is "a", and so on.
+/// A vocabulary in which token 0 is "a", token 1 is "b", and so on.
 struct Letters;
 
 impl Vocabulary for Letters {
@@ -52,7 +52,7 @@ static GRAMMAR: LazyLock<Grammar<'static>> = LazyLock::new(|| {
     Grammar::new(SOURCE, &options, &mut scratch, memory.bytes()).expect("planned before")
 });
 
-/// Begins a text behind what a sequence has.
+/// Begins a text behind the last token of a sequence.
 pub fn begin(world: &mut World<'_, '_, '_>, seq: SeqId) -> Result<(), WritingError> {
     let Some(place) = world.places.next() else { return Ok(()) };
     let grammar = &*GRAMMAR;
@@ -64,7 +64,7 @@ pub fn begin(world: &mut World<'_, '_, '_>, seq: SeqId) -> Result<(), WritingErr
     Ok(())
 }
 
-/// Brings a text to where its sequence is.
+/// Moves a text to the last token of its sequence.
 pub fn follow(world: &mut World<'_, '_, '_>, index: usize) -> Result<(), WritingError> {
     let (engine, text) = (&world.engine, &mut world.texts[index]);
     let result = forbidden(|| text.follow(engine, &Letters));
@@ -72,8 +72,8 @@ pub fn follow(world: &mut World<'_, '_, '_>, index: usize) -> Result<(), Writing
     result
 }
 
-/// Brings texts whose sequences have become shorter to where these are: before they get other tokens, as
-/// [`Writing::follow`] asks. Those that cannot go there have no place any more.
+/// Moves each text whose sequence has become shorter to the new end, before the sequence gets other tokens, as
+/// [`Writing::follow`] asks. A text that cannot go there is dropped.
 pub fn follow_cut(world: &mut World<'_, '_, '_>) {
     for index in (0..world.texts.len()).rev() {
         let text = &world.texts[index];
@@ -93,14 +93,14 @@ pub fn rewind(world: &mut World<'_, '_, '_>, index: usize, keep: usize) -> Resul
     let result = forbidden(|| text.rewind(engine, &Letters, keep));
     match world.position_of(seq) {
         Some(timeline) if result.is_ok() => world.truncate(timeline, keep),
-        // Where the grammar refuses the tokens, too.
+        // A rewind that the grammar refuses must also leave the sequence as it was.
         _ => assert_eq!(world.engine.seq_len(seq), before),
     }
     compare(world, index, &result);
     result
 }
 
-/// A matcher that is new and takes the same tokens is in the same state, or refuses the same one.
+/// Checks that a new matcher which takes the same tokens is in the same state, or refuses the same token.
 fn compare(world: &mut World<'_, '_, '_>, index: usize, result: &Result<(), WritingError>) {
     let (cache, text) = (world.engine.cache(), &mut world.texts[index]);
     let refused = match *result {
@@ -112,7 +112,7 @@ fn compare(world: &mut World<'_, '_, '_>, index: usize, result: &Result<(), Writ
     let mut fresh = Matcher::new(&GRAMMAR, LIMITS, memory.bytes()).expect("memory of the plan");
     let end = refused.map_or(text.len(), |position| position + 1);
     for position in text.begin()..end {
-        // A window may have passed it; then the matcher had kept its state.
+        // A window may have evicted the token. The matcher had kept its state then.
         let Some(token) = cache.token(text.seq(), position) else { return };
         let taken = fresh.accept(&Letters, token).expect("within the limits");
         assert_eq!(taken, Some(position) != refused, "token {position} of a text");
@@ -124,7 +124,7 @@ fn compare(world: &mut World<'_, '_, '_>, index: usize, result: &Result<(), Writ
     }
 }
 
-/// What of a refusal the engine says; other reasons are of the text alone.
+/// Returns the part of a refusal that comes from the engine. Other reasons concern only the text.
 pub fn reason(error: WritingError) -> Result<(), EngineError> {
     assert!(!error.to_string().is_empty());
     if let WritingError::Engine(error) = error { Err(error) } else { Ok(()) }

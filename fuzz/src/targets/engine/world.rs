@@ -1,4 +1,4 @@
-//! The engine and what it must contain.
+//! The engine, and its expected contents.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use super::texts::{Place, Text};
 use crate::support::forbidden;
 use crate::support::memory::Peek;
 
-/// A sequence as it should be.
+/// The expected state of a sequence.
 #[derive(Clone)]
 pub struct Timeline {
     pub seq: SeqId,
-    /// Its tokens, queued ones included.
+    /// Its tokens, including queued ones.
     pub tokens: Vec<Scaled>,
     /// The bits of its adapter's scale.
     pub scale: u32,
     /// How many of the tokens are queued.
     pub pending: usize,
-    /// Whether its keys and values are none that the oracle can compute: from outside, or of two scales with a window.
+    /// Whether the oracle cannot compute its keys and values: they come from outside, or have two scales with a window.
     pub is_strange: bool,
 }
 
@@ -30,7 +30,7 @@ impl Timeline {
     }
 }
 
-/// A snapshot, and the sequence that it is of.
+/// A snapshot, and the expected state of its sequence.
 pub struct Saved {
     pub bytes: Vec<u8>,
     pub of: Timeline,
@@ -50,20 +50,20 @@ pub struct World<'m, 'a, 'p> {
     pub places: std::slice::IterMut<'p, Place>,
     peek: Peek,
     sections: Vec<Range<usize>>,
-    /// Whether each step computes all tokens again, with the scale of today.
+    /// Whether each step computes all tokens again, with the present scale.
     is_off: bool,
     has_window: bool,
 }
 
-/// What a refused call leaves as it is: all of the engine's memory, and what the engine says of itself.
+/// What a refused call leaves as it is: all of the engine's memory, and what the engine reports.
 #[derive(PartialEq)]
 pub struct Seen {
     memory: Vec<u8>,
     pub says: Says,
 }
 
-/// What an engine says of itself: of each sequence how far it is, its statistics and the scale of its adapter; of the
-/// cache; the places of results.
+/// What an engine reports: the progress, the statistics and the adapter's scale of each sequence, the statistics of the
+/// cache, and the positions of results.
 #[derive(Debug, PartialEq)]
 pub struct Says {
     sequences: Vec<(Result<Progress, EngineError>, Result<SequenceStats, EngineError>, Result<u32, EngineError>)>,
@@ -111,7 +111,7 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
         Seen { memory: self.peek.copy(&self.sections), says }
     }
 
-    /// Appends tokens to what a sequence should be.
+    /// Appends tokens to the expected tokens of a sequence.
     pub fn append(&mut self, index: usize, tokens: &[u32]) {
         let (is_off, has_window) = (self.is_off, self.has_window);
         let timeline = &mut self.open[index];
@@ -123,7 +123,7 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
         timeline.is_strange |= has_window && timeline.tokens.iter().any(|token| token.1 != timeline.tokens[0].1);
     }
 
-    /// Cuts what a sequence should be.
+    /// Cuts the expected tokens of a sequence.
     pub fn truncate(&mut self, index: usize, keep: usize) {
         let timeline = &mut self.open[index];
         timeline.tokens.truncate(keep);
@@ -131,7 +131,7 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
         timeline.is_strange &= keep > 0;
     }
 
-    /// Compares a row with what the oracle computes.
+    /// Compares a row of logits with the row that the oracle computes.
     pub fn compare(&self, timeline: &Timeline, position: usize, row: u64, what: &str) {
         if !timeline.is_strange {
             let wanted = self.oracle.row(&timeline.tokens[..=position]);
@@ -146,7 +146,7 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
         self.compare(timeline, timeline.tokens.len() - 1, hash(logits), what);
     }
 
-    /// What holds after every call.
+    /// Checks what must hold after every call.
     pub fn check(&self, what: &str) {
         for timeline in &self.open {
             let length = self.engine.seq_len(timeline.seq).map(|length| length + timeline.pending);
@@ -158,7 +158,7 @@ impl<'m, 'a, 'p> World<'m, 'a, 'p> {
         }
     }
 
-    /// Every sequence goes on, and closes.
+    /// Computes one more token of every sequence, and closes all.
     pub fn finish(&mut self) {
         for index in 0..self.open.len() {
             let seq = self.open[index].seq;

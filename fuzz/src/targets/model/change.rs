@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::support::Bytes;
 use common::gguf_writer::{GgufWriter, Meta};
 
-/// Keys that models of other architectures have, without the name of the architecture.
+/// Keys of the metadata of all architectures, without the name of the architecture.
 static KEYS: LazyLock<Vec<String>> =
     LazyLock::new(|| include_str!("keys.txt").split_whitespace().map(str::to_owned).collect());
 
@@ -26,7 +26,7 @@ const TEXTS: [&str; 14] = [
     "adapter",
 ];
 
-/// A value of any kind; often a number of a border.
+/// Returns a value of any kind, often a number at a border.
 fn value(bytes: &mut Bytes<'_>) -> Meta {
     match bytes.u8() % 16 {
         0 => Meta::U8(bytes.u8()),
@@ -49,7 +49,7 @@ fn value(bytes: &mut Bytes<'_>) -> Meta {
     }
 }
 
-/// An array whose elements need not be of the type that it says.
+/// Returns an array whose elements need not have the type that it declares.
 fn array(bytes: &mut Bytes<'_>) -> Meta {
     let kind = u32::from(bytes.u8() % 14);
     let element = |bytes: &mut Bytes<'_>| match kind {
@@ -63,7 +63,7 @@ fn array(bytes: &mut Bytes<'_>) -> Meta {
     Meta::Array(kind, (0..len).map(|_| element(bytes)).collect())
 }
 
-/// One change of metadata, of a tensor, or of the order.
+/// Makes one change of the metadata, of a tensor, or of the file's version, alignment or order.
 pub fn change(writer: &mut GgufWriter, bytes: &mut Bytes<'_>, others: &[GgufWriter]) {
     match bytes.u8() % 20 {
         0..9 => metadata(writer, bytes, others),
@@ -92,7 +92,7 @@ fn metadata(writer: &mut GgufWriter, bytes: &mut Bytes<'_>, others: &[GgufWriter
             writer.metadata.push(twice);
         }
         4 => {
-            // What another model says, under the name that it has there or under this architecture.
+            // An entry of another model, under its own key or under a key of this architecture.
             let other = bytes.pick(others);
             if let Some((key, value)) = other.metadata.get(bytes.below(other.metadata.len())) {
                 writer.set(key, value.clone());
@@ -117,7 +117,7 @@ fn architecture(writer: &GgufWriter) -> String {
     writer.metadata.iter().find_map(of).unwrap_or_default()
 }
 
-/// Another number, or another element of an array.
+/// Changes a number, or an element of an array.
 fn part(value: &mut Meta, bytes: &mut Bytes<'_>) {
     match value {
         Meta::U32(number) => *number = bytes.odd() as u32,
@@ -180,7 +180,7 @@ fn tensor(writer: &mut GgufWriter, bytes: &mut Bytes<'_>) {
     }
 }
 
-/// Sometimes other bytes in the first part of the file, which says what the rest is, or an earlier end.
+/// Sometimes changes bytes in the first part of the file, which says what the rest is, or cuts the file.
 pub fn damage(mut file: Vec<u8>, bytes: &mut Bytes<'_>) -> Vec<u8> {
     if bytes.once_in(4) {
         for _ in 0..bytes.below(6) {

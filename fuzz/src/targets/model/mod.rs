@@ -1,5 +1,5 @@
-//! Models whose metadata and tensors are changed, then run: an error or finite logits, on two kinds of cache, in two
-//! cuts and on two instruction sets the same.
+//! Models whose metadata and tensors are changed, then run. The result is an error, or finite logits that are the same
+//! on two kinds of cache, in two cuts and on two instruction sets.
 
 mod change;
 
@@ -17,10 +17,10 @@ use crate::support::{Bytes, Exact, LEVELS, expected, forbidden, is_shown, usual}
 use common::gguf_writer::GgufWriter;
 use common::synthetic::SyntheticModel;
 
-/// The most bytes of an engine or a tokenizer that is made: what a file wants may be as much as it says.
+/// Most bytes of an engine or a tokenizer that is made. A file can ask for any number of bytes.
 const MOST: usize = 1 << 22;
 
-/// One of each architecture and option, and one of each type of matrices that this build has.
+/// Files of each architecture and option, and files of each type of matrices that this build has.
 static BASES: LazyLock<Vec<GgufWriter>> = LazyLock::new(|| {
     let mut bases: Vec<GgufWriter> = Vec::new();
     for (index, (_, usual)) in SyntheticModel::all().into_iter().enumerate() {
@@ -91,7 +91,7 @@ fn limits(bytes: &mut Bytes<'_>) -> Limits {
 
 type Rows = Result<Vec<Vec<u32>>, EngineError>;
 
-/// The bits of all logits; `None` where the limits do not fit the model.
+/// Returns the bits of all logits, or `None` if the limits do not fit the model.
 fn play(model: &Model<'_>, limits: Limits, tokens: &[u32], chunk: usize) -> Option<Rows> {
     let plan = match forbidden(|| Plan::new(model, &limits)) {
         Ok(plan) => plan,
