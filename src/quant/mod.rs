@@ -1,13 +1,14 @@
 //! Block formats of weights: layout, scalar dequantization, scalar dot product.
 //!
-//! The scalar code here *is* the specification of the arithmetic; `docs/arithmetic.md` says the same in
-//! words, and every other kernel must equal it bit for bit. A format is a file that describes the bytes
-//! of a block and unpacks them, and one row in the table below; what is computed with unpacked blocks is
-//! in `block`. A level that has no kernel for a format takes the scalar dot product.
+//! The scalar code here *is* the specification of the arithmetic. `docs/arithmetic.md` says the same in words, and
+//! every other kernel must equal it bit for bit. A format is a file that describes the bytes of a block and unpacks
+//! them, and one row in the table below. The operations on unpacked blocks are in `block`. Weights of a format for
+//! which a level has no kernel are multiplied by the scalar dot product.
 //!
 //! # Example
 //!
-//! A row of weights times a row of activations, which first gets the [`Form`] that the type of the weights wants:
+//! A row of weights times a row of activations. The activations are first brought into the [`Form`] that the type of
+//! the weights needs:
 //!
 //! ```
 //! use gleed::quant::{ActivationRow, Dtype, Form, QuantizeError, dequantize, dot, form, quantize_row, row_words};
@@ -85,7 +86,6 @@ pub(crate) use block::{Layout256, Parts};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use {
-    codebook::{eight_even_signs, sevens},
     grid_1::IQ1,
     grid_2::{IQ2_S, IQ2_XS, IQ2_XXS},
     grid_3::{IQ3_S, IQ3_S_VALUES, IQ3_XXS, IQ3_XXS_VALUES, PACKED_IQ3_S, PACKED_IQ3_XXS},
@@ -95,7 +95,8 @@ pub(crate) use {
 pub(crate) use dtype::by_dtype;
 
 dtype::formats! {
-    // Name = number in a GGUF file, elements in bytes of a block, when it is built, what its bytes are.
+    // Name = number in a GGUF file, elements in bytes of a block, the condition under which it is built, the kind of
+    // its blocks.
     F32 = 0, 1 in 4, feature = "quant-float", floats(float::F32);
     F16 = 1, 1 in 2, feature = "quant-float", floats(float::F16);
     BF16 = 30, 1 in 2, feature = "quant-float", floats(float::BF16);
@@ -130,7 +131,7 @@ dtype::formats! {
     TOY_FLOATS = 1001, 1 in 1, test, floats(toy::Float);
 }
 
-/// Returns the format of the activations that weights of this type are multiplied by.
+/// Returns the format of the activations with which weights of this type are multiplied.
 pub fn form(dtype: Dtype) -> Form {
     Format::of(dtype).form
 }
@@ -158,7 +159,7 @@ struct Format {
 }
 
 impl Format {
-    /// A type that is not in this build: nothing can be done with it.
+    /// The format of a type that is not in this build: all operations return `None`.
     const NONE: Self = Self { form: Form::F32, dequantize: |_, _| None, dot: |_, _| None };
 
     /// Floating-point elements.
@@ -166,12 +167,12 @@ impl Format {
         Self { form: E::FORM, dequantize: float::dequantize::<E>, dot: float::dot::<E> }
     }
 
-    /// Blocks of 32 with one scale.
+    /// Blocks of 32 elements with one scale.
     const fn blocks_32<B: block::Layout32>() -> Self {
         Self { form: Form::Q8x32, dequantize: block::dequantize_32::<B>, dot: block::dot_32::<B> }
     }
 
-    /// Blocks of `PARTS` times 32.
+    /// Blocks of `PARTS` times 32 elements.
     const fn parts_of_32<B: block::Parts<32, PARTS>, const PARTS: usize>() -> Self {
         Self {
             form: Form::Q8x32,
@@ -180,7 +181,7 @@ impl Format {
         }
     }
 
-    /// Blocks of `PARTS` times 16, each with one scale.
+    /// Blocks of `PARTS` times 16 elements, with one scale for each part.
     const fn parts_of_16<B: block::Parts<16, PARTS>, const PARTS: usize>() -> Self {
         Self {
             form: Form::Q8x32,

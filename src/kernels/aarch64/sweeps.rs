@@ -161,7 +161,7 @@ unsafe fn dots<I: Dots<INPUTS>, const INPUTS: usize, const T: usize>(
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn parts(sums: *const i16) -> [[i8; 16]; 2] {
-    // SAFETY: the caller promises 16 sums.
+    // SAFETY: the caller promises 16 sums that can be read.
     let sums = unsafe { [vld1q_s16(sums), vld1q_s16(sums.add(8))] };
     let [a, b] = sums.map(|sums| vmovn_s16(vshrq_n_s16::<7>(sums)));
     let [c, d] = sums.map(|sums| vmovn_s16(vandq_s16(sums, vdupq_n_s16(127))));

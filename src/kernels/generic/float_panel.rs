@@ -286,16 +286,12 @@ impl Tile {
             }
         }
         let last = last.as_ptr().cast::<f32>();
-        for (mut x, stride, steps) in [(x, stride, steps), (last, LANES, usize::from(rest > 0))] {
-            for _ in 0..steps {
-                // SAFETY: 16 columns follow: in the panel, which is filled up with zeros to a multiple of 16, and in
-                // the rows, or in `last`, which is arrays of 16.
-                unsafe {
-                    step::<V, R, XS, EXACT>(proof, &mut lanes, panel, x, stride);
-                    panel = panel.wrapping_add(ROWS * LANES);
-                    x = x.wrapping_add(LANES);
-                }
-            }
+        for (x, stride, steps) in [(x, stride, steps), (last, LANES, usize::from(rest > 0))] {
+            let columns = Columns { steps, panel, panel_stride: ROWS * LANES, x, x_stride: stride };
+            // SAFETY: as many columns follow: in the panel, which is filled up with zeros to a multiple of 16, and in the
+            // rows, or in `last`, which is arrays of 16.
+            unsafe { V::add_columns::<R, XS, EXACT>(proof, &mut lanes, columns) };
+            panel = panel.wrapping_add(steps * ROWS * LANES);
         }
         for i in 0..XS {
             // SAFETY: the caller promises R outputs of each row, and lanes of R rows of weights if this chunk is not
@@ -313,28 +309,53 @@ impl Tile {
     }
 }
 
-/// Adds the products of 16 columns to the lanes.
+/// Columns of a panel and of rows of inputs.
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct Columns {
+    /// Number of times 16 columns.
+    pub(in crate::kernels) steps: usize,
+    /// Lanes of the first row of weights. Those of the next row follow them.
+    pub(in crate::kernels) panel: *const f32,
+    /// Distance from 16 columns to the next 16.
+    pub(in crate::kernels) panel_stride: usize,
+    pub(in crate::kernels) x: *const f32,
+    /// Distance from one row of inputs to the next.
+    pub(in crate::kernels) x_stride: usize,
+}
+
+impl Columns {
+    /// Returns the columns without the first `columns`, below 16, of each 16.
+    #[inline(always)]
+    pub(in crate::kernels) fn skip(self, columns: usize) -> Self {
+        Self { panel: self.panel.wrapping_add(columns), x: self.x.wrapping_add(columns), ..self }
+    }
+}
+
+/// See [`Lanes::add_columns`].
 ///
 /// # Safety
-/// `panel` has 16 columns of `R` rows, and `x` has them for `XS` rows that are `stride` apart.
+/// As [`Lanes::add_columns`].
 #[inline(always)]
-unsafe fn step<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
+pub(super) unsafe fn add_columns<V: Lanes, const R: usize, const XS: usize, const EXACT: bool>(
     proof: V::Proof,
     lanes: &mut [[V; R]; XS],
-    panel: *const f32,
-    x: *const f32,
-    stride: usize,
+    columns: Columns,
 ) {
-    let mut inputs = [V::splat(proof, 0.0); XS];
-    for i in 0..XS {
-        // SAFETY: the caller promises 16 columns of each of the XS rows, and i is below XS.
-        inputs[i] = unsafe { V::load(proof, x.add(i * stride)) };
-    }
-    for r in 0..R {
-        // SAFETY: the caller promises 16 columns of R rows of the panel, and r is below R.
-        let weights = unsafe { V::load(proof, panel.add(r * LANES)) };
+    let Columns { steps, mut panel, panel_stride, mut x, x_stride } = columns;
+    for _ in 0..steps {
+        let mut inputs = [V::splat(proof, 0.0); XS];
         for i in 0..XS {
-            lanes[i][r] = add(lanes[i][r], weights, inputs[i], EXACT);
+            // SAFETY: the caller promises 16 columns of each of the XS rows, and i is below XS.
+            inputs[i] = unsafe { V::load(proof, x.add(i * x_stride)) };
         }
+        for r in 0..R {
+            // SAFETY: the caller promises 16 columns of R rows of the panel, and r is below R.
+            let weights = unsafe { V::load(proof, panel.add(r * LANES)) };
+            for i in 0..XS {
+                lanes[i][r] = add(lanes[i][r], weights, inputs[i], EXACT);
+            }
+        }
+        panel = panel.wrapping_add(panel_stride);
+        x = x.wrapping_add(LANES);
     }
 }

@@ -20,6 +20,8 @@
 
 use half::f16;
 
+#[cfg(target_arch = "x86_64")]
+use super::float_panel::{Columns, add_columns};
 use crate::num::{SHORT_SPLIT, f16_to_f32, tree16, weight};
 
 /// The number of lanes.
@@ -148,6 +150,22 @@ pub(in crate::kernels) trait Lanes: Copy {
             // SAFETY: i < N, and the caller promises room for N elements.
             unsafe { to.add(i).write_unaligned(dot.tree()) };
         }
+    }
+
+    /// Adds the products of columns of `R` rows of a panel and of `XS` rows of inputs to the lanes. `EXACT` says whether
+    /// the products are exact.
+    ///
+    /// # Safety
+    /// `columns.panel` has `R` rows of 16 columns, `steps` times, and `columns.x` has as many columns of `XS` rows.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn add_columns<const R: usize, const XS: usize, const EXACT: bool>(
+        proof: Self::Proof,
+        lanes: &mut [[Self; R]; XS],
+        columns: Columns,
+    ) {
+        // SAFETY: the caller promises the columns of the panel and of the inputs.
+        unsafe { add_columns::<Self, R, XS, EXACT>(proof, lanes, columns) }
     }
 
     /// Prefetches the cache line of an address. Any address is allowed.

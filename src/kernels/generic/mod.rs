@@ -46,7 +46,7 @@ pub(super) use blocks::{Family, block_products};
 pub use combine::{Activation, Combine};
 pub(super) use combine::{combine_tile, soft_cap};
 #[cfg(target_arch = "x86_64")]
-pub(super) use float_panel::{FloatPanels, Least as FloatLeast, SCRATCH as FLOAT_SCRATCH};
+pub(super) use float_panel::{Columns, FloatPanels, Least as FloatLeast, SCRATCH as FLOAT_SCRATCH};
 #[cfg(target_arch = "x86_64")]
 pub(super) use floats::FloatTiles;
 #[cfg(any(

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::Blocks256;
-use super::by_row::{Eight, Plain, Unpack};
+use super::by_row::{Plain, Unpacking};
 use super::isa::{Avx2, Isa};
 use super::lanes::clear_registers;
 use super::matvec::{eight_32, eight_256, eight_by_row};
@@ -81,7 +81,7 @@ impl<'a> Job<'a> {
 
     /// Returns the addresses to fetch for the rows that are needed after eight rows from `first` on.
     #[inline(always)]
-    fn next_rows<K: Kernels>(&self, how: K::How, first: usize) -> NextRows {
+    fn next_rows<K: Kernels>(&self, how: &K::How, first: usize) -> NextRows {
         let (coming, order) = (self.coming(first, 8), self.inputs.order());
         NextRows::new(coming, LEAD, order, [8, self.row_bytes], [K::TOGETHER, K::bytes(how, 1)])
     }
@@ -133,8 +133,8 @@ impl Row {
 trait Kernels {
     /// Instructions of the level.
     type Isa: Isa;
-    /// The facts about the format that are not known before run time.
-    type How: Copy;
+    /// The facts about the format that are not known before run time, and memory of the kernels.
+    type How;
     /// Number of columns of a block, or of a part of a block, that share one scale of the activations.
     const LEN: usize;
     /// Number of blocks of a row that [`Kernels::eight`] takes at once.
@@ -144,12 +144,12 @@ trait Kernels {
 
     /// Returns the number of bytes of `blocks` blocks or parts. It is exact for whole blocks, and a chunk of columns is
     /// whole blocks.
-    fn bytes(how: Self::How, blocks: usize) -> usize;
+    fn bytes(how: &Self::How, blocks: usize) -> usize;
 
     /// # Safety
     /// The rows have `blocks` blocks, and so has each of `x`; each of `out` has eight elements.
     unsafe fn eight<const N: usize>(
-        how: Self::How,
+        how: &mut Self::How,
         isa: Self::Isa,
         rows: EightRows,
         next: NextRows,
@@ -159,7 +159,14 @@ trait Kernels {
     );
     /// # Safety
     /// The rows have `blocks` blocks, and the panel has room for them.
-    unsafe fn pack(how: Self::How, isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8);
+    unsafe fn pack(
+        how: &mut Self::How,
+        isa: Self::Isa,
+        rows: [*const u8; 8],
+        ahead: Ahead,
+        blocks: usize,
+        panel: *mut u8,
+    );
     /// # Safety
     /// `panel` has two groups of `blocks` blocks, and each row has as many. Each row has 16 outputs.
     unsafe fn sweep<const T: usize>(
@@ -186,13 +193,13 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     const FEW: usize = F::FEW;
 
     #[inline(always)]
-    fn bytes(_: (), blocks: usize) -> usize {
+    fn bytes((): &(), blocks: usize) -> usize {
         blocks * F::BYTES / F::PARTS
     }
 
     #[inline(always)]
     unsafe fn eight<const N: usize>(
-        (): (),
+        (): &mut (),
         isa: Self::Isa,
         rows: EightRows,
         next: NextRows,
@@ -205,7 +212,7 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     }
 
     #[inline(always)]
-    unsafe fn pack((): (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
+    unsafe fn pack((): &mut (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { pack_32::<I, F>(isa, rows, ahead, blocks, panel) }
     }
@@ -232,13 +239,13 @@ impl<F: Blocks256> Kernels for Of256<F> {
     const FEW: usize = F::FEW;
 
     #[inline(always)]
-    fn bytes(_: (), blocks: usize) -> usize {
+    fn bytes((): &(), blocks: usize) -> usize {
         blocks * F::BYTES
     }
 
     #[inline(always)]
     unsafe fn eight<const N: usize>(
-        (): (),
+        (): &mut (),
         isa: Self::Isa,
         rows: EightRows,
         next: NextRows,
@@ -251,7 +258,7 @@ impl<F: Blocks256> Kernels for Of256<F> {
     }
 
     #[inline(always)]
-    unsafe fn pack((): (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
+    unsafe fn pack((): &mut (), isa: Self::Isa, rows: [*const u8; 8], ahead: Ahead, blocks: usize, panel: *mut u8) {
         // SAFETY: the caller promises what the called function asks for.
         unsafe { pack_256::<F>(isa, rows, ahead, blocks, panel) }
     }
@@ -275,20 +282,19 @@ struct OfRows;
 
 impl Kernels for OfRows {
     type Isa = Avx2;
-    /// The function that unpacks a super-block, and the number of bytes of a super-block.
-    type How = (Unpack, usize);
+    type How = Unpacking;
     const LEN: usize = 256;
     const TOGETHER: usize = 1;
     const FEW: usize = Plain::FEW;
 
     #[inline(always)]
-    fn bytes((_, bytes): Self::How, blocks: usize) -> usize {
-        blocks * bytes
+    fn bytes(how: &Unpacking, blocks: usize) -> usize {
+        blocks * how.bytes
     }
 
     #[inline(always)]
     unsafe fn eight<const N: usize>(
-        how: Self::How,
+        how: &mut Self::How,
         isa: Self::Isa,
         rows: EightRows,
         next: NextRows,
@@ -302,20 +308,19 @@ impl Kernels for OfRows {
 
     #[inline(always)]
     unsafe fn pack(
-        (unpack, bytes): Self::How,
+        how: &mut Unpacking,
         isa: Self::Isa,
         rows: [*const u8; 8],
         ahead: Ahead,
         blocks: usize,
         panel: *mut u8,
     ) {
-        let mut plain = Eight::new();
         for b in 0..blocks {
-            let block = rows.map(|row| row.wrapping_add(b * bytes));
-            // SAFETY: the caller promises `blocks` blocks of the rows and of the panel; `plain.unpack` returns a
+            let block = rows.map(|row| row.wrapping_add(b * how.bytes));
+            // SAFETY: the caller promises `blocks` blocks of the rows and of the panel; `how.unpack` returns a
             // super-block of eight rows.
             unsafe {
-                let block = plain.unpack(unpack, block, || ());
+                let block = how.unpack(block);
                 pack_256::<Plain>(isa, block, ahead.skip(Ahead::UNITS * b), 1, panel.add(b * BLOCK_256));
             }
         }
@@ -342,7 +347,7 @@ impl Kernels for OfRows {
 #[inline(always)]
 pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I, job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { products::<Of32<I, F>>((), isa, job) }
+    unsafe { products::<Of32<I, F>>(&mut (), isa, job) }
 }
 
 /// Computes products with weights of a format with super-blocks of 256, if the rows of activations are few. Returns
@@ -353,7 +358,7 @@ pub(in crate::kernels::x86_64) unsafe fn products_32<I: Isa, F: Blocks32>(isa: I
 #[inline(always)]
 pub(super) unsafe fn few_of_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<bool> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { few_rows::<Of256<F>>((), isa, job) }
+    unsafe { few_rows::<Of256<F>>(&mut (), isa, job) }
 }
 
 /// Computes products with weights of a format with super-blocks of 256, which are unpacked, and any number of rows of
@@ -364,16 +369,15 @@ pub(super) unsafe fn few_of_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Optio
 #[inline(always)]
 pub(super) unsafe fn unpacked_256<F: Blocks256>(isa: Avx2, job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`, which these kernels are for.
-    unsafe { unpacked::<Of256<F>>((), isa, job) }
+    unsafe { unpacked::<Of256<F>>(&mut (), isa, job) }
 }
 
-/// Computes products with weights of a format that is unpacked row by row. `how` is the function that unpacks a
-/// super-block, and the number of bytes of a super-block.
+/// Computes products with weights of a format that is unpacked row by row.
 ///
 /// # Safety
 /// The weights are of that format.
 #[inline(always)]
-pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usize)) -> Option<()> {
+pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: &mut Unpacking) -> Option<()> {
     // SAFETY: the caller promises that the weights are of the format.
     unsafe { products::<OfRows>(how, isa, job) }
 }
@@ -381,7 +385,7 @@ pub(super) unsafe fn products_by_row(isa: Avx2, job: &Job<'_>, how: (Unpack, usi
 /// # Safety
 /// The weights are of the format of the kernels.
 #[inline(always)]
-unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
+unsafe fn products<K: Kernels>(how: &mut K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     // SAFETY: as this function; where the rows are not few, `few_rows` compared their bytes.
     unsafe { if few_rows::<K>(how, isa, job)? { Some(()) } else { unpacked::<K>(how, isa, job) } }
 }
@@ -392,7 +396,7 @@ unsafe fn products<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
 /// # Safety
 /// As [`products`].
 #[inline(always)]
-unsafe fn few_rows<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<bool> {
+unsafe fn few_rows<K: Kernels>(how: &mut K::How, isa: K::Isa, job: &Job<'_>) -> Option<bool> {
     if K::bytes(how, job.cols / K::LEN) != job.row_bytes {
         return None;
     }
@@ -416,7 +420,7 @@ unsafe fn few_rows<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
 /// # Safety
 /// As [`products`]; the rows have the bytes of the kernels' blocks.
 #[inline(always)]
-unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
+unsafe fn unpacked<K: Kernels>(how: &mut K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     job.clear();
     for first in (0..job.rows).step_by(16) {
         for col in (0..job.cols).step_by(CHUNK) {
@@ -452,7 +456,7 @@ unsafe fn unpacked<K: Kernels>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Optio
 /// # Safety
 /// As [`products`]; there are `N` rows of activations, and eight rows of weights or more.
 #[inline(always)]
-unsafe fn few<K: Kernels, const N: usize>(how: K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
+unsafe fn few<K: Kernels, const N: usize>(how: &mut K::How, isa: K::Isa, job: &Job<'_>) -> Option<()> {
     for first in (0..job.rows).step_by(8) {
         // The last eight rows may overlap the eight rows before.
         let first = first.min(job.rows - 8);

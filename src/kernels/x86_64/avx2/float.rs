@@ -1,5 +1,5 @@
-//! Products with F32, F16 and BF16 weights. 2 rows of weights are multiplied with 2 rows of inputs in registers. For
-//! many inputs the weights are converted first.
+//! Products with F32, F16 and BF16 weights. 2 rows of weights are multiplied with 2 rows of inputs in registers. With
+//! many inputs it is 4 rows of converted weights, half of the lanes at a time.
 
 use super::isa::Avx2;
 use super::ymm::Ymm2;
@@ -15,7 +15,7 @@ pub(in crate::kernels) fn products(
     scratch: &mut [f32],
 ) -> Option<()> {
     if FloatPanels::pays(weights, inputs, FloatLeast { f32: 12, f16: 12, bf16: 6 }) {
-        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 2, 2>(Avx2::new());
+        return FloatPanels::new(weights, inputs, out, scratch)?.multiply::<Ymm2, 4, 2>(Avx2::new());
     }
     let mut tiles = FloatTiles::new(weights, inputs, out)?;
     let (mut first, rows) = (0, inputs.rows());

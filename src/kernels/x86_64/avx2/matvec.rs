@@ -13,7 +13,7 @@ use core::arch::x86_64::*;
 
 use super::blocks_32::Blocks32;
 use super::blocks_256::{Blocks256, Subs, SubsOfRows};
-use super::by_row::{Eight, Plain, Unpack};
+use super::by_row::{Plain, Unpacking};
 use super::few_256::add_transposed;
 use super::isa::{Avx2, Isa};
 use super::lanes::{sums, sums_of_halves, words};
@@ -228,27 +228,29 @@ pub(super) unsafe fn eight_256<F: Blocks256, const N: usize>(
     }
 }
 
-/// As [`eight_256`], for a format that is unpacked row by row. A super-block has `bytes` bytes.
+/// As [`eight_256`], for a format that is unpacked row by row.
 ///
 /// # Safety
-/// As [`eight_32`]; `unpack` is the function of the format.
+/// As [`eight_32`]; `how` is for the format.
 #[inline(always)]
 pub(super) unsafe fn eight_by_row<const N: usize>(
     isa: Avx2,
-    (unpack, bytes): (Unpack, usize),
+    how: &mut Unpacking,
     rows: EightRows,
     next: NextRows,
     blocks: usize,
     x: [Row; N],
     out: [*mut f32; N],
 ) {
-    // SAFETY: as in `eight_256`; `plain.unpack` returns super-blocks of eight rows.
+    // SAFETY: as in `eight_256`; `how.unpack` returns super-blocks of eight rows.
     unsafe {
         let mut accs = [_mm256_setzero_ps(); N];
-        let mut plain = Eight::new();
         for b in 0..blocks {
             let mut place = next.place(b);
-            let block = plain.unpack(unpack, rows.at(b * bytes), || next.fetch(&mut place, 2));
+            for _ in 0..8 {
+                next.fetch(&mut place, 2);
+            }
+            let block = how.unpack(rows.at(b * how.bytes));
             add_256::<Plain, N>(isa, block, x, b, &mut accs, || ());
         }
         for (out, acc) in out.into_iter().zip(accs) {

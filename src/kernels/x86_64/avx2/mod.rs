@@ -30,6 +30,7 @@ use crate::mem::Tile;
 use crate::quant::{Form, QuantizeError};
 use crate::tensor::TensorView;
 
+use by_row::Unpacking;
 pub(super) use drive::{Job, products_32};
 use drive::{few_of_256, products_by_row, unpacked_256};
 pub(super) use float::products as float_products;
@@ -147,17 +148,17 @@ unsafe fn unpacked<F: Blocks256>(job: &Job<'_>) -> Option<()> {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn by_row<F: ByRow>(job: &Job<'_>) -> Option<()> {
     // SAFETY: the caller promises that the weights are of format `F`.
-    unsafe { any_by_row(job, F::unpack, F::BYTES) }
+    unsafe { any_by_row(job, by_row::eight::<F>, F::BYTES) }
 }
 
 /// # Safety
-/// The weights are of the format that `unpack` is for.
+/// The weights are of the format that `eight` is for, which has `bytes` bytes for each super-block.
 #[inline(never)] // once for all formats
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn any_by_row(job: &Job<'_>, mut unpack: by_row::Unpack, bytes: usize) -> Option<()> {
+unsafe fn any_by_row(job: &Job<'_>, mut eight: by_row::EightOf, bytes: usize) -> Option<()> {
     // SAFETY: the text has no instruction. It hides the function from the compiler, which would make a copy of this one
     // for each format.
-    unsafe { core::arch::asm!("/* {} */", inout(reg) unpack, options(nostack, preserves_flags)) };
+    unsafe { core::arch::asm!("/* {} */", inout(reg) eight, options(nostack, preserves_flags)) };
     // SAFETY: the caller promises that the weights are of the format.
-    unsafe { products_by_row(Avx2::new(), job, (unpack, bytes)) }
+    unsafe { products_by_row(Avx2::new(), job, &mut Unpacking::new(eight, bytes)) }
 }

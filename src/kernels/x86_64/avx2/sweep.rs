@@ -163,6 +163,7 @@ pub(super) const fn sums_of(bits: u32) -> usize {
         0..=4 => 8,
         5 => 4,
         6 => 2,
+        7 => 1,
         _ => 0,
     }
 }

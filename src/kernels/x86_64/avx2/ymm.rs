@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use half::f16;
 
 use super::isa::Avx2;
-use crate::kernels::generic::Lanes;
+use crate::kernels::generic::{Columns, LANES, Lanes};
 use crate::num::{SETTLED_MIN, WEIGHT_MIN};
 
 /// 16 lanes of f32. It is made only with an [`Avx2`], so a value proves that the machine has AVX2, FMA and F16C.
@@ -99,6 +99,20 @@ impl Lanes for Ymm2 {
     fn add_exact(self, a: Self, b: Self) -> Self {
         // SAFETY: `self` proves FMA, see `Ymm2`.
         unsafe { Self(_mm256_fmadd_ps(a.0, b.0, self.0), _mm256_fmadd_ps(a.1, b.1, self.1)) }
+    }
+
+    /// Adds to the lower halves of the lanes first, and then to the upper ones: twice as many rows fit the registers.
+    #[inline(always)]
+    unsafe fn add_columns<const R: usize, const XS: usize, const EXACT: bool>(
+        _: Avx2,
+        lanes: &mut [[Self; R]; XS],
+        columns: Columns,
+    ) {
+        for half in 0..2 {
+            let columns = columns.skip(8 * half);
+            // SAFETY: the argument proves the instructions; the caller promises the columns.
+            unsafe { add_to_halves::<R, XS, EXACT>(lanes, half, columns) };
+        }
     }
 
     #[inline(always)]
@@ -207,4 +221,51 @@ fn weight(x: __m256) -> __m256 {
     let large = _mm256_cmp_ps::<_CMP_GT_OQ>(x, _mm256_set1_ps(88.0));
     let result = _mm256_blendv_ps(result, _mm256_set1_ps(f32::INFINITY), large);
     _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(WEIGHT_MIN)), result)
+}
+
+/// Adds the products of 8 of each 16 columns to the lower halves of the lanes, or to the upper ones if `half` is 1.
+///
+/// # Safety
+/// The processor has FMA; as [`Lanes::add_columns`], for 8 of each 16 columns.
+#[inline(always)]
+// Loops index fixed arrays of constant length, so no bounds check remains.
+#[allow(clippy::indexing_slicing, clippy::needless_range_loop)]
+unsafe fn add_to_halves<const R: usize, const XS: usize, const EXACT: bool>(
+    lanes: &mut [[Ymm2; R]; XS],
+    half: usize,
+    columns: Columns,
+) {
+    let Columns { steps, mut panel, panel_stride, mut x, x_stride } = columns;
+    // SAFETY: the caller promises FMA, and 8 columns of R rows of the panel and of XS rows of inputs, `steps` times.
+    unsafe {
+        let mut sums = [[_mm256_setzero_ps(); R]; XS];
+        for i in 0..XS {
+            for r in 0..R {
+                sums[i][r] = if half == 0 { lanes[i][r].0 } else { lanes[i][r].1 };
+            }
+        }
+        for _ in 0..steps {
+            let mut inputs = [_mm256_setzero_ps(); XS];
+            for i in 0..XS {
+                inputs[i] = _mm256_loadu_ps(x.add(i * x_stride));
+            }
+            for r in 0..R {
+                let weights = _mm256_loadu_ps(panel.add(r * LANES));
+                for i in 0..XS {
+                    sums[i][r] = if EXACT {
+                        _mm256_fmadd_ps(weights, inputs[i], sums[i][r])
+                    } else {
+                        _mm256_add_ps(sums[i][r], _mm256_mul_ps(weights, inputs[i]))
+                    };
+                }
+            }
+            panel = panel.wrapping_add(panel_stride);
+            x = x.wrapping_add(LANES);
+        }
+        for i in 0..XS {
+            for r in 0..R {
+                *(if half == 0 { &mut lanes[i][r].0 } else { &mut lanes[i][r].1 }) = sums[i][r];
+            }
+        }
+    }
 }
