@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the shared library for the tests of the bindings, with what the demo model needs, and prints where it is. With `staticlib` the static one.
+# Builds the shared library for the tests of the bindings, with the features that the demo model needs, and prints its
+# path. With `staticlib` it builds the static library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kind=${1:-cdylib}

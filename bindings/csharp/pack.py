@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NATIVE = {"linux": "libgleed.so", "win": "gleed.dll", "osx": "libgleed.dylib", "android": "libgleed.so"}
-# What Unity calls the systems and the processors of a runtime identifier.
+# Unity's names for the system and the processor of each runtime identifier.
 UNITY = {
     "linux-x64": ("Standalone", "Linux64", "x86_64", "Linux"),
     "win-x64": ("Standalone", "Win64", "x86_64", "Windows"),
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def texts() -> dict[str, bytes]:
-    """What both packages have beside the sources."""
+    """Returns the files that both packages have besides the sources."""
     files = {"README.md": HERE / "README.md", "LICENSE-MIT": ROOT / "LICENSE-MIT", "LICENSE-APACHE": ROOT / "LICENSE-APACHE"}
     return {name: path.read_bytes() for name, path in files.items()}
 
@@ -93,7 +93,7 @@ def unity(libraries: dict[str, str]) -> dict[str, bytes]:
     for rid, library in libraries.items():
         name = f"Plugins/{rid}/{NATIVE[rid.split('-')[0]]}"
         files[name], importers[name] = Path(library).read_bytes(), plugin(*UNITY[rid])
-    # Unity ignores what has no .meta in a package. It does not look into folders that end in ~.
+    # Unity ignores files of a package that have no .meta, and folders whose names end in ~.
     seen = [name for name in files if "~" not in name]
     folders = {str(parent) for name in seen for parent in Path(name).parents if str(parent) != "."}
     for name in [*seen, *folders]:
@@ -105,13 +105,13 @@ def meta(name: str, is_folder: bool, importer: str | None) -> bytes:
     kinds = {".cs": "MonoImporter", ".asmdef": "AssemblyDefinitionImporter", ".json": "PackageManifestImporter", ".md": "TextScriptImporter"}
     if importer is None:
         importer = ("DefaultImporter" if is_folder else kinds.get(Path(name).suffix, "DefaultImporter")) + ":\n  externalObjects: {}\n"
-    # The same identifier in each version, so that scenes keep their components.
+    # The identifier is the same in each version, so that scenes keep their components.
     guid = hashlib.md5(f"com.gleed.gleed/{name}".encode()).hexdigest()
     return f"fileFormatVersion: 2\nguid: {guid}\n{'folderAsset: yes' + chr(10) if is_folder else ''}{importer}".encode()
 
 
 def plugin(group: str, target: str, processor: str, system: str | None) -> str:
-    """The settings of a library for one system, and for the editor where that runs on it."""
+    """Returns the settings of a library for one system, and for the editor if it runs on that system."""
     editor = ""
     if system is not None:
         editor = (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs both packages, unpacks them into an empty folder, compiles what is there and runs the tests in Mono. Needs Rust, Python, a C
+# Packs both packages, unpacks them into an empty folder, compiles their sources and runs the tests in Mono. Needs Rust, Python, a C
 # compiler, mono and mcs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ diff -r "$folder/packages" "$folder/again"
 cd "$folder"
 python3 -m zipfile -e packages/*.nupkg nuget
 tar xzf packages/*.tgz
-# Unity ignores a file without a .meta, and mistakes two with the same identifier.
+# Unity ignores a file without a .meta, and confuses two files with the same identifier.
 (cd package && find . -mindepth 1 -not -path '*~*' -not -name '*.meta') | while read -r name; do
     [ -f "package/$name.meta" ] || { echo "$name has no .meta"; exit 1; }
 done
@@ -25,7 +25,7 @@ python3 -c 'import sys, xml.dom.minidom as xml; [xml.parse(name) for name in sys
 
 cp nuget/runtimes/linux-x64/native/libgleed.so "$root/include/gleed.h" "$root/examples/assets/gleed-tales-q8_0.gguf" .
 cp "$root/bindings/python/tests/native_ids.txt" .
-# The example of README.md, as it stands there, with the files of the NuGet package.
+# The example of README.md, unchanged, with the files of the NuGet package.
 sed -n '/^```csharp$/,/^```$/p' "$here/README.md" | sed '1d;/^```$/,$d' >Readme.cs
 mcs -unsafe -out:Readme.exe Readme.cs nuget/contentFiles/cs/any/Gleed/*.cs
 [ "$(mono Readme.exe gleed-tales-q8_0.gguf | head -c 38)" = "Once upon a time, there was a little g" ]

@@ -4,47 +4,49 @@
 export type ModelSource = string | URL | Blob | ArrayBuffer | ArrayBufferView | ReadableStream<Uint8Array>;
 
 export interface OpenOptions {
-  /** Called while the file is read. `total` is missing where the server does not say it. */
+  /** Called while the file is read. `total` is missing if the server does not send it. */
   progress?: (progress: { loaded: number; total?: number }) => void;
-  /** Ends the reading. `open` then throws the signal's reason. */
+  /** Ends the reading. `open` then throws the reason of the signal. */
   signal?: AbortSignal;
-  /** Whether a browser keeps a file of a URL in its origin's private file system. Default: true. */
+  /** Whether a browser keeps the file of a URL in its origin's private file system. Default: true. */
   cache?: boolean;
-  /** Which build computes. Default: what `threads` needs, "simd" where the machine takes it. All compute the same bits. */
+  /**
+   * The build that computes. Default: "threads" if `threads` needs it, otherwise "simd" if the machine has it. All compute the same bits.
+   */
   build?: "threads" | "simd" | "plain";
   /**
-   * How many threads compute, at most 32. Default: in the worker of a page that is isolated from other origins one for each core, at most 8;
-   * elsewhere 1. More than one need SharedArrayBuffer, and on a page `worker`.
+   * Number of threads that compute, at most 32. Default: one for each core, at most 8, in the worker of a page that is isolated from other
+   * origins; elsewhere 1. More than one need SharedArrayBuffer, and on a page `worker`.
    */
   threads?: number;
-  /** Whether the work is done in a worker, so that the page never waits. A bundler may want to make the Worker of worker.mjs itself. */
+  /** Whether a worker does the work, so that the page never waits. If a bundler makes the Worker of worker.mjs itself, pass the Worker. */
   worker?: boolean | Worker;
 }
 
-/** The limits of a pool. What is left out has the default of `gleed_config` in gleed.h. */
+/** The limits of a pool. Members that are left out have the defaults of `gleed_config` in gleed.h. */
 export interface Limits {
-  /** Sequences that can be open at the same time: one, and one for each fork. Default: 1. */
+  /** Largest number of open sequences: one, and one for each fork. Default: 1. */
   sequences?: number;
-  /** Tokens per sequence. Default: those that the model was trained on, at most 4096. */
+  /** Largest number of tokens per sequence. Default: the context that the model was trained on, at most 4096. */
   context?: number;
-  /** Tokens that are computed together. Default: 256. Fewer need less memory. */
+  /** Largest number of tokens that are computed together. Default: 256. A smaller number needs less memory. */
   rows?: number;
-  /** Blocks of 16 tokens in the pool. Default: enough for all sequences at full length. */
+  /** Number of blocks of 16 tokens in the pool. Default: enough for all sequences at full length. */
   blocks?: number;
   /** The element type of keys and values. The builds of this package have f16. */
   kvType?: "f16";
-  /** Default: "paged", blocks on demand, which forks share. */
+  /** The kind of cache. Default: "paged", which hands out blocks on demand, and whose forks share blocks. */
   kvKind?: "paged" | "basic" | "off";
   windowSinks?: number;
   windowLast?: number;
   /** 1: prompts reuse blocks of cached prefixes. */
   prefixCache?: 0 | 1;
-  /** Checkpoints of recurrent layers' states. */
+  /** Largest number of checkpoints of recurrent layers' states. */
   checkpoints?: number;
   checkpointEvery?: number;
 }
 
-/** How tokens are chosen. Without a temperature it is the most probable one each time. */
+/** The parameters for the choice of tokens. Without a temperature the most probable token is taken each time. */
 export interface Choice {
   temperature?: number;
   topK?: number;
@@ -53,7 +55,7 @@ export interface Choice {
   repetitionPenalty?: number;
   frequencyPenalty?: number;
   presencePenalty?: number;
-  /** Tokens that the penalties look back on, at most 256. Default: 64. */
+  /** Number of last tokens that the penalties count, at most 256. Default: 64. */
   penaltyWindow?: number;
   /** The same seed gives the same text, on every machine. */
   seed?: number | bigint;
@@ -62,20 +64,20 @@ export interface Choice {
 export interface SessionOptions extends Choice {
   /** Instructions to the model before the conversation. */
   system?: string;
-  /** The name of the turn format, "chatml" for example. Default: that of the model's file. */
+  /** The name of the turn format, "chatml" for example. Default: the turn format of the model's file. */
   turns?: string;
-  /** What becomes of a conversation that does not fit the context (`gleed_keep`). Default: it is refused. */
+  /** The turns that stay if a conversation does not fit the context (`gleed_keep`). Default: such a conversation is refused. */
   keep?: { room?: number; first?: number; last?: number; target?: number };
   /** Whether all logits are hashed: `Session.logitsHash`. It takes time that grows with the vocabulary. */
   hash?: boolean;
 }
 
 export interface WriteOptions {
-  /** The most tokens. */
+  /** Largest number of tokens. */
   tokens?: number;
   /** Strings that end the text. They are not part of it. At most 16. */
   stop?: string | Iterable<string>;
-  /** Ends the text; the loop then throws the signal's reason. */
+  /** Ends the text. The loop then throws the reason of the signal. */
   signal?: AbortSignal;
 }
 
@@ -90,23 +92,23 @@ export interface ModelInfo {
   heads: number;
   kvHeads: number;
   headDim: number;
-  /** Tells models apart: 16 hexadecimal digits. */
+  /** Identifies the model: 16 hexadecimal digits. */
   fingerprint: string;
-  /** Bytes of the file. */
+  /** Size of the file in bytes. */
   bytes: number;
-  /** The turn format of the file, or null: then `ask` needs `turns`. */
+  /** The turn format of the file, or null. If it is null, `ask` needs `turns`. */
   turns: string | null;
   from: "network" | "cache" | "file" | "stream" | "memory";
   build: "threads" | "simd" | "plain";
   threads: number;
   arithmetic: number;
   version: string;
-  /** Why the file could not be kept for the next time. */
+  /** The reason why the file could not be kept for the next time. */
   cacheError?: string;
 }
 
 export interface MemoryPlan {
-  /** Bytes of the pool. The file's bytes are in memory, too: `file`. */
+  /** Size of the pool in bytes. The file is in memory, too: `file` is its size. */
   bytes: number;
   file: number;
   kvBytes: number;
@@ -122,7 +124,7 @@ export interface MemoryPlan {
 
 export interface PoolInfo {
   sequences: number;
-  /** Blocks of 16 tokens: blocksUsed + blocksFree + blocksReclaimable. */
+  /** Number of blocks of 16 tokens: blocksUsed + blocksFree + blocksReclaimable. */
   blocks: number;
   blocksUsed: number;
   blocksFree: number;
@@ -139,13 +141,13 @@ export interface PoolInfo {
 }
 
 export interface SessionInfo {
-  /** Tokens of the text, prompt included. */
+  /** Number of tokens of the text, including the prompt. */
   tokens: number;
-  /** Those of them whose keys and values are in blocks: all, or all but the last. */
+  /** Number of tokens whose keys and values are in blocks: all, or all but the last. */
   computed: number;
-  /** Blocks that only this session holds. */
+  /** Number of blocks that only this session holds. */
   ownBlocks: number;
-  /** Blocks that others hold, too. */
+  /** Number of blocks that other sessions hold, too. */
   sharedBlocks: number;
   ownBytes: number;
   sharedBytes: number;
@@ -157,46 +159,49 @@ export interface Message {
 }
 
 /**
- * A text in the making: `for await (const piece of stream)`. Nothing is computed before a piece is asked for, and leaving the loop ends
- * the text.
+ * A text that is being generated: `for await (const piece of stream)`. Nothing is computed before the program asks for a piece, and leaving
+ * the loop ends the text.
  */
 export interface Stream extends AsyncIterableIterator<string> {
   /** The ids of the tokens so far. */
   readonly ids: number[];
-  /** Why the text has ended; null while it has not. "context": the sequence is as long as it can be; "full": the pool has no free block. */
+  /**
+   * The reason why the text has ended, or null before its end. "context": the sequence has its greatest length; "full": the pool has no
+   * free block.
+   */
   readonly reason: "end" | "length" | "stop" | "context" | "full" | "cancelled" | null;
   /** Returns the rest of the text. */
   read(): Promise<string>;
   /** Ends the text. The session goes on from what has been generated. */
   cancel(): void;
-  /** Works for about so many milliseconds and returns the text that is ready: for a game's frame. Not in a worker. */
+  /** Works for about this number of milliseconds, for example in a game's frame, and returns the text that is ready. Not in a worker. */
   step?(milliseconds?: number): string;
 }
 
-/** A sequence, and how its tokens are chosen. One text is in the making at a time: another one ends it. */
+/** A sequence and its sampler. A session writes one text at a time. A new text ends the one before. */
 export interface Session {
   readonly pool: Pool;
-  /** Begins a new text and returns what follows `text`. */
+  /** Begins a new text and returns its continuation after `text`. */
   tell(text: string, options?: WriteOptions): Stream;
   /** Says something to the model and returns its reply. The conversation goes on with the next call. */
   ask(text: string, options?: WriteOptions): Stream;
-  /** Returns the reply to the messages as they are: after `setMessages`. */
+  /** Returns the reply to the present messages, for example after `setMessages`. */
   reply(options?: WriteOptions): Stream;
-  /** Goes on with a text that ended before the model ended it. */
+  /** Goes on with a text that the model has not ended itself. */
   resume(options?: WriteOptions): Stream;
-  /** Returns the ids of the text so far, prompt included. */
+  /** Returns the ids of the text so far, including the prompt. */
   tokens(): Promise<number[]>;
   messages(): Promise<Message[]>;
-  /** Replaces the messages of the conversation. What stays the same is not read again. */
+  /** Replaces the messages of the conversation. Unchanged messages are not read again. */
   setMessages(messages: Message[]): Promise<void>;
   info(): Promise<SessionInfo>;
-  /** Opens a second session that begins like this one: blocks are shared, nothing is computed. */
+  /** Opens a second session with the same text. The two share blocks, and nothing is computed. */
   fork(options?: SessionOptions): Promise<Session>;
   /** Keeps only the first `keep` tokens. `resume` goes on from there. */
   rewind(keep: number): Promise<void>;
-  /** Returns the session as bytes, for `Pool.restore`. Of a conversation the sampler's state is not part. */
+  /** Returns the session as bytes, for `Pool.restore`. The bytes of a conversation do not contain the sampler's state. */
   snapshot(): Promise<Uint8Array>;
-  /** Returns the xxHash64 of all logits of the text: the same on every machine. The session has `hash: true`. */
+  /** Returns the xxHash64 of all logits of the text, which is the same on every machine. The session needs `hash: true`. */
   logitsHash(): Promise<string>;
   close(): Promise<void>;
 }
@@ -204,7 +209,7 @@ export interface Session {
 /** Sequences over one model that share blocks of keys and values. */
 export interface Pool {
   session(options?: SessionOptions): Promise<Session>;
-  /** Opens a session that goes on where `Session.snapshot` was. All of the bytes are verified first. */
+  /** Opens a session from the bytes of `Session.snapshot`. All of the bytes are verified first. */
   restore(bytes: Uint8Array, options?: SessionOptions): Promise<Session>;
   info(): Promise<PoolInfo>;
   /** Returns counts, and times in microseconds, with the names of `gleed_metrics` (docs/metrics.md): `decode_tokens`, ... */
@@ -218,22 +223,22 @@ export interface Model {
   /** Makes a pool and a session in it. */
   session(options?: Limits & SessionOptions): Promise<Session>;
   pool(limits?: Limits): Promise<Pool>;
-  /** Returns what a pool with these limits needs. Nothing is taken. */
+  /** Returns the memory that a pool with these limits needs. No memory is taken. */
   memoryPlan(limits?: Limits): Promise<MemoryPlan>;
   encode(text: string, options?: { special?: boolean }): Promise<number[]>;
   decode(ids: number[], options?: { continues?: boolean }): Promise<string>;
-  /** Returns bytes of WebAssembly's memory, and how many of them are taken. */
+  /** Returns the size of WebAssembly's memory in bytes, and the number of bytes in use. */
   memory(): Promise<{ bytes: number; used: number }>;
-  /** Ends all sessions and gives the memory back: that of a worker at once, else with the next garbage collection. */
+  /** Ends all sessions and gives the memory back: at once if it belongs to a worker, otherwise with the next garbage collection. */
   close(): Promise<void>;
 }
 
 export const Gleed: {
-  /** Opens a model. Its file's bytes go straight into WebAssembly's memory: there is no second copy. */
+  /** Opens a model. The bytes of its file go straight into WebAssembly's memory, without a second copy. */
   open(source: ModelSource, options?: OpenOptions): Promise<Model>;
 };
 
-/** What a call refused. `status` is the number of gleed.h, or 0 where the package itself refuses. */
+/** The error of a refused call. `status` is the number of gleed.h, or 0 if the package itself refused. */
 export class GleedError extends Error {
   readonly status: number;
   readonly at: number;
@@ -241,7 +246,7 @@ export class GleedError extends Error {
   readonly given: number;
 }
 
-/** Returns whether this machine computes with 128-bit vectors. */
+/** Returns whether this machine supports WebAssembly's 128-bit vectors. */
 export function hasSimd(): boolean;
 /** Returns the files that the browser keeps. */
 export function cachedModels(): Promise<{ url: string; bytes: number }[]>;

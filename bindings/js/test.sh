@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes the package and the tarball that npm would publish, installs it into an empty folder, as a user does, and tests it there: a program
-# of ten lines tells the native story, then the tests of the package in Node, the story in Deno, the page's tests in headless Chromium. Needs Rust with the
-# target wasm32-unknown-unknown, node, npm, chromium, and what npm fetches: Deno, puppeteer, TypeScript. WITHOUT_CHROMIUM=1 leaves the page out, in words.
+# Makes the package and the tarball that npm would publish, installs it into an empty folder, as a user does, and tests it there: a program of ten lines
+# tells the native story, then the tests of the package run in Node, the story in Deno, and the page's tests in headless Chromium. Needs Rust with the
+# target wasm32-unknown-unknown, node, npm, chromium, and packages that npm fetches: Deno, puppeteer, TypeScript. WITHOUT_CHROMIUM=1 leaves the page out,
+# and says so.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -30,16 +31,16 @@ diff <(tail -n 1 story.txt | tr ' ' '\n') <(tr -s ' \n' '\n' <"$root/bindings/py
 sed '$d' story.txt >native.txt
 echo "the ids are those of the native story"
 
-# The first program of the README, as it stands there.
+# The first program of the README, unchanged.
 awk '/^```js$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$here/README.md" >readme.mjs
 cp "$root/examples/assets/gleed-tales-q8_0.gguf" .
 diff <(node readme.mjs) native.txt
 echo "the README's program tells the same"
 
-# The blocks under "In JavaScript" of the repository's README, from an empty folder beside it. What is built is there already.
+# The blocks under "In JavaScript" of the repository's README, from an empty folder beside it. The build is already done.
 mkdir -p "$work/beside/empty"
 ln -s "$root" "$work/beside/gleed"
-# block LANGUAGE: the block under that heading.
+# block LANGUAGE: prints the block of this language under that heading.
 block() {
     awk -v fence="^\`\`\`$1\$" '/^## / { here = /In JavaScript/ } here && /^```$/ { inside = 0 } inside; here && $0 ~ fence { inside = 1 }' "$root/README.md"
 }
@@ -58,7 +59,7 @@ cp "$here/test/package.test.mjs" .
 GLEED_REPOSITORY=$root node --test package.test.mjs >tests.txt || { cat tests.txt; exit 1; }
 grep -E '^# (pass|fail|skipped)' tests.txt
 
-# Deno, as npm has it: it finds the package in node_modules, as Node does.
+# Deno from npm. It finds the package in node_modules, as Node does.
 npm install --silent --no-audit --no-fund --no-save "deno@$deno"
 diff <(npx deno run --allow-read --allow-env story.mjs "$root/examples/assets/gleed-tales-q8_0.gguf") story.txt
 sed 's/\(Gleed.open(process.argv\[2\]\)/\1, { threads: 2, worker: true }/' story.mjs >threads.mjs

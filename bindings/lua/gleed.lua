@@ -1,4 +1,4 @@
--- Gleed for LuaJIT: GGUF models in a program that scripts in Lua. README.md says how to use it.
+-- Gleed for LuaJIT: GGUF models in a program with scripts in Lua. README.md says how to use it.
 local ffi = require "ffi"
 local core = require "gleed.core"
 local new, cast = ffi.new, ffi.cast
@@ -6,12 +6,12 @@ local lib, constants, E, out, check, refuse, struct = core.lib, core.constants, 
 local place, grow, array, allocate, release = core.place, core.grow, core.array, core.allocate, core.release
 local session = require "gleed.session"
 
-local MAX_SIZE = 2 ^ 53 -- the integers that a number of Lua's tells apart
+local MAX_SIZE = 2 ^ 53 -- larger integers are not exact in a number of Lua
 local gleed = { lib = lib, constants = constants, version = ffi.string(lib.gleed_version()) }
 local Model, Grammar = {}, {}
 Model.__index, Grammar.__index = Model, Grammar
 
--- Returns a file's bytes: mapped, or read where the system has no mmap.
+-- Returns a file's bytes: mapped, or read if the system has no mmap.
 local function map(path)
     local file, why = io.open(path, "rb")
     if not file then error(why, 0) end
@@ -31,7 +31,7 @@ local function map(path)
     return { bytes = bytes, len = len }
 end
 
--- Opens a GGUF file. A split one is opened by the name of its first part.
+-- Opens a GGUF file. A split file is opened by the name of its first part.
 function gleed.open(path)
     local self, stem, count = setmetatable({ files = {}, users = 0 }, Model), path:match "^(.*)%-00001%-of%-(%d%d%d%d%d)%.gguf$"
     for part = 1, tonumber(count) or 1 do
@@ -58,7 +58,7 @@ local function used(self)
     return self.pointer and self or refuse("GLEED_E_OBJECT", "this model has been closed")
 end
 
--- Returns the ids of a text, a list of numbers. Flags are GLEED_ENCODE_ADD_SPECIAL (without any), ...
+-- Returns the ids of a text, a list of numbers. `flags` are GLEED_ENCODE_*; the default is GLEED_ENCODE_ADD_SPECIAL.
 function Model:encode(text, flags)
     used(self)
     local _, ids = grow(2000, #text + 2, function(scratch, words, ids, room)
@@ -69,7 +69,7 @@ function Model:encode(text, flags)
     return list
 end
 
--- Returns the tokens by their bytes, for grammars. They are made when they are asked for first.
+-- Returns the tokens by their bytes, for grammars. The first call makes them.
 function Model:trie()
     if not self.by_bytes then
         local scratch, _, words = grow(0, 0, function(scratch, words)
@@ -82,12 +82,12 @@ function Model:trie()
     return self.by_bytes
 end
 
--- Gives the file back, at once or when its last session is closed. A second call does nothing.
+-- Closes the file, at once or when its last session is closed. A second call does nothing.
 function Model:close()
     self.is_closing = true
     if self.users > 0 or not self.pointer then return end
     for _, file in ipairs(self.files) do
-        -- Not ffi.C.free: the finalizer knows how the bytes came.
+        -- `release` would call free, but most files are mapped.
         ffi.gc(file.bytes, nil)
         if ffi.os == "Windows" or file.len == 0 then ffi.C.free(file.bytes) else ffi.C.munmap(file.bytes, file.len) end
     end
@@ -95,12 +95,13 @@ function Model:close()
     self.files, self.pointer, self.tokenizer, self.memory, self.tables, self.trie_memory = {}, nil, nil, nil, nil, nil
 end
 
--- Begins a session: gleed/session.lua says which options there are.
+-- Begins a session. gleed/session.lua describes the options.
 function Model:session(options)
     return session(used(self), options or {})
 end
 
--- Compiles a grammar: kind is "schema" (a JSON Schema), "gbnf" or "regex"; options are fields of gleed_grammar_options.
+-- Compiles a grammar. `kind` is "schema" (a JSON Schema), "gbnf" or "regex". `options` are fields of
+-- gleed_grammar_options.
 function gleed.grammar(text, kind, options)
     local number = constants["GLEED_GRAMMAR_" .. (kind or "schema"):upper()]
     local fields = struct("gleed_grammar_options", options)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts what a program needs into an empty folder, and runs the tests there. Needs Rust and LuaJIT.
+# Puts the files that a program needs into an empty folder, and runs the tests there. Needs Rust and LuaJIT.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -12,7 +12,7 @@ cp "$library" "$folder/libgleed.so"
 cp "$root/examples/assets/gleed-tales-q8_0.gguf" "$folder"
 cp "$root/bindings/python/tests/native_ids.txt" "$folder"
 cp "$here/tests/"*.lua "$folder"
-# The example of README.md, as it stands there.
+# The example of README.md, unchanged.
 sed -n '/^```lua$/,/^```$/p' "$here/README.md" | sed '1d;/^```$/,$d' >"$folder/readme.lua"
 cd "$folder"
 [ "$(luajit readme.lua | head -c 38)" = "Once upon a time, there was a little g" ]

@@ -11,7 +11,7 @@ venv=$CARGO_TARGET_DIR/venv
 python3 -m venv --clear "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check ".[test,plot]"
 "$venv/bin/mypy" --cache-dir "$CARGO_TARGET_DIR/mypy"
-# What a user writes is typed, too.
+# The package must be typed for its users, too.
 for example in story crowd; do
   "$venv/bin/mypy" --strict --cache-dir "$CARGO_TARGET_DIR/mypy-examples" "examples/$example.py"
 done

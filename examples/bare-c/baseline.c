@@ -1,7 +1,7 @@
 /*
- * What Gleed's instructions per token are compared with: the plain loops of a small C program for Llama models, with a C
- * library, f32 keys and values in one array, and matrices (Q8_0 or F32) read where they are in the file. No checks:
- * the file must be right.
+ * The program that Gleed's instructions per token are compared with: the plain loops of a small C program for Llama
+ * models, with a C library, f32 keys and values in one array, and matrices (Q8_0 or F32) that are read in place. It
+ * checks nothing, so the file must be right.
  */
 #include <math.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static void read_model(const uint8_t *file)
         at = skip_value(at + 12 + len, u32(at + 8 + len));
     }
     infos = at;
-    /* Where the data begin is known after the infos. */
+    /* The offset of the data is known only after the first pass over the infos. */
     for (pass = 0; pass < 2; pass++) {
         for (at = infos, left = tensors; left > 0; left--) {
             tensor *place;

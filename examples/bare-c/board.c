@@ -1,4 +1,4 @@
-/* A Cortex-M4F (the emulator's mps2-an386) from reset to main, without a C library: output by semihosting. */
+/* A Cortex-M4F (the emulator's mps2-an386) from reset to main, without a C library. Output goes through semihosting. */
 #include "board.h"
 
 extern uint32_t data_load[], data_start[], data_end[], bss_start[], bss_end[], stack_end[], stack_start[];
@@ -96,7 +96,7 @@ void board_exit(int success)
         ;
 }
 
-/* No alignment of the file is needed. */
+/* The file needs no alignment. */
 __asm__(".section .rodata.model, \"a\"\n"
         ".global model_bytes\n"
         ".global model_end\n"

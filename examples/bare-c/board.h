@@ -1,11 +1,11 @@
-/* What a program on the board has instead of a C library. */
+/* The functions that a program on the board has instead of a C library. */
 #ifndef BOARD_H
 #define BOARD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The file that the image was made with, in flash. */
+/* The model's file, in flash. */
 extern const uint8_t model_bytes[];
 extern const uint8_t model_end[];
 
@@ -15,14 +15,17 @@ void board_print_number(uint32_t number);
 /* A clock of 25 MHz that counts 24 bits down. */
 uint32_t board_clock(void);
 
-/* Instructions since the clock was at `start`, at most 670 million, where the emulator runs with -icount shift=0. */
+/*
+ * Returns the instructions since the clock was at `start`, at most 670 million, if the emulator runs with -icount
+ * shift=0.
+ */
 uint32_t board_instructions(uint32_t start);
 
-/* Bytes of code and constants without the model; bytes of the stack that were ever used. */
+/* Return the bytes of code and constants without the model, and the bytes of the stack that were ever used. */
 size_t board_code(void);
 size_t board_stack_used(void);
 
-/* Ends the emulator; its status is 0 after success. */
+/* Ends the emulator. Its status is 0 after success. */
 void board_exit(int success);
 
 int main(void);

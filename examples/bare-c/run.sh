@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the C programs of this folder for a Cortex-M4F, without a C library where they do not say otherwise, and runs them in
-# the emulator. Needs arm-none-eabi-gcc and qemu-system-arm, and for baseline.c newlib.
+# Builds the C programs of this folder for a Cortex-M4F, without a C library except baseline.c, and runs them in the emulator.
+# Needs arm-none-eabi-gcc and qemu-system-arm, and for baseline.c newlib.
 #
 # usage: examples/bare-c/run.sh [MODEL.gguf]
 set -euo pipefail
@@ -18,7 +18,8 @@ run() {
     qemu-system-arm -M mps2-an386 -nographic -icount shift=0 -semihosting-config enable=on,target=native -kernel "$1"
 }
 
-# library OPT_LEVEL: one instruction set, one architecture, one type of matrices.
+# library OPT_LEVEL: builds the library with one instruction set, one architecture and one type of matrices, and prints its
+# path.
 library() {
     CARGO_PROFILE_RELEASE_OPT_LEVEL=$1 cargo build --locked --quiet --release --target $target --no-default-features \
         --features gleed/arch-llama,gleed/quant-q8_0 --manifest-path "$root/ffi/bare/Cargo.toml" \

@@ -1,13 +1,13 @@
 /*
- * A model in flash, an engine in static memory, and no C library: generates a few tokens and compares them with
- * what every other machine computes.
+ * A model in flash, an engine in static memory, and no C library. The program generates a few tokens and compares them
+ * with those of every other machine.
  */
 #include "board.h"
 #include "gleed.h"
 
 #define COUNT 12
 
-/* "Once upon a time", and what follows: "there was a little girl named Lily." */
+/* "Once upon a time", and its continuation: "there was a little girl named Lily." */
 static const uint32_t prompt[] = {1, 414, 435, 261, 385};
 static const uint32_t expected[COUNT] = {952, 384, 281, 261, 378, 428, 509, 387, 945, 320, 511, 270};
 

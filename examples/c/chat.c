@@ -1,5 +1,5 @@
 /*
- * A conversation in the terminal. Each line is a turn; lines that start with '/' are commands.
+ * A conversation in the terminal. Each line is a turn. Lines that start with '/' are commands.
  *
  * usage: chat MODEL.gguf [OPTIONS]; chat --help lists them
  *
@@ -29,14 +29,14 @@
     "/load FILE    go on with the one in a file\n"                                          \
     "/quit         or the end of the input; Ctrl-C ends a reply\n"
 
-/* How many of the last tokens the penalties look at: as many as a snapshot has room for, beside the generator. */
+/* Number of last tokens that the penalties count: as many as a snapshot has room for, besides the generator. */
 #define RECENT 62
 #define MAX_LINE 4096
 
-/* What goes into a snapshot beside the sequence: all that a sampler remembers. */
+/* The host's bytes in a snapshot: the state of the sampler. */
 struct memory_of_sampler {
     uint64_t generator;
-    uint32_t recent[RECENT]; /* in the order of the text, GLEED_NO_TOKEN where there are fewer */
+    uint32_t recent[RECENT]; /* in the order of the text; GLEED_NO_TOKEN if there are fewer */
 };
 
 struct chat {
@@ -49,22 +49,22 @@ struct chat {
     gleed_sampler_params params;
     uint32_t recent[RECENT];
     const char *system;
-    const char *wanted; /* the name of a format */
-    uint32_t format;    /* GLEED_NO_TURNS: the model continues the text */
-    uint32_t adds_bos;  /* GLEED_TURNS_ADD_BOS where the file has no chat template that would write it */
+    const char *wanted; /* the name of a format, or NULL */
+    uint32_t format;    /* if it is GLEED_NO_TURNS, the model continues the text */
+    uint32_t adds_bos;  /* GLEED_TURNS_ADD_BOS if the file has no chat template, which would write BOS */
     unsigned long max_tokens;
     size_t context;
-    uint32_t *ids; /* the turn: `context` of them, `count` in use */
+    uint32_t *ids; /* the tokens of the turn: `context` elements, `count` in use */
     size_t count;
-    uint32_t *words; /* scratch for encoding: `words_len` of them, and more when a text needs more */
+    uint32_t *words; /* scratch for encoding: `words_len` elements, which grows when a text needs more */
     size_t words_len;
-    char *text; /* what a token completes: vocab.max_text bytes */
-    uint64_t *scratch; /* an element for each logit */
+    char *text; /* the text that a token completes: vocab.max_text bytes */
+    uint64_t *scratch; /* one element for each logit */
 };
 
 /* ---- Tokens of a turn --------------------------------------------------------------------------------- */
 
-/* Whether a call wanted more scratch, which is there then. */
+/* If a call needs more scratch, takes it and returns 1. */
 static int has_grown(struct chat *chat, gleed_status status)
 {
     if (status != GLEED_E_SCRATCH_TOO_SMALL)
@@ -74,7 +74,7 @@ static int has_grown(struct chat *chat, gleed_status status)
     return 1;
 }
 
-/* Appends a text as it is to the turn. */
+/* Appends a plain text to the turn. */
 static gleed_status append(struct chat *chat, const char *text)
 {
     gleed_status status;
@@ -88,8 +88,8 @@ static gleed_status append(struct chat *chat, const char *text)
 }
 
 /*
- * The user's turn, up to where the reply begins; all but the first one also close the reply before it. Nothing of what
- * the sequence has is encoded or computed again.
+ * Encodes the user's turn, up to the beginning of the reply. All turns but the first also close the reply before them.
+ * Tokens that the sequence has are not encoded or computed again.
  */
 static gleed_status encode_turn(struct chat *chat, int is_first, const char *line)
 {
@@ -141,7 +141,7 @@ static void forget(struct chat *chat)
 
 /* ---- Replies ------------------------------------------------------------------------------------------ */
 
-/* An interrupt writes it, a step looks at it. */
+/* The cancel flag of a step. An interrupt writes it. */
 static uint32_t interrupted;
 
 static void on_interrupt(int signal_number)
@@ -150,21 +150,21 @@ static void on_interrupt(int signal_number)
     (void)signal_number;
 }
 
-/* Appends tokens, until that is done (GLEED_OK), or Ctrl-C was pressed (GLEED_STOPPED). */
+/* Appends tokens. Returns GLEED_OK, or GLEED_STOPPED if Ctrl-C was pressed. */
 static gleed_status advance(struct chat *chat, const uint32_t *ids, size_t count)
 {
     const gleed_budget budget = {.struct_size = sizeof budget, .cancel = &interrupted};
     gleed_status status = gleed_queue(chat->engine, chat->seq, ids, count, GLEED_LOGITS_LAST, &error);
     if (status != GLEED_OK)
         return status;
-    /* One sequence has one row of logits: they come at its end. */
+    /* One sequence has one row of logits, so one step computes everything. */
     status = gleed_step(chat->engine, &budget, &error);
     if (status == GLEED_STOPPED)
         check(gleed_cancel(chat->engine, chat->seq, &error), "cancel");
     return status == GLEED_READY ? GLEED_OK : status;
 }
 
-/* Appends the turn. One that was not finished is taken back. */
+/* Appends the turn. If it is not finished, takes it back. */
 static gleed_status listen(struct chat *chat, size_t tokens_before)
 {
     gleed_status status = advance(chat, chat->ids, chat->count);
@@ -176,7 +176,7 @@ static gleed_status listen(struct chat *chat, size_t tokens_before)
     return status;
 }
 
-/* Writes a reply as it comes. */
+/* Prints a reply while it is generated. */
 static gleed_status speak(struct chat *chat)
 {
     gleed_status status = GLEED_OK;
@@ -265,7 +265,7 @@ static void save(struct chat *chat, const char *path)
         fprintf(stderr, "[%lu bytes saved]\n", (unsigned long)written);
 }
 
-/* The old conversation goes when the new one is there: an engine with two sequences. */
+/* Closes the old conversation after the new one is open, so the engine has two sequences. */
 static void load(struct chat *chat, const char *path)
 {
     struct memory_of_sampler remembered;
@@ -297,7 +297,7 @@ static void load(struct chat *chat, const char *path)
     fprintf(stderr, "[%u tokens loaded]\n", (unsigned)info.tokens);
 }
 
-/* 0: the end of the conversation. */
+/* Runs a command. Returns 0 at the end of the conversation. */
 static int command(struct chat *chat, char *line)
 {
     char *argument = line + strcspn(line, " ");
@@ -423,7 +423,7 @@ static void unknown_format(const char *name)
     exit(2);
 }
 
-/* The format that is wanted, or that of the model's file. */
+/* Finds the wanted format, or the format of the model's file. */
 static const char *choose_format(struct chat *chat, const gleed_model *model)
 {
     static gleed_turns_info info = {.struct_size = sizeof info};

@@ -1,6 +1,6 @@
 /*
- * What programs with a heap and files do around Gleed: memory, a model from a file, and messages. Objects live as long as
- * the program: their memory is given back at its end.
+ * Code that programs with a heap and files need around Gleed: memory, a model from a file, and messages. Objects live as
+ * long as the program. Their memory is freed at its end.
  */
 #ifndef HOST_H
 #define HOST_H
@@ -14,13 +14,13 @@
 
 static gleed_error error = {.struct_size = sizeof error};
 
-/* What went wrong in the last call, which had this status. */
+/* Returns the error text of the last call, which had this status. */
 static inline const char *reason(gleed_status status)
 {
     return error.status == status && error.text[0] != '\0' ? error.text : gleed_status_text(status);
 }
 
-/* For calls after whose failure there is nothing left to do; `what` is what they are about. */
+/* Ends the program with a message if a call has failed. `what` names the subject of the call. */
 static inline void check(gleed_status status, const char *what)
 {
     if (status == GLEED_OK)
@@ -29,7 +29,7 @@ static inline void check(gleed_status status, const char *what)
     exit(1);
 }
 
-/* The code that a program ends with: what was printed may still have to be written, and the disk may be full. */
+/* Returns the exit code of the program. Output may still be buffered, and the disk may be full. */
 static inline int flushed(int result)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -83,7 +83,9 @@ static inline uint8_t *read_file(const char *path, size_t *len)
     return bytes;
 }
 
-/* The model in a file; in all parts of one that was split, where `path` is the first: NAME-00001-of-00003.gguf. */
+/*
+ * Opens the model in a file, or in all parts of a split file, of which `path` names the first: NAME-00001-of-00003.gguf.
+ */
 static inline const gleed_model *open_model(const char *path)
 {
     enum { ENDING = sizeof "-00001-of-00003.gguf" - 1 };
@@ -124,7 +126,7 @@ static inline const gleed_tokenizer *start_tokenizer(const gleed_model *model)
     return tokenizer;
 }
 
-/* A NULL sampler gets memory; one that is there starts again in its own. */
+/* Starts a sampler. A NULL sampler gets memory. An existing one starts again in its memory. */
 static inline void start_sampler(gleed_sampler **sampler, const gleed_sampler_params *params)
 {
     size_t size, align;
@@ -142,7 +144,7 @@ static inline void start_detokenizer(gleed_detokenizer **detokenizer, const glee
                                  detokenizer, &error), "detokenizer");
 }
 
-/* Callbacks for snapshots in files; the context is a FILE. */
+/* Callbacks for snapshots in files. The context is a FILE. */
 static inline int32_t write_to_file(void *file, const uint8_t *bytes, size_t len)
 {
     return fwrite(bytes, 1, len, file) == len ? 0 : -1;

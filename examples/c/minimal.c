@@ -1,10 +1,11 @@
 /*
- * Continues a text, without malloc: the file and all that Gleed works with lie in two static arrays.
+ * Continues a text without malloc: the file and all memory of Gleed lie in two static arrays.
  *
  * usage: minimal MODEL.gguf [TEXT [TOKENS]]
  *
- * The sizes are those of the demo model and similar ones; what a larger one needs, the program says. Where the model is
- * part of the program, or in flash, the second array is not needed: gleed_model_open takes bytes wherever they are.
+ * The sizes are for the demo model and similar ones. For a larger model the program prints the sizes that it needs. If
+ * the model is part of the program, or in flash, the array for the file is not needed: gleed_model_open takes bytes at
+ * any address.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void check(gleed_status status)
     exit(1);
 }
 
-/* The next part of the arena, at a multiple of `align`. */
+/* Returns the next part of the arena, at a multiple of `align`. */
 static void *carve(size_t size, size_t align)
 {
     uintptr_t end = (uintptr_t)arena + arena_used;
@@ -66,7 +67,7 @@ static size_t read_model(const char *path)
     return len;
 }
 
-/* Sizes first, then memory, then the object in it: the same for each of them. */
+/* For every object, first its size is asked for, then memory is taken, then the object is made in it. */
 static const gleed_model *open_model(const char *path)
 {
     const gleed_model *model;
@@ -142,7 +143,7 @@ static void usage(FILE *to)
     fprintf(to, "usage: minimal MODEL.gguf [TEXT [TOKENS]], TOKENS from 1 to %d\n", CONTEXT);
 }
 
-/* What was printed may still have to be written, and the disk may be full. */
+/* Output may still be buffered, and the disk may be full. */
 static int flushed(int result)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

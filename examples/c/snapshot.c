@@ -1,6 +1,6 @@
 /*
- * Saves a text while it is being written, and goes on with it in another engine: the same text. Then reads damaged
- * copies of the file, which are refused and change nothing.
+ * Saves a text while it is being generated, and goes on with it in another engine, which gives the same text. Then
+ * reads damaged copies of the file, which are refused and change nothing.
  *
  * usage: snapshot MODEL.gguf FILE
  */
@@ -10,18 +10,18 @@
 #define BEFORE 16
 #define AFTER 24
 
-/* Where a text is written: an engine with one sequence in use, and a sampler. */
+/* The writer of a text: an engine with one sequence in use, and a sampler. */
 struct writer {
     const gleed_tokenizer *tokenizer;
-    size_t vocab; /* how many logits there are, and elements of scratch */
+    size_t vocab; /* number of logits, and of elements of scratch */
     uint64_t *scratch;
     gleed_engine *engine;
     gleed_seq seq;
     gleed_sampler *sampler;
-    uint32_t next; /* the token that was chosen last; the sequence does not have it yet */
+    uint32_t next; /* the last chosen token, which the sequence does not have yet */
 };
 
-/* What the file says beside the sequence. */
+/* The host's bytes in the snapshot. */
 struct state {
     uint64_t generator;
     uint32_t next;
@@ -60,7 +60,7 @@ static void begin(struct writer *writer, const char *prompt)
     choose(writer, logits);
 }
 
-/* Writes `count` tokens down. */
+/* Goes on for `count` tokens, and stores them in `ids`. */
 static void go_on(struct writer *writer, size_t count, uint32_t *ids)
 {
     const float *logits;
@@ -87,7 +87,7 @@ static void print_text(const struct writer *writer, const char *title, const uin
     printf("%.*s\n", (int)len, text);
 }
 
-/* ---- Out and in --------------------------------------------------------------------------------------- */
+/* ---- Writing and reading --------------------------------------------------------------------------------------- */
 
 static uint64_t save(const struct writer *writer, const char *path)
 {
@@ -109,7 +109,7 @@ static uint64_t save(const struct writer *writer, const char *path)
     return written;
 }
 
-/* A file, or what is left of it: cut after `cut` bytes, and with one bit flipped in byte `flip`. */
+/* A damaged copy of a file: cut after `cut` bytes, and with one bit flipped in byte `flip`. */
 struct copy {
     FILE *file;
     uint64_t at, cut, flip;
@@ -132,7 +132,7 @@ static size_t read_copy(void *ctx, uint8_t *bytes, size_t len)
     return got;
 }
 
-/* The writer changes only where the answer is GLEED_OK. */
+/* Reads a copy. The writer changes only if the result is GLEED_OK. */
 static gleed_status load(struct writer *writer, const char *path, uint64_t cut, uint64_t flip)
 {
     gleed_snapshot_info info = {.struct_size = sizeof info};
@@ -155,9 +155,12 @@ static gleed_status load(struct writer *writer, const char *path, uint64_t cut, 
     return GLEED_OK;
 }
 
-/* ---- What has changed --------------------------------------------------------------------------------- */
+/*
+ * ---- Checks that nothing has changed
+ * ---------------------------------------------------------------------------------
+ */
 
-/* FNV-1a (Fowler, Noll, Vo): a snapshot can go anywhere, here into a number. */
+/* FNV-1a (Fowler, Noll, Vo). A snapshot can be written anywhere, here into a hash. */
 static int32_t add_to_hash(void *ctx, const uint8_t *bytes, size_t len)
 {
     uint64_t *hash = ctx;
@@ -166,7 +169,7 @@ static int32_t add_to_hash(void *ctx, const uint8_t *bytes, size_t len)
     return 0;
 }
 
-/* All that an engine has: its sequence, and how many sequences and blocks are in use. */
+/* The state of an engine: its sequence, and the numbers of sequences and blocks in use. */
 static uint64_t state_of(const struct writer *writer)
 {
     gleed_engine_info info = {.struct_size = sizeof info};
@@ -178,7 +181,7 @@ static uint64_t state_of(const struct writer *writer)
     return hash;
 }
 
-/* Reads damaged copies: how many were not refused, or changed something. */
+/* Reads damaged copies. Returns how many were not refused, or changed something. */
 static int damaged_copies(struct writer *writer, const char *path, uint64_t bytes)
 {
     const struct {

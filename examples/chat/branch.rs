@@ -10,22 +10,22 @@ use super::say;
 use common::Result;
 use common::turns::{Said, Style};
 
-/// Replies whose tokens are kept.
+/// Largest number of replies whose tokens are kept.
 const REPLIES: usize = 256;
-/// With --window a conversation goes on behind its context, up to here.
+/// Largest number of tokens of a conversation with --window, which goes on beyond the context.
 const LONGEST: usize = 1 << 16;
 
 pub(super) struct Branch {
     pub(super) talk: OwnedConversation,
     pub(super) messages: Vec<Said>,
     pub(super) sampler: Sampler,
-    /// Messages that are left out.
+    /// Indices of the messages that are left out.
     left_out: std::ops::Range<usize>,
-    /// Tokens of the last reply, and tokens per second.
+    /// Number of tokens of the last reply, and tokens per second.
     pub(super) speed: Option<(usize, f64)>,
 }
 
-/// The sizes of conversations.
+/// Returns the sizes of conversations.
 pub(super) fn limits(engine: &Engine<'_, '_>, plan: &Plan) -> ConversationLimits {
     let desk = DeskLimits { context: longest(plan), text: 0, word: 0, replies: REPLIES };
     ConversationLimits::of(engine.cache().geometry(), &desk)
@@ -100,7 +100,7 @@ impl Branch {
         Ok(tokens)
     }
 
-    /// Tells the sampler what the sequence has.
+    /// Gives all tokens of the sequence to the sampler.
     fn hear(&mut self, engine: &Engine<'_, '_>, params: SamplerParams) -> Result<()> {
         let state = self.sampler.state();
         self.sampler = Sampler::new(params)?;

@@ -1,4 +1,4 @@
-//! What lines that begin with `/` do.
+//! The commands: lines that begin with `/`.
 
 use std::fmt::Display;
 use std::fs;
@@ -15,7 +15,7 @@ use common::Result;
 use common::turns::Said;
 
 impl Chat<'_> {
-    /// Shows the messages; those of the user with their numbers.
+    /// Shows the messages. Messages of the user have numbers.
     pub(super) fn list(&mut self) -> Result<()> {
         let mut number = 0;
         for said in &self.branches[self.current].messages {
@@ -88,7 +88,7 @@ impl Chat<'_> {
         if self.branches.len() == self.args.branches {
             return Err(format!("all {} branches are in use (see /close, --branches)", self.args.branches).into());
         }
-        // Other random numbers, or else the same question would get the same answer.
+        // The fork gets other random numbers. With the same ones, the same question would get the same answer.
         self.forks += 1;
         let mut fork = self.branches[self.current].fork(&mut self.engine)?;
         fork.sampler.set_state(fork.sampler.state() ^ self.forks);

@@ -4,8 +4,8 @@
 //! cargo run --release --example chat -- --model model.gguf
 //! ```
 //!
-//! Each line is a turn, in the format that the model was trained on where it is known. Lines that start with `/` are
-//! commands: see `/help`; `//text` says `/text`. Ctrl-C stops a reply, Ctrl-D quits. It works in a pipe, too.
+//! Each line is a turn, in the format that the model was trained on, if it is known. Lines that start with `/` are
+//! commands: see `/help`. `//text` says `/text`. Ctrl-C stops a reply, Ctrl-D quits. It works in a pipe, too.
 
 mod branch;
 mod commands;
@@ -121,7 +121,7 @@ struct Args {
 }
 
 impl Args {
-    /// The files that are read beside the model.
+    /// Returns the files that are read besides the model.
     fn read(&self) -> Vec<PathBuf> {
         let paths = [self.tools.path(), self.template.as_ref().map(Path::new)];
         paths.into_iter().flatten().map(Path::to_owned).collect()
@@ -142,10 +142,11 @@ fn chat(args: &Args) -> Result<ExitCode> {
     let mut style = Style::choose(model.gguf(), &tokenizer, args.template.as_deref(), args.jinja)?;
     args.tools.apply(&mut style)?;
     let rules = args.tools.rules(&tokenizer, &style)?;
-    // One more than branches: /load lets go of the old conversation when the new one is there.
+    // One more than branches, because /load closes the old conversation after it has opened the new one.
     let sequences = args.branches.saturating_add(1);
     let window = args.window.window()?;
-    // For models with recurrent layers: where the last turn ends and before the reply, of the last two branches.
+    // For models with recurrent layers: two for each of the last two branches, at the end of the last turn and before
+    // the reply.
     let checkpoints = 4;
     let limits = Limits { sequences, window, checkpoints, ..args.engine.limits(args.context) };
     let (plan, mut machine) = args.device.prepare(&model, &limits)?;
@@ -182,7 +183,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
         random: random::Random::new(params.seed),
     };
     if let Some(message) = &args.message {
-        // A trace that is not whole does not stay.
+        // An interrupt removes a trace that is not complete.
         output::end_on_interrupt()?;
         chat.say(message, &mut stdin().lock())?;
         chat.steps.finish()?;
@@ -199,7 +200,7 @@ fn chat(args: &Args) -> Result<ExitCode> {
     })?;
     chat.run()?;
     chat.steps.finish()?;
-    // Nobody at a pipe sees what went wrong.
+    // At a pipe nobody sees the errors, so the exit code reports them.
     Ok(if chat.failed && !stdin().is_terminal() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -213,22 +214,22 @@ struct Chat<'t> {
     params: SamplerParams,
     tokenizer: &'t Tokenizer<'t, 't>,
     style: Style<'t>,
-    /// What replies with calls have to follow.
+    /// The grammar of replies with calls, if there is one.
     rules: Option<&'t CallRules<'t>>,
     /// Tokens that end a reply.
     stops: Vec<u32>,
-    /// Those of a conversation.
+    /// Sizes of a conversation.
     sizes: ConversationLimits,
     engine: Engine<'t, 't>,
     scratch: Vec<u64>,
     branches: Vec<Branch>,
     current: usize,
     forks: u64,
-    /// Whether a message got no answer.
+    /// Whether any message got no answer.
     failed: bool,
-    /// By the turn in progress, or the last one.
+    /// What the turn in progress, or the last turn, has read and written.
     heard: Heard,
-    /// For the dice.
+    /// The random numbers of the dice.
     random: random::Random,
 }
 
@@ -270,7 +271,7 @@ impl Chat<'_> {
                 _ => self.say(line.trim(), &mut input),
             };
             match done {
-                // Nobody reads what this writes.
+                // The output is closed, so nobody reads it.
                 Err(error) if error.is::<io::Error>() => return Err(error),
                 Err(error) => eprintln!("error: {error}"),
                 Ok(()) => {}
@@ -289,7 +290,8 @@ impl Chat<'_> {
         self.respond(messages, input)
     }
 
-    /// Lets the model answer the last of these messages. If it does not hear it, the conversation is as before.
+    /// Lets the model answer the last of these messages. If the model does not read it, the conversation stays as
+    /// before.
     fn respond(&mut self, messages: Vec<Said>, input: &mut StdinLock<'_>) -> Result<()> {
         let before = std::mem::replace(&mut self.branch().messages, messages);
         let count = self.branch().messages.len();
@@ -312,7 +314,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Writes the reply to a turn. While the model calls tools, it is told their results and goes on.
+    /// Writes the reply to a turn. As long as the model calls tools, it gets their results and goes on.
     fn answer(&mut self, input: &mut StdinLock<'_>) -> Result<&'static str> {
         for round in 0.. {
             let (end, calls) = self.speak(round)?;
@@ -329,8 +331,8 @@ impl Chat<'_> {
         Ok("")
     }
 
-    /// Reads what the model has not read yet and writes what it says, behind so many replies with calls; what is to be
-    /// said at its end, and the calls in it.
+    /// Lets the model read new tokens, and writes its reply after `round` replies with calls. Returns the note for the
+    /// end of the reply, and the calls in it.
     fn speak(&mut self, round: usize) -> Result<(&'static str, Vec<Asked>)> {
         let (start, before) = (Instant::now(), self.engine.metrics());
         let room = self.args.n.min(self.plan.limits().context / 4);
@@ -338,7 +340,7 @@ impl Chat<'_> {
         let turn = branch.update(&mut self.engine, self.plan, &self.style, &self.args.keep.keep(room), self.params)?;
         let (sequence, engine) = (branch.talk.seq(), &mut self.engine);
         if !run::advance(engine, &self.steps, sequence, &turn)? {
-            // The model has not heard all of the turn.
+            // The model has not read the whole turn.
             return Ok(("[stopped]", Vec::new()));
         }
         self.heard.add(&before, &engine.metrics(), start);
@@ -367,7 +369,7 @@ impl Chat<'_> {
     }
 }
 
-/// A line on standard output.
+/// Prints a line on standard output.
 fn say(line: &str) -> Result<()> {
     Ok(writeln!(stdout(), "{line}")?)
 }

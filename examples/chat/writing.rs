@@ -8,7 +8,7 @@ use common::reply::Reply;
 use common::run::{self, Steps, TOGETHER};
 use common::{Result, interrupt};
 
-/// Writes a reply behind what the model has read.
+/// Writes a reply after the tokens that the model has read.
 pub(super) struct Writing<'w, 'm, 'a, E> {
     pub(super) engine: &'w mut Engine<'m, 'a>,
     pub(super) steps: &'w Steps<'w>,
@@ -16,21 +16,21 @@ pub(super) struct Writing<'w, 'm, 'a, E> {
     pub(super) scratch: &'w mut [u64],
     /// Whether a token ends a reply.
     pub(super) ends: E,
-    /// The most tokens.
+    /// Largest number of tokens.
     pub(super) most: usize,
-    /// A GPU chooses several at a time.
+    /// Whether a GPU chooses several tokens at a time.
     pub(super) together: bool,
 }
 
 impl<E: Fn(u32) -> bool> Writing<'_, '_, '_, E> {
-    /// Returns what is to be said at the end of the reply, and its number of tokens.
+    /// Returns the note for the end of the reply, and the number of its tokens.
     pub(super) fn write(
         &mut self,
         reply: &mut Reply<'_, '_, '_, '_>,
         mut calling: Option<&mut Calling<'_>>,
     ) -> Result<(&'static str, usize)> {
         let (sequence, mut tokens) = (self.branch.talk.seq(), 0);
-        // A token that a GPU chose behind others, and that the sequence does not have.
+        // The last token of several that a GPU chose. The sequence does not have it yet.
         let mut chosen = None;
         loop {
             let token = match chosen.take() {
@@ -65,7 +65,7 @@ impl<E: Fn(u32) -> bool> Writing<'_, '_, '_, E> {
         }
     }
 
-    /// The next token.
+    /// Returns the next token.
     fn choose(&mut self, calling: Option<&mut Calling<'_>>) -> Result<u32> {
         let logits = self.engine.logits(self.branch.talk.seq()).unwrap_or_default();
         let choice = match calling {
@@ -75,10 +75,10 @@ impl<E: Fn(u32) -> bool> Writing<'_, '_, '_, E> {
         Ok(choice.token)
     }
 
-    /// Lets a GPU choose the tokens behind `token`, by a sampler without penalties, for which it does not matter which
-    /// tokens it has accepted. Returns them: the sequence then has `token` and all of them but the last. `None` where
-    /// one of them ends the reply: then all is as before, as choosing them one by one is simpler than going back to the
-    /// sampler's state at that one.
+    /// Lets a GPU choose the tokens after `token`. The sampler has no penalties, so the tokens that it has accepted do
+    /// not matter. Returns these tokens. The sequence then has `token` and all of them but the last. Returns `None` if
+    /// one of them ends the reply. Then everything is as before, because it is simpler to choose the tokens one by one
+    /// than to find the sampler's state at that token.
     fn choose_together(&mut self, token: u32) -> Result<Option<[u32; TOGETHER]>> {
         let (sequence, mut sampler) = (self.branch.talk.seq(), self.branch.sampler.clone());
         let (before, mut ids) = (self.engine.seq_len(sequence)?, [0; TOGETHER]);

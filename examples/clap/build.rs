@@ -14,7 +14,7 @@ fn main() {
     for file in files {
         println!("cargo::rerun-if-changed={file}");
     }
-    // A host may have the functions of gleed.h, too, of another version: those of the plugin are its own.
+    // A host may itself have the functions of gleed.h, in another version. The plugin uses its own functions.
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "linux") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     }

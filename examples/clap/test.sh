@@ -4,6 +4,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 CARGO_TARGET_DIR=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR
-# Before its test, which loads it as a file.
+# The library is built before its test, which loads it as a file.
 cargo build --quiet --release --locked
 cargo test --quiet --release --locked -- --nocapture

@@ -1,5 +1,5 @@
 /*
- * Says how much memory a model wants, and generates a few tokens.
+ * Prints how much memory a model needs, and generates a few tokens.
  *
  * usage: describe MODEL.gguf
  */
@@ -8,7 +8,7 @@
 
 #include "gleed.h"
 
-/* "Once upon a time" in the demo model. */
+/* The tokens of "Once upon a time" in the demo model. */
 static const uint32_t prompt[] = {1, 414, 435, 261, 385};
 
 static gleed_error error = {sizeof error, 0, 0, 0, 0, ""};

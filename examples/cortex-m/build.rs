@@ -1,4 +1,4 @@
-//! Where things lie in the memory of the board, and which model.
+//! Chooses the memory map of the board and the model.
 
 use std::env;
 use std::fs;

@@ -48,7 +48,8 @@ std::vector<std::uint8_t> read_file(const char *path) {
 
 std::uint64_t ticks(void *) { return static_cast<std::uint64_t>(Time::now().time_since_epoch().count()); }
 
-// A step ends at this time. The worker finishes the unit that it is at: some microseconds.
+// Returns a budget that ends a step at this time. The worker still finishes its current unit, which takes some
+// microseconds.
 gleed_budget until(Time::time_point end) {
     auto budget = gleed::make<gleed_budget>();
     budget.clock = ticks;
@@ -56,7 +57,7 @@ gleed_budget until(Time::time_point end) {
     return budget;
 }
 
-// A text that grows as frames allow.
+// A text that grows in the time of frames.
 class Story {
 public:
     Story(const gleed::Model &model, std::string_view prompt, std::size_t tokens)
@@ -71,7 +72,7 @@ public:
         check(sequence_.queue(ids));
     }
 
-    // Works until `end`, and prints what has come. Returns whether the story goes on.
+    // Works until `end`, and prints the new text. Returns whether the story goes on.
     bool frame(Time::time_point end) {
         auto status = engine_.step(until(end));
         check(status);

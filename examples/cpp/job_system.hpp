@@ -1,4 +1,4 @@
-// A small job system, as a game has one: threads that sleep until there is work.
+// A small job system like that of a game: threads that sleep until there is work.
 #ifndef JOB_SYSTEM_HPP
 #define JOB_SYSTEM_HPP
 
@@ -11,7 +11,7 @@
 
 class JobSystem {
 public:
-    // The thread that asks works, too: one worker means no thread.
+    // The calling thread works, too, so one worker means no further thread.
     explicit JobSystem(unsigned workers) {
         for (unsigned i = 1; i < workers; i++) threads_.emplace_back([this] { serve(); });
     }
@@ -26,7 +26,7 @@ public:
         for (auto &thread : threads_) thread.join();
     }
 
-    // Calls call(index) for each index below n, on whichever threads have time, and returns when that is done.
+    // Calls call(index) for each index below n, on the threads that have time, and returns when all calls are done.
     template <class Call>
     void operator()(std::uint32_t n, const Call &call) {
         Job job{n, &call, [](const void *arg, std::uint32_t index) { (*static_cast<const Call *>(arg))(index); }};
@@ -39,7 +39,7 @@ public:
             wake_.notify_all();
         }
         job.work();
-        // Whoever has not begun by now is not waited for.
+        // Threads that have not begun by now are not waited for.
         std::unique_lock<std::mutex> lock(mutex_);
         job_ = nullptr;
         idle_.wait(lock, [this] { return busy_ == 0; });

@@ -2,10 +2,10 @@
 //
 // usage: npc_crowd MODEL.gguf [OPTIONS]; npc_crowd --help lists them
 //
-// Every character is a fork of one sequence, so the world's tokens are computed and stored once. In each frame the
-// engine gets a few milliseconds, on the game's own threads. In the middle of the run all characters are saved, and go on
-// in a new engine. The program prints what that costs, and ends with exit code 1 if saving or the number of threads changes
-// what anybody says.
+// Every character is a fork of one sequence, so the world's tokens are computed and stored once. In each frame the engine
+// gets a few milliseconds, on the game's own threads. In the middle of the run all characters are saved, and go on in a new
+// engine. The program prints the cost of all this, and ends with exit code 1 if saving or the number of threads changes any
+// text.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -36,7 +36,7 @@ std::uint64_t now() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
 }
 
-// ---- What goes wrong ----------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------------
 
 [[noreturn]] void fail(const char *what, const char *why) {
     std::fprintf(stderr, "npc_crowd: %s: %s\n", what, why);
@@ -118,7 +118,7 @@ Options parse(int argc, char **argv) {
 
 // ---- The game's text ----------------------------------------------------------------------------------
 
-// What all runs have in common: the model, and what is said to it.
+// The parts that all runs share: the model, and the tokens of its prompts.
 struct Game {
     explicit Game(const Options &options)
         : options(options),
@@ -134,7 +134,7 @@ struct Game {
         }
     }
 
-    // The most tokens that a character has after the world's.
+    // Returns the largest number of tokens that a character has after the world's tokens.
     std::size_t most_own() const {
         std::size_t most = 0;
         for (const auto &persona : personas) most = std::max(most, persona.size());
@@ -214,7 +214,7 @@ private:
     std::size_t at_ = 0;
 };
 
-// A snapshot with its length before it, so that more can follow.
+// Writes a snapshot after its length, so that more can follow.
 void put_sequence(SavedGame &saved, const gleed::Sequence &sequence, const gleed_snapshot_options &options) {
     saved.put<std::uint64_t>(must(sequence.snapshot_size(&options), "save"));
     must(sequence.write_snapshot([&](gleed::Bytes bytes) { return saved.append(bytes); }, &options).status(), "save");
@@ -238,7 +238,7 @@ gleed::Sequence get_sequence(SavedGame &saved, gleed::Engine &engine, const glee
 struct Character {
     gleed::Sequence sequence;
     gleed::Sampler sampler;
-    // The last of them is not in the sequence yet.
+    // The chosen tokens. The sequence does not have the last one yet.
     std::vector<std::uint32_t> said;
     bool is_done = false;
 };
@@ -252,7 +252,8 @@ public:
         config.context = static_cast<std::uint32_t>(world + own);
         config.rows = 64;
         config.logit_rows = 64;
-        // The world once, and for each character what it does not share: from the world's last, unfinished block on.
+        // The blocks of the world once, and for each character the blocks that it does not share: from the world's last,
+        // unfinished block on.
         config.kv_blocks = static_cast<std::uint32_t>(
             blocks(world) + game.options.characters * blocks(world % BLOCK + own));
         config.workers = workers;
@@ -279,7 +280,7 @@ public:
         }
     }
 
-    // Works until the deadline. False where nothing is left to do: all is said, or all are paused.
+    // Works until the deadline. Returns false if there is no more work: all texts are finished, or all are paused.
     bool frame(std::uint64_t deadline) {
         auto budget = gleed::make<gleed_budget>();
         budget.deadline = deadline;
@@ -288,7 +289,7 @@ public:
             if (row_ < rows_) {
                 choose(must(engine_.result(row_++), "logits"));
             } else if (!is_paused_ && !waiting_.empty()) {
-                // Only now: logits are gone when the engine is told something new.
+                // Only after all rows are read, because new tokens invalidate the logits.
                 for (auto *character : waiting_)
                     must(character->sequence.queue(gleed::Tokens(&character->said.back(), 1)), "token");
                 waiting_.clear();
@@ -303,7 +304,7 @@ public:
         return true;
     }
 
-    // No new tokens are begun, those in progress are finished.
+    // Begins no new tokens. Tokens in progress are finished.
     void pause() { is_paused_ = true; }
 
     std::vector<std::vector<std::uint32_t>> said() const {
@@ -317,7 +318,7 @@ public:
         return count;
     }
 
-    // The world, and of each character what the world does not have.
+    // Saves the world, and for each character the tokens that the world does not have.
     SavedGame save() const {
         SavedGame saved;
         std::uint64_t generator = 0;
@@ -336,7 +337,7 @@ public:
         return saved;
     }
 
-    // Instead of begin().
+    // Begins from a saved game instead of begin().
     void load(SavedGame &saved) {
         std::uint64_t generator = 0;
         world_ = get_sequence(saved, engine_, nullptr, &generator);
@@ -352,7 +353,7 @@ public:
         }
     }
 
-    // Blocks that all characters have together are counted once.
+    // Prints the memory. Blocks that all characters share are counted once.
     void print_memory() const {
         const auto engine = must(engine_.info(), "engine");
         const auto world = must(world_.info(), "world");
@@ -388,7 +389,7 @@ private:
     gleed::Sequence world_;
     std::vector<Character> characters_;
     std::vector<std::uint64_t> scratch_;
-    // Rows of logits that nobody has looked at, and who waits for a next token.
+    // The next row of logits and the number of rows, and the characters that wait for a next token.
     std::size_t row_ = 0, rows_ = 0;
     std::vector<Character *> waiting_;
     bool is_paused_ = false;

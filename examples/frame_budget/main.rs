@@ -5,10 +5,9 @@
 //! cargo run --release --example frame_budget -- --model model.gguf --tokens 20 --svg overshoot.svg
 //! ```
 //!
-//! In every frame the engine may work until a deadline of the program's clock; then the frame goes on, with the text as
-//! it is. Standard output gets the text, then a histogram of how far the engine was past its deadline, in all frames in
-//! which that ended its work. The text must be the one that the engine gives without a budget: otherwise the exit code
-//! is 1.
+//! In every frame the engine may work until a deadline of the program's clock. Then the frame goes on with the text so
+//! far. Standard output gets the text, then a histogram of the time past the deadline, for all frames in which the
+//! deadline ended the work. If the text differs from the one without a budget, the exit code is 1.
 
 mod overshoot;
 
@@ -130,7 +129,7 @@ fn play(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The game: what it computes and draws itself is left out.
+/// Runs the frames of a game. The game's own computing and drawing is left out.
 fn run_frames(
     args: &Args,
     engine: &mut Engine<'_, '_>,
@@ -145,7 +144,7 @@ fn run_frames(
         let begin = clock();
         let at = begin + share.as_nanos() as u64;
         let budget = Budget { units: args.units, until: Some(Deadline { clock: &clock, at }), cancel: None };
-        // A token ends a step, not the frame.
+        // A finished token ends a step, not the frame.
         while story.work(engine, budget)? && !story.is_over() && clock() < at {}
         let end = clock();
         overshoot.add(end.checked_sub(at).map(Duration::from_nanos));
@@ -182,7 +181,7 @@ impl Story {
         self.ids.len() >= self.tokens
     }
 
-    /// Works as long as the budget lasts or until there is another token: whether there is.
+    /// Works until the budget is used up or there is another token. Returns whether there is one.
     fn work(&mut self, engine: &mut Engine<'_, '_>, budget: Budget<'_>) -> Result<bool> {
         if engine.step(budget)? != Step::Ready {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! How far frames were past their deadlines.
+//! Histogram of the time by which frames were past their deadlines.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,18 +11,18 @@ const BOUNDS: [u64; 12] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]
 #[derive(Default)]
 pub(crate) struct Overshoot {
     frames: usize,
-    /// Of the frames that a deadline ended.
+    /// The time past the deadline, of the frames that a deadline ended.
     past: Vec<Duration>,
 }
 
 impl Overshoot {
-    /// A frame, with the time past its deadline where that ended it.
+    /// Adds a frame, with the time past its deadline if the deadline ended it.
     pub(crate) fn add(&mut self, past: Option<Duration>) {
         self.frames += 1;
         self.past.extend(past);
     }
 
-    /// How many there are of each column; the last one is for all that is above the bounds.
+    /// Returns the count of each column. The last column is for times above all bounds.
     fn columns(&self) -> [usize; BOUNDS.len() + 1] {
         let mut columns = [0; BOUNDS.len() + 1];
         for past in &self.past {
@@ -49,7 +49,7 @@ impl Overshoot {
         writeln!(out, "overshoot: p50 {:.1} us, p99 {:.1} us, max {:.1} us", at(0.5), at(0.99), at(1.0))
     }
 
-    /// The histogram as SVG.
+    /// Returns the histogram as SVG.
     pub(crate) fn draw(&self, subtitle: &str) -> String {
         let columns = self.columns();
         let columns =
@@ -59,7 +59,7 @@ impl Overshoot {
     }
 }
 
-/// The name of a column.
+/// Returns the name of a column.
 fn label(index: usize) -> String {
     match BOUNDS.get(index) {
         Some(bound) => format!("<= {bound}"),

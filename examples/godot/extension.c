@@ -13,12 +13,12 @@
 /* PROPERTY_USAGE_DEFAULT of Godot's extension_api.json. */
 #define USAGE 6
 
-/* A String or a StringName: one pointer, which is Godot's. (A Variant is never made here.) */
+/* A String or a StringName: one pointer, which belongs to Godot. (This file never makes a Variant.) */
 typedef struct {
     void *opaque;
 } string;
 
-/* Godot's pointers have a type each; C turns this one into all of them. */
+/* Each of Godot's pointers has its own type. C converts this pointer to all of them. */
 static void *at(void *value)
 {
     return value;
@@ -44,9 +44,9 @@ static struct {
     GDExtensionPtrDestructor drop_string, drop_name;
 } godot;
 
-/* ---- Methods: arguments and results as they are, not as Variants ------------------------------------------ */
+/* ---- Methods: arguments and results are plain values, not Variants ----------------------------------------- */
 
-/* Returns the text of a String, or NULL; `free` gives it back. */
+/* Returns the text of a String, or NULL. The caller frees it with `free`. */
 static char *text_of(const void *argument, size_t *len)
 {
     GDExtensionInt count = godot.to_utf8(argument, NULL, 0);
@@ -59,7 +59,7 @@ static char *text_of(const void *argument, size_t *len)
     return text;
 }
 
-/* `result` is a String already. */
+/* Replaces the text of `result`, which is a String already. */
 static void give_text(void *result, const char *text, size_t len)
 {
     godot.drop_string(result);
@@ -137,7 +137,7 @@ static void call_pointers(void *userdata, GDExtensionClassInstancePtr instance, 
     method->run((struct story *)instance, (const void *const *)arguments, result);
 }
 
-/* Whether a Variant is what the method wants. A script writes 2 where it means 2.0. */
+/* Returns whether a Variant has the type that a method wants. A script may write 2 for 2.0. */
 static int fits(GDExtensionVariantType wanted, GDExtensionVariantType given)
 {
     return given == wanted || (wanted == GDEXTENSION_VARIANT_TYPE_FLOAT && given == GDEXTENSION_VARIANT_TYPE_INT);
@@ -197,7 +197,7 @@ static void destroy(void *userdata, GDExtensionClassInstancePtr instance)
     story_free((struct story *)instance);
 }
 
-/* ---- What the class is ------------------------------------------------------------------------------------- */
+/* ---- The class ------------------------------------------------------------------------------------- */
 
 static void add_method(const struct method *method, string *class_name)
 {
@@ -258,7 +258,7 @@ static void deinitialize(void *userdata, GDExtensionInitializationLevel level)
     godot.drop_name(at(&name));
 }
 
-/* What gleed_story.gdextension names. */
+/* The function that gleed_story.gdextension names. */
 #if defined(_WIN32)
 __declspec(dllexport)
 #else
@@ -267,7 +267,7 @@ __attribute__((visibility("default")))
 GDExtensionBool gleed_story_init(GDExtensionInterfaceGetProcAddress get, GDExtensionClassLibraryPtr own,
                                  GDExtensionInitialization *initialization);
 
-/* A function of Godot, which an older one than 4.2 lacks. */
+/* Looks up a function of Godot. Versions before 4.2 do not have all of them. */
 #define GET(member, type, name)                                   \
     if ((godot.member = (type)(void (*)(void))get(name)) == NULL) \
     return 0

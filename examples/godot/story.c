@@ -1,4 +1,7 @@
-/* A story in budgeted steps: story.h. The most probable token each time, so every machine tells the same one. */
+/*
+ * A story in budgeted steps: story.h. It takes the most probable token each time, so every machine tells the same
+ * story.
+ */
 #define _POSIX_C_SOURCE 200112L
 #include "story.h"
 
@@ -16,10 +19,10 @@
 
 #define CONTEXT 256
 #define SCRATCH 8192
-/* A frame that has more time has more text at once. */
+/* Largest text of one step, in bytes. A frame with more time gets more text. */
 #define MAX_TEXT 4096
 
-/* The objects of the library, and the memory that malloc gave for each. */
+/* The indices of the library's objects in `memory`. */
 enum { MODEL, TOKENIZER, DETOKENIZER, ENGINE, OBJECTS };
 
 struct story {
@@ -30,8 +33,8 @@ struct story {
     gleed_detokenizer *detokenizer;
     gleed_engine *engine;
     gleed_seq seq;
-    uint32_t max_text; /* bytes of a token */
-    int is_told;       /* tokens are queued, or a token has come */
+    uint32_t max_text; /* largest number of bytes of a token */
+    int is_told;       /* a story is in progress */
     char text[MAX_TEXT];
     char why[320];
     gleed_error error;
@@ -59,7 +62,7 @@ static const char *said(struct story *story, gleed_status status)
     return story->why;
 }
 
-/* Memory for an object, as it wants it. */
+/* Returns memory of this size and alignment for an object. */
 static void *memory(struct story *story, int object, size_t size, size_t align)
 {
     char *bytes;
@@ -173,7 +176,7 @@ const char *story_begin(struct story *story, const char *prompt, size_t prompt_l
     status = gleed_cancel(story->engine, story->seq, &story->error);
     if (status == GLEED_OK)
         status = gleed_reset(story->engine, story->seq, &story->error);
-    /* What the last story had of a character. */
+    /* Drops the unfinished character of the last story. */
     if (status == GLEED_OK)
         status = gleed_detokenizer_finish(story->detokenizer, story->text, MAX_TEXT, &rest, &story->error);
     if (status == GLEED_OK)
@@ -182,7 +185,7 @@ const char *story_begin(struct story *story, const char *prompt, size_t prompt_l
     return status == GLEED_OK ? NULL : said(story, status);
 }
 
-/* Chooses a token and puts its text behind `len` bytes; queues it, unless the story ends with it. */
+/* Chooses a token and puts its text after `len` bytes. Queues the token, unless it ends the story. */
 static gleed_status choose(struct story *story, size_t *len)
 {
     gleed_seq_info info = {.struct_size = sizeof info};
@@ -219,7 +222,7 @@ const char *story_step(struct story *story, double milliseconds, const char **te
     *text = story->text;
     *len = 0;
     budget.deadline = microseconds(NULL) + (uint64_t)(milliseconds * 1000);
-    /* A step that begins too late computes one unit all the same, so a story comes to its end. */
+    /* A step that begins too late still computes one unit, so a story comes to its end. */
     do {
         if (!story->is_told || *len + story->max_text > MAX_TEXT)
             return NULL;

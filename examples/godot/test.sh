@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the extension, and runs it in a host that has Godot's functions (tests/host.c): once as it is shipped, once with AddressSanitizer, which finds
-# memory that is not given back. Needs Rust, gcc or clang, glibc.
+# Builds the extension, and runs it in a host that has Godot's functions (tests/host.c): once as it is shipped, and once with AddressSanitizer, which
+# finds memory that is not freed. Needs Rust, gcc or clang, glibc.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$here/../..
@@ -21,7 +21,7 @@ for kind in plain address; do
 done
 [ "$(nm -D --defined-only "$folder/plain/bin/libgleed_story.so" | awk '{ print $3 }' | xargs)" = gleed_story_init ] || { echo "other symbols are exported"; exit 1; }
 
-# The native story: as many of the most probable tokens as tests/native_ids.txt of Python has.
+# The native story: the most probable tokens, as many as in bindings/python/tests/native_ids.txt.
 cc -std=c99 -O2 -I "$root/include" "$root/examples/c/minimal.c" "$("$root/bindings/library.sh" staticlib)" -lpthread -ldl -lm -o "$folder/minimal"
 "$folder/minimal" "$model" "Once upon a time" "$(wc -w <"$root/bindings/python/tests/native_ids.txt")" >"$folder/native.txt"
 "$folder/plain/host" "$folder/plain/bin/libgleed_story.so" "$model" "$folder/native.txt" | tail -n +2 | head -n 2

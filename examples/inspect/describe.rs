@@ -1,11 +1,11 @@
-//! What a model is, and what a sequence needs of memory.
+//! The properties of a model, and the memory that a sequence needs.
 
 use std::io::{self, Write};
 
 use gleed::KvType;
 use gleed::model::{Config, FeedForward, Mixer};
 
-/// Tokens of a block, in which keys and values are kept.
+/// Number of tokens in a block of keys and values.
 const BLOCK: usize = 16;
 
 pub(crate) fn describe(out: &mut impl Write, config: &Config) -> io::Result<()> {
@@ -24,7 +24,7 @@ pub(crate) fn describe(out: &mut impl Write, config: &Config) -> io::Result<()> 
     writeln!(out, "  trained on {context} tokens at a time, {vocab} logits\n")
 }
 
-/// Queries, keys and values, by kind of layer.
+/// Prints the heads of queries, keys and values, by kind of layer.
 fn heads(out: &mut impl Write, config: &Config) -> io::Result<()> {
     let [local, global] = config.kv_shapes;
     let kinds = if local == global { vec![(local, "")] } else { vec![(local, " with a window"), (global, " without")] };
@@ -38,7 +38,7 @@ fn heads(out: &mut impl Write, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// What a token and a sequence need: keys and values in f16, and states.
+/// Prints the memory of a token and of a sequence: keys and values in f16, and states.
 fn memory(out: &mut impl Write, config: &Config) -> io::Result<()> {
     for group in 0..config.layer_groups.count() {
         let own = |&layer: &usize| config.has_kv(layer) && config.layer_groups.group(layer) == group;

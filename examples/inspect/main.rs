@@ -6,8 +6,7 @@
 //! cargo run --release --example inspect -- --model model.gguf --context 2048 --emit-header arena.h
 //! ```
 //!
-//! Files of architectures that Gleed does not know, and files with nothing but a vocabulary, are shown as far as
-//! possible.
+//! Files of architectures that Gleed does not know, and files with only a vocabulary, are shown as far as possible.
 
 mod describe;
 mod program;
@@ -122,7 +121,7 @@ fn metadata(out: &mut impl Write, gguf: &Gguf<'_>) -> io::Result<()> {
     writeln!(out)
 }
 
-/// A value on one line, shortened where it is long.
+/// Returns a value as one line, shortened if it is long.
 fn shown(value: &Value<'_>) -> String {
     const LONGEST: usize = 100;
     match value {
@@ -224,7 +223,7 @@ fn header_text(name: &str, model: &Model<'_>, plan: &Plan) -> String {
          #endif\n",
         model.fingerprint(),
         env!("CARGO_PKG_VERSION"),
-        // A pointer of the target can only be as large as one here: on a smaller machine it is more than enough.
+        // A pointer of the target is at most as large as one here, so on a smaller machine this is more than enough.
         gleed_ffi::HEAD + plan.bytes(),
         plan.alignment(),
     )

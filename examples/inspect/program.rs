@@ -7,7 +7,7 @@ use gleed::{Model, Plan};
 
 use common::Result;
 
-/// Layers of one kind, with the steps of the first of them.
+/// The layers of one kind, with the steps of the first layer.
 struct Kind {
     name: String,
     layers: Vec<usize>,
@@ -57,7 +57,7 @@ fn kinds(model: &Model<'_>, plan: &Plan) -> Result<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// The kind, its layers, and what tells it from other kinds besides its operations.
+/// Returns the kind, its layers, and its differences from other kinds besides the operations.
 fn heading(model: &Model<'_>, kind: &Kind) -> String {
     let config = model.config();
     let Some(Part::Layer(first)) = kind.steps.first().map(|step| step.part) else { return kind.name.clone() };
@@ -76,7 +76,7 @@ fn heading(model: &Model<'_>, kind: &Kind) -> String {
     )
 }
 
-/// Numbers in increasing order, those that follow each other as a range.
+/// Returns increasing numbers as a text, with consecutive ones as a range.
 fn ranges(numbers: &[usize]) -> String {
     let runs = numbers.chunk_by(|a, b| a + 1 == *b);
     let texts = runs.map(|run| match run {

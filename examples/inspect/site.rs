@@ -1,4 +1,4 @@
-//! Where in the source an internal error was found.
+//! Finds the line of the source at which an internal error was detected.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use gleed::error::Site;
 
 use common::Result;
 
-/// The file and line that a site's number stands for, in the sources that this program was built from.
+/// Returns the file and line for a site's number, in the sources that this program was built from.
 pub(crate) fn find(number: u32) -> Result<String> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut found = Vec::new();
@@ -26,7 +26,7 @@ pub(crate) fn find(number: u32) -> Result<String> {
     }
 }
 
-/// Every Rust file below a folder.
+/// Returns every Rust file below a folder.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -41,7 +41,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The module that a file of `src` is: `gleed::ops::store` for `src/ops/store.rs`.
+/// Returns the module of a file in `src`: `gleed::ops::store` for `src/ops/store.rs`.
 fn module(path: &Path) -> String {
     let parts = path.with_extension("");
     let parts = parts.iter().skip(1).map(|part| part.to_string_lossy().into_owned());

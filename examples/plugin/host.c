@@ -1,11 +1,11 @@
 /*
- * A host for plugins: loads one and calls it as an audio driver does, for buffers of 128 frames at 48 kHz. Allocating
- * memory during such a call ends the program. Prints the plugin's text, and how long the calls took.
+ * A host for plugins. It loads a plugin and calls it as an audio driver does, for buffers of 128 frames at 48 kHz. An
+ * allocation during such a call ends the program. It prints the plugin's text, and how long the calls took.
  *
  * usage: host PLUGIN MODEL.gguf [CALLS] [--allocate]
  *
- * With --allocate the host itself allocates during a call, which shows that this is noticed. The check replaces malloc, as
- * systems with ELF allow.
+ * With --allocate the host itself allocates during a call, which shows that the check works. The check replaces malloc,
+ * which systems with ELF allow.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,13 +30,13 @@ static void forbid(const char *function)
     if (!in_callback)
         return;
     in_callback = 0;
-    /* Without stdio, which may allocate. */
+    /* No stdio, because it may allocate. */
     if (write(STDERR_FILENO, function, strlen(function)) < 0 || write(STDERR_FILENO, message, sizeof message - 1) < 0)
         _exit(3);
     abort();
 }
 
-/* The system's function of this name. Looking it up may itself ask for memory: a little is here, and never freed. */
+/* The lookup of the system's functions may itself allocate. Its memory comes from here, and is never freed. */
 static char bootstrap[4096] __attribute__((aligned(16)));
 static size_t bootstrap_used;
 
@@ -137,14 +137,14 @@ static double microseconds(void)
     return (double)time.tv_sec * 1e6 + (double)time.tv_nsec / 1e3;
 }
 
-/* What a plugin must not do. */
+/* Does what a plugin must not do. */
 static void allocate(void)
 {
     void *volatile memory = malloc(100);
     free(memory);
 }
 
-/* A driver calls for each buffer; text is printed between the calls. */
+/* Calls the plugin for each buffer, as a driver does. Prints text between the calls. */
 static int run(const struct plugin_api *api, void *plugin, unsigned long calls, int allocates, struct times *times)
 {
     struct plugin_event event;
@@ -192,7 +192,7 @@ static int perform(const struct plugin_api *api, const char *model, unsigned lon
 #define USAGE "usage: host PLUGIN MODEL.gguf [CALLS] [--allocate], CALLS from 1 to 1000000000\n"
 #define MOST_CALLS 1000000000ul
 
-/* A whole number: strtoul alone would take "-1" for the largest one. */
+/* Reads a whole number. strtoul alone would read "-1" as the largest number. */
 static int parse_calls(const char *text, unsigned long *calls)
 {
     char *end = "";
@@ -200,7 +200,7 @@ static int parse_calls(const char *text, unsigned long *calls)
     return *end == '\0' && *calls > 0 && *calls <= MOST_CALLS;
 }
 
-/* What was printed may still have to be written, and the disk may be full. */
+/* Returns the exit code. Output may still be buffered, and the disk may be full. */
 static int flushed(int result)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

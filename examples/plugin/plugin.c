@@ -1,5 +1,5 @@
 /*
- * A plugin that tells stories in the time that audio leaves it: a quarter of each buffer's, or at a pace that is the same on every
+ * A plugin that tells stories while audio runs: in a quarter of each buffer's time, or at a pace that is the same on every
  * machine. It allocates when it is created and activated, and never while it processes.
  */
 #define _POSIX_C_SOURCE 200112L
@@ -14,14 +14,14 @@
 #define SHARE 0.25
 #define CONTEXT 256
 #define MAX_PROMPT 64
-/* A character has at most so many tokens. */
+/* Largest number of tokens of one character. */
 #define MAX_SPELLING 4
 
 static const char PROMPT[] = "Once upon a time";
 
 struct plugin {
     uint8_t *file;
-    /* Each object, and the memory that malloc gave for it. */
+    /* The memory that malloc returned for each object. */
     void *memory[5];
     const gleed_model *model;
     const gleed_tokenizer *tokenizer;
@@ -30,15 +30,15 @@ struct plugin {
     gleed_engine *engine;
     gleed_seq seq;
     uint32_t prompt[MAX_PROMPT];
-    size_t prompt_len, told; /* tokens of the story, the prompt's among them; 0: none has begun */
-    uint32_t last;           /* the last one, if it was chosen */
+    size_t prompt_len, told; /* told: tokens of the story, including the prompt; 0 if no story has begun */
+    uint32_t last;           /* the last token of the story, if it was chosen */
     int has_logits;
-    size_t vocab; /* how many logits there are, and elements of scratch */
+    size_t vocab; /* number of logits, and of elements of scratch */
     uint64_t *scratch;
     char *text;
     size_t text_len;
     double frames_per_second;
-    double units_per_frame, units; /* 0: the clock counts */
+    double units_per_frame, units; /* if units_per_frame is 0, the clock ends a step */
     gleed_error error;
 };
 
@@ -52,7 +52,7 @@ static uint64_t nanoseconds(void *ctx)
 
 /* ---- Memory and files: only before audio runs ----------------------------------------------------------- */
 
-/* Written to, so that the system has no pages left to find while audio runs. */
+/* The memory is written to, so that the system need not provide pages while audio runs. */
 static void *memory(struct plugin *plugin, int slot, size_t size, size_t align)
 {
     char *bytes;
@@ -122,7 +122,7 @@ static gleed_status open_all(struct plugin *plugin, size_t len)
     if (status == GLEED_OK)
         status = gleed_tokenizer_describe(plugin->tokenizer, &vocab, &plugin->error);
     plugin->vocab = info.vocab;
-    /* Room for the prompt, too. */
+    /* The text of an event may contain the prompt, too. */
     plugin->text_len = vocab.max_text + sizeof PROMPT;
     return status;
 }
@@ -149,7 +149,7 @@ static void *create(const char *path, char *why, size_t why_len)
 
 static int activate(void *ctx, double frames_per_second, double tokens_per_second, char *why, size_t why_len)
 {
-    /* The second sequence is for a story that is loaded. */
+    /* The second sequence is for a loaded story. */
     const gleed_config config = {.struct_size = sizeof config, .sequences = 2, .context = CONTEXT, .rows = 16};
     gleed_plan_info plan = {.struct_size = sizeof plan};
     const gleed_sampler_params params = {.struct_size = sizeof params, .temperature = 0.6f, .min_p = 0.05f, .seed = 1};
@@ -182,7 +182,7 @@ static int activate(void *ctx, double frames_per_second, double tokens_per_secon
 
 /* ---- Audio runs: no memory, no files, no locks ----------------------------------------------------------- */
 
-/* A new story: the event is its beginning. */
+/* Begins a new story. The event is its beginning. */
 static int begin(struct plugin *plugin, struct plugin_event *event)
 {
     size_t len = 0, start = plugin->told > 0;
@@ -202,7 +202,7 @@ static int begin(struct plugin *plugin, struct plugin_event *event)
     return 1;
 }
 
-/* Chooses the next token; the event is the text that it completes. */
+/* Chooses the next token. The event is the text that it completes. */
 static int go_on(struct plugin *plugin, struct plugin_event *event)
 {
     const float *logits;
@@ -227,7 +227,7 @@ static int go_on(struct plugin *plugin, struct plugin_event *event)
     return status == GLEED_OK ? 1 : -1;
 }
 
-/* 0: it is less than one unit. What is left of a unit counts for the next buffer. */
+/* Returns 0 if the budget is less than one unit. The fraction of a unit counts for the next buffer. */
 static int has_budget(struct plugin *plugin, uint32_t frames, gleed_budget *budget)
 {
     if (plugin->units_per_frame > 0) {
@@ -247,7 +247,7 @@ static int process(void *ctx, uint32_t frames, struct plugin_event *event)
     gleed_budget budget = {.struct_size = sizeof budget};
     gleed_status status;
     int result = 0;
-    /* With a large vocabulary choosing takes long, so it is the first thing in a call and not the last. */
+    /* With a large vocabulary the choice takes long, so it comes first in a call and not last. */
     if (plugin->told == 0)
         result = begin(plugin, event);
     else if (plugin->has_logits)
@@ -264,7 +264,7 @@ static int process(void *ctx, uint32_t frames, struct plugin_event *event)
 
 /* ---- Saved stories: on another thread, but not at the same time ------------------------------------------- */
 
-/* Queues what the first `have` tokens of the story lack. */
+/* Queues the tokens of the story after the first `have`. */
 static gleed_status queue_rest(struct plugin *plugin, gleed_seq seq, size_t told, const uint32_t *last, size_t have)
 {
     if (told > plugin->prompt_len)
@@ -272,7 +272,10 @@ static gleed_status queue_rest(struct plugin *plugin, gleed_seq seq, size_t told
     return gleed_queue(plugin->engine, seq, plugin->prompt + have, plugin->prompt_len - have, GLEED_LOGITS_LAST, NULL);
 }
 
-/* Takes back what is not computed, and the last token, as its logits are not saved. *have receives how many tokens stay. */
+/*
+ * Takes back tokens that are not computed, and the last token, because its logits are not saved. *have receives the number of
+ * tokens that stay.
+ */
 static gleed_status pause(struct plugin *plugin, size_t *have)
 {
     gleed_seq_info info = {.struct_size = sizeof info};
@@ -286,7 +289,7 @@ static gleed_status pause(struct plugin *plugin, size_t *have)
     return status;
 }
 
-/* What a saved story has beside its sequence. */
+/* The host's bytes in the snapshot of a story. */
 struct beside {
     uint64_t sampler;
     uint32_t told, last;
@@ -315,7 +318,7 @@ static size_t save(void *ctx, uint8_t *bytes, size_t len)
     return status == GLEED_OK && queued == GLEED_OK ? size : SIZE_MAX;
 }
 
-/* The text of the last tokens was told before; where they end within a character, its rest comes. */
+/* Gives the last tokens to the detokenizer again. Their text was told before, but they may end within a character. */
 static gleed_status read_again(struct plugin *plugin, gleed_seq seq, size_t have)
 {
     uint32_t tokens[MAX_SPELLING];
@@ -346,7 +349,7 @@ static int load(void *ctx, const uint8_t *bytes, size_t len)
     if (gleed_snapshot_describe(bytes, len, &info, NULL) != GLEED_OK || info.state_len != sizeof beside)
         return -1;
     memcpy(&beside, info.state, sizeof beside);
-    /* The bytes are a file's: they say what they like. */
+    /* The bytes come from a file, so their numbers are not trusted. */
     wanted = beside.told > plugin->prompt_len ? beside.told - 1 : info.tokens;
     if (beside.told < plugin->prompt_len || beside.told > CONTEXT || info.tokens != wanted || info.tokens >= beside.told)
         return -1;

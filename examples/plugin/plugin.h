@@ -1,4 +1,4 @@
-/* What a host and a plugin that tells stories agree on. */
+/* The interface between a host and a plugin that tells stories. */
 #ifndef PLUGIN_H
 #define PLUGIN_H
 
@@ -7,26 +7,32 @@
 
 #define PLUGIN_VERSION 2
 
-/* Text that the plugin says. Lies in the plugin, until the next call. */
+/* A text of the plugin. It lies in the plugin's memory, and is valid until the next call. */
 struct plugin_event {
-    const char *text; /* UTF-8, not ended by 0 */
+    const char *text; /* UTF-8, not zero-terminated */
     size_t len;
 };
 
 struct plugin_api {
     uint32_t version;
-    /* Loads the model in `path`. NULL, and a message in `why`, where that does not work. */
+    /* Loads the model in `path`. Returns NULL, and a message in `why`, if that fails. */
     void *(*create)(const char *path, char *why, size_t why_len);
     /*
-     * Takes all memory that processing needs: 0 if it could. Again: starts over. A second of audio computes so many tokens; 0: as many as
-     * a quarter of its time suffices for.
+     * Takes all memory that processing needs, and returns 0 if it could. A second call begins a new story. A second of audio computes
+     * `tokens_per_second` tokens, or with 0 as many as a quarter of its time allows.
      */
     int (*activate)(void *plugin, double frames_per_second, double tokens_per_second, char *why, size_t why_len);
-    /* Called for each buffer of audio, on the host's audio thread: 1 where there is an event, -1 where it has failed. */
+    /* Called for each buffer of audio, on the host's audio thread. Returns 1 if there is an event, -1 if it has failed, otherwise 0. */
     int (*process)(void *plugin, uint32_t frames, struct plugin_event *event);
-    /* Writes the story so far to `bytes`, or only says how many there are (NULL). 0: there is none yet. SIZE_MAX: it has failed. */
+    /*
+     * Writes the story so far to `bytes`, if that is not NULL. Returns the number of bytes, 0 if there is no story yet, or SIZE_MAX if it
+     * has failed.
+     */
     size_t (*save)(void *plugin, uint8_t *bytes, size_t len);
-    /* Goes on where `save` was: 0 if it could; else nothing has changed. No bytes: a new story. Neither runs beside `process`. */
+    /*
+     * Loads a story from `save`, or begins a new one if there are no bytes. Returns 0 if it could. Otherwise nothing has changed. `save`
+     * and `load` must not run during `process`.
+     */
     int (*load)(void *plugin, const uint8_t *bytes, size_t len);
     void (*destroy)(void *plugin);
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Continues a text with Gleed's C library: Python's standard library is enough, as any foreign function interface is.
+"""Continues a text with Gleed's C library and only Python's standard library. Any foreign function interface can do the same.
 
     python3 generate.py model.gguf --library libgleed.so --prompt "Once upon a time" --snapshot-test
     python3 generate.py model.gguf --library libgleed.so --chat
@@ -22,7 +22,7 @@ NO_TURNS, AFTER_NOTHING, ROLE_USER, AFTER_REPLY, TURNS_ADD_BOS, TURNS_REPLY = 2*
 
 
 class Struct(ctypes.Structure):
-    """A struct that begins with its own size; all other fields are 0 unless they are given."""
+    """A struct that begins with its own size. Fields that are not given are 0."""
 
     def __init__(self, **fields):
         super().__init__(struct_size=ctypes.sizeof(type(self)), **fields)
@@ -98,11 +98,11 @@ FUNCTIONS = {
 
 
 class GleedError(Exception):
-    """A call was refused; nothing has changed."""
+    """A call was refused, and has changed nothing."""
 
 
 class Library:
-    """The functions of gleed.h without their prefix and without the error struct: what is not GLEED_OK is raised."""
+    """The functions of gleed.h without their prefix and without the error struct. A status other than GLEED_OK raises an error."""
 
     def __init__(self, path):
         self._library = ctypes.CDLL(path)
@@ -125,7 +125,7 @@ class Library:
 
 
 class Object:
-    """Memory for an object: as much as SIZE asks for, then START makes the object in it."""
+    """An object and its memory: `size` returns how much memory it needs, and `start` makes the object in it."""
 
     def __init__(self, size, start, *arguments, of=()):
         bytes_, align, self.handle = SIZE(), SIZE(), P()
@@ -139,7 +139,7 @@ class Object:
 
 
 class Writer:
-    """An engine with one sequence in use, and what turns text to tokens and back."""
+    """An engine with one sequence in use, and the objects that turn text into tokens and back."""
 
     def __init__(self, gleed, file, context, params):
         self.gleed = gleed
@@ -151,7 +151,7 @@ class Writer:
         self.engine = Object(gleed.plan, gleed.engine_init, of=(self.model.handle, byref(Config(sequences=2, context=context))))
         self.sampler = Object(gleed.sampler_size, lambda *rest: gleed.sampler_init(byref(params), *rest))
         self.scratch = (U64 * 0)()
-        # Tokens of the text that the sequence does not have yet, and whether the last of them ended it.
+        # Tokens of the text that the sequence does not have yet, and whether the last of them ended the text.
         self.pending, self.ended = [], False
         self.format = U32(NO_TURNS)
         self.seq = U32()
@@ -165,7 +165,7 @@ class Writer:
         return ids[: count.value]
 
     def turn(self, text, after, flags):
-        """Appends a user's turn, and what opens the model's; the token that ended a reply is not part of it."""
+        """Appends a user's turn, and the frame that opens the model's turn. The token that ended a reply is not part of it."""
         text = text.encode()
         message, count = Message(role=ROLE_USER, text=text, text_len=len(text)), SIZE()
         scratch, ids = (U32 * (4000 + 12 * len(text)))(), (U32 * (1000 + len(text)))()
@@ -193,7 +193,7 @@ class Writer:
             yield token.value
 
     def text(self, tokens):
-        """The text that tokens complete, piece by piece."""
+        """Yields the text of tokens, piece by piece."""
         stream = Object(self.gleed.detokenizer_size, lambda *rest: self.gleed.detokenizer_init(
             self.tokenizer.handle, DECODE_CONTINUES, *rest))
         buffer, written = ctypes.create_string_buffer(max(self.vocab.max_text, 3)), SIZE()
@@ -204,7 +204,7 @@ class Writer:
         yield buffer.raw[: written.value].decode()
 
     def save(self):
-        """The sequence, with the sampler's state in it, as bytes."""
+        """Returns the sequence and the sampler's state as bytes."""
         state, size = U64(), SIZE()
         self.gleed.sampler_state(self.sampler.handle, byref(state))
         options = SnapshotOptions(state=ctypes.addressof(state), state_len=8)
@@ -214,7 +214,7 @@ class Writer:
         return snapshot.raw
 
     def load(self, snapshot, pending):
-        """Goes on where `save` was."""
+        """Loads the bytes of `save`."""
         info = SnapshotInfo()
         self.gleed.snapshot_describe(snapshot, len(snapshot), byref(info))
         self.gleed.restore(self.engine.handle, None, snapshot, len(snapshot), byref(self.seq))
@@ -225,7 +225,7 @@ class Writer:
 def generate(args):
     gleed = Library(args.library)
     with open(args.model, "rb") as file:
-        # Private: Python does not tell the address of bytes that it may not write to. Nobody writes.
+        # A private mapping, because Python gives no address of read-only bytes. Nothing writes to it.
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     model = (c_uint8 * len(mapped)).from_buffer(mapped)
     params = SamplerParams(temperature=args.temperature, min_p=args.min_p, seed=args.seed)
@@ -243,7 +243,7 @@ def generate(args):
 
 
 def chat(writer, tokens):
-    """Each line of the input is a turn, in the format of the model's file."""
+    """Reads turns from the lines of the input, in the turn format of the model's file."""
     writer.gleed.turns_find(writer.model.handle, writer.tokenizer.handle, byref(writer.format))
     if writer.format.value == NO_TURNS:
         raise GleedError("the model's file does not say how turns are written, or in a way that is not known")
@@ -262,7 +262,7 @@ def chat(writer, tokens):
 
 
 def snapshot_test(writer, other, tokens):
-    """Another engine must go on as the one that was saved does."""
+    """Checks that another engine goes on with the same text as the saved engine."""
     snapshot = writer.save()
     other.load(snapshot, writer.pending)
     expected, got = ("".join(one.text(one.tokens(tokens))) for one in (writer, other))

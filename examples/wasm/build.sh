@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Links the C library for WebAssembly, with the functions of include/gleed.h as exports, no imports and no allocator.
-# RUSTFLAGS="-C target-feature=+simd128" makes one that uses SIMD; OPT_LEVEL=s a small one; with USED_BY=FILE it has only the
-# functions that are named in that file. Without the default features it has no grammars, unless they are asked for. Where binaryen's wasm-opt is installed, a small one becomes 6 % smaller;
-# WASM_OPT= leaves that out. LINK holds more arguments for the linker.
+# RUSTFLAGS="-C target-feature=+simd128" makes a module that uses SIMD, OPT_LEVEL=s a small module. With USED_BY=FILE it has
+# only the functions that are named in that file. Without the default features it has no grammars, unless they are asked for. If
+# binaryen's wasm-opt is installed, it makes a small module 6 % smaller. WASM_OPT= leaves that out. LINK holds more arguments
+# for the linker.
 #
 # usage: examples/wasm/build.sh OUT.wasm [CARGO ARGUMENT...]
 set -euo pipefail
@@ -16,7 +17,7 @@ lld=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bi
 
 CARGO_PROFILE_RELEASE_OPT_LEVEL=${OPT_LEVEL:-3} cargo build --locked --quiet --release --target $target \
     --manifest-path "$root/ffi/bare/Cargo.toml" --target-dir "$target_dir" "$@"
-# The functions of the feature `grammar` stand between these two lines of the header.
+# The functions of the feature `grammar` are between these two lines of the header.
 left_out=
 case " $* " in *grammar*) ;; *" --no-default-features "*) left_out='/^#ifndef GLEED_NO_GRAMMAR/,/^#endif .* GLEED_NO_GRAMMAR/d' ;; esac
 exports=$(sed "$left_out" "${USED_BY:-$root/include/gleed.h}" | grep -oE '\bgleed_[a-z0-9_]+\(' | tr -d '(' | sort -u | sed 's/^/--export=/')
@@ -25,7 +26,7 @@ exports=$(sed "$left_out" "${USED_BY:-$root/include/gleed.h}" | grep -oE '\bglee
 
 case ${OPT_LEVEL:-3} in s | z) optimizer=${WASM_OPT-wasm-opt} ;; *) optimizer= ;; esac
 if [ -n "$optimizer" ] && command -v "$optimizer" >/dev/null; then
-    # What compilers for wasm32 use today; with --all-features it could use more.
+    # The features that compilers for wasm32 use today. With --all-features wasm-opt could use more.
     "$optimizer" -Oz --converge --enable-simd --enable-bulk-memory --enable-sign-ext --enable-mutable-globals \
         --enable-nontrapping-float-to-int --enable-reference-types --enable-multivalue "$out" -o "$out"
 fi

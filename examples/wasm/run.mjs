@@ -1,15 +1,15 @@
-// Tells a story with the C functions of gleed.h in WebAssembly: node run.mjs gleed.wasm MODEL.gguf
-// The host provides all memory: it grows the module's, and puts the file, the engine and the arguments there.
+// Tells a story with the C functions of gleed.h in WebAssembly: node run.mjs gleed.wasm MODEL.gguf The host
+// provides all memory: it grows the module's memory, and puts the file, the engine and the arguments there.
 // (For programs there is a package: bindings/js.)
 import { readFileSync } from "node:fs";
 import { Xxh64 } from "../../bindings/js/src/hash.mjs";
 
 const [wasm, path] = process.argv.slice(2);
 const file = readFileSync(path);
-const { instance } = await WebAssembly.instantiate(readFileSync(wasm), {}); // It needs nothing of the host.
+const { instance } = await WebAssembly.instantiate(readFileSync(wasm), {}); // The module imports nothing.
 const { memory, ...gleed } = instance.exports;
 
-// Pieces of memory, behind what the module has itself.
+// Returns a piece of memory after the module's own data.
 let top = memory.buffer.byteLength;
 function take(bytes, align = 64) {
     const start = Math.ceil(top / align) * align;
@@ -18,7 +18,7 @@ function take(bytes, align = 64) {
     top = start + bytes;
     return start;
 }
-// Views end when memory grows, so they are made when they are needed.
+// Returns a new view each time, because views end when the memory grows.
 const words = () => new Uint32Array(memory.buffer);
 const word = (at) => words()[at / 4];
 const text = (at) => {
@@ -33,7 +33,7 @@ function check(status) {
     if (status !== 0) throw new Error(`${text(gleed.gleed_status_text(status))}: ${text(error + 32)}`);
 }
 
-// Where functions put what they have to say.
+// The memory for the outputs of functions.
 const out = take(16);
 const bytes = take(file.length);
 new Uint8Array(memory.buffer, bytes, file.length).set(file);
@@ -44,7 +44,7 @@ const modelMemory = take(modelSize, word(out + 4));
 check(gleed.gleed_model_open(bytes, file.length, modelMemory, modelSize, out, error));
 const model = word(out);
 
-// struct gleed_config: 96 tokens in batches of 8, everything else as by default.
+// struct gleed_config: 96 tokens in batches of 8, and defaults for everything else.
 const config = take(28);
 words().set([28, 1, 96, 8, 0, 0, 0], config / 4);
 check(gleed.gleed_plan(model, config, out, out + 4, error));

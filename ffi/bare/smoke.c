@@ -1,8 +1,7 @@
 /*
- * Links the library into an ordinary program and calls every function, rightly and wrongly.
+ * Links the library into an ordinary program and calls every function, correctly and wrongly.
  *
- * usage: smoke MODEL COUNT TOKEN...
- * Prints the COUNT most likely tokens that follow the TOKENs, one after the other.
+ * usage: smoke MODEL COUNT TOKEN... Prints COUNT tokens after the TOKENs, the most likely one each time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@
 
 static gleed_error error = {sizeof error, 0, 0, 0, 0, ""};
 
-/* A model is small: a C program can have it in static memory. */
+/* A model object is small, so a C program can have it in static memory. */
 static uint64_t model_memory[128];
 
 static uint8_t *read_file(const char *path, size_t *len)
@@ -39,7 +38,7 @@ static uint8_t *read_file(const char *path, size_t *len)
     long end;
     CHECK(file && fseek(file, 0, SEEK_END) == 0 && (end = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0);
     *len = (size_t)end;
-    /* One byte more: the file begins at an odd address, and no alignment is promised. */
+    /* One byte more, so that the file begins at an odd address: the library needs no alignment. */
     CHECK((bytes = malloc(*len + 1)) != NULL && fread(bytes + 1, 1, *len, file) == *len);
     fclose(file);
     return bytes + 1;
@@ -131,7 +130,7 @@ static void misuse_of_models(const uint8_t *bytes, size_t len)
         CHECK(gleed_model_open(bytes, cut, memory, sizeof memory, &model, &error) <= GLEED_E_FILE);
     CHECK(gleed_model_open(bytes, len - 1, memory, sizeof memory, &model, &error) == GLEED_E_FILE_TRUNCATED);
     CHECK(error.given == len - 1 && error.needed > len - 1 && strstr(error.text, "tensor \"") != NULL);
-    /* A letter of the first key, which begins at byte 32. */
+    /* Changes a letter of the first key, which begins at byte 32. */
     CHECK(broken != NULL);
     memcpy(broken, bytes, len);
     broken[34] ^= 0x20;
@@ -184,7 +183,7 @@ static void misuse_of_plans(const gleed_model *model)
 
 static void misuse_of_engines(const gleed_model *model)
 {
-    /* 2 sequences of 32 tokens, but blocks for one of them. */
+    /* Two sequences of 32 tokens, but blocks for only one of them. */
     const gleed_config config = {
         .struct_size = sizeof config, .sequences = 2, .context = 32, .kv_type = GLEED_KV_F32, .kv_blocks = 2};
     gleed_engine *engine, *other = NULL;
@@ -223,7 +222,7 @@ static void misuse_of_engines(const gleed_model *model)
     CHECK(gleed_decode_step(engine, 0, 1, &logits, &len, &error) == GLEED_E_SEQUENCE);
     CHECK(logits == NULL && len == 0);
 
-    /* What fails leaves the logits and the sequence as they were. */
+    /* Calls that fail leave the logits and the sequence unchanged. */
     DO(gleed_prefill(engine, a, ids, 32, &logits, &len, &error));
     first = logits[0];
     kept = logits;

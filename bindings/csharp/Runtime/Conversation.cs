@@ -4,13 +4,14 @@ using System.Runtime.InteropServices;
 
 namespace Gleed
 {
-    // Conversations of a session, texts that go on from a file, and tokens.
+    // The part of a session for conversations, for saved texts, and for tokens.
     public sealed unsafe partial class Session
     {
         uint? format;
         Held conversation;
 
-        /// <summary>The conversation. It may be changed in any way; what has not changed is not read again.</summary>
+        /// <summary>The messages of the conversation. They may be changed in any way. Unchanged messages are not read
+        /// again.</summary>
         public List<Message> Messages { get; } = new List<Message>();
 
         /// <summary>Returns the token ids of the whole text.</summary>
@@ -24,7 +25,8 @@ namespace Gleed
             return tokens;
         }
 
-        /// <summary>Appends tokens and copies the logits of the last one, <see cref="Model.VocabularySize"/> of them. Ends the text.</summary>
+        /// <summary>Ends the text, appends tokens, and copies the <see cref="Model.VocabularySize"/> logits of the last
+        /// token.</summary>
         public void Append(ReadOnlySpan<uint> tokens, Span<float> logits)
         {
             End();
@@ -61,12 +63,12 @@ namespace Gleed
             }
         }
 
-        /// <summary>Lets the model answer <see cref="Messages"/> as they are.</summary>
+        /// <summary>Lets the model answer the present <see cref="Messages"/>.</summary>
         public IEnumerable<string> Reply(TextOptions options = null)
         {
             End();
             Converse();
-            // The last token that was chosen is part of the reply.
+            // The last chosen token is part of the reply, but not yet in the sequence.
             if (todo.Length == 1 && ids.Count > 0)
                 Read(1);
             todo = new uint[0];
@@ -76,12 +78,13 @@ namespace Gleed
             return Begin(tokens, options);
         }
 
-        /// <summary>Returns the text so far as bytes for <see cref="Load"/>, with the state of the sampler. The messages are not in it.</summary>
+        /// <summary>Returns the text so far and the state of the sampler as bytes for <see cref="Load"/>, without the
+        /// messages.</summary>
         public byte[] Save()
         {
             return Paused(() =>
             {
-                // A prompt that has not been read. One token stays, for which Resume computes the logits.
+                // A prompt that has not been read. The last token is saved apart: Resume computes its logits.
                 if (todo.Length > 1)
                     Read(todo.Length - 1);
                 ulong state;
@@ -103,7 +106,8 @@ namespace Gleed
             });
         }
 
-        /// <summary>Goes on where <see cref="Save"/> was, with <see cref="Resume"/>. What is refused changes nothing.</summary>
+        /// <summary>Loads a text from <see cref="Save"/>. <see cref="Resume"/> goes on with it. Bytes that are refused
+        /// change nothing.</summary>
         public void Load(ReadOnlySpan<byte> bytes)
         {
             End();
@@ -122,7 +126,7 @@ namespace Gleed
             }
             else
             {
-                // There is no place for both. What there is comes back if the other is refused.
+                // The engine has no room for two sequences. The present one is restored if the new one is refused.
                 var current = Save();
                 engine.Close(Sequence);
                 try
@@ -144,7 +148,7 @@ namespace Gleed
                 Format();
         }
 
-        // What a saved text has beside its sequence, as in the packages for Python and Lua.
+        // The host's bytes in the snapshot of a saved text, as in the packages for Python and Lua.
         struct Saved
         {
             public ulong Sampler;
@@ -175,14 +179,15 @@ namespace Gleed
             todo = rest;
         }
 
-        /// <summary>The sequence is not that of the conversation any more.</summary>
+        /// <summary>Drops the conversation, because its sequence has changed.</summary>
         void Forget()
         {
             conversation?.Dispose();
             conversation = null;
         }
 
-        /// <summary>Finds the turn format: the one that the program names, or that of the model's file.</summary>
+        /// <summary>Finds the turn format: the format that the program names, or the format of the model's
+        /// file.</summary>
         void Format()
         {
             if (format != null)
@@ -215,7 +220,8 @@ namespace Gleed
                 Native.gleed_conversation_init(engine.Held, Sequence, IntPtr.Zero, memory, len, out made, ref e));
         }
 
-        /// <summary>Makes the sequence a beginning of the messages. Returns the ids that are missing up to where the model goes on.</summary>
+        /// <summary>Rewinds the sequence to its common beginning with the messages. Returns the ids of the rest, up to
+        /// the model's reply.</summary>
         uint[] Unread()
         {
             var error = Call.Error();

@@ -4,7 +4,7 @@ using System.Runtime.InteropServices;
 
 namespace Gleed
 {
-    /// <summary>What the sessions of an engine share.</summary>
+    /// <summary>An engine, with the objects that its sessions share.</summary>
     internal sealed unsafe class Engine
     {
         internal readonly Model Model;
@@ -49,7 +49,7 @@ namespace Gleed
             return sequence;
         }
 
-        /// <summary>Closes a sequence, with what it has queued.</summary>
+        /// <summary>Closes a sequence and drops its queued tokens.</summary>
         internal void Close(uint sequence)
         {
             var error = Call.Error();
@@ -62,14 +62,14 @@ namespace Gleed
             sessions.Add(session.Sequence, session);
         }
 
-        /// <summary>A session has another sequence now.</summary>
+        /// <summary>Notes that a session gets another sequence.</summary>
         internal void Replace(Session session, uint sequence)
         {
             sessions.Remove(session.Sequence);
             sessions.Add(sequence, session);
         }
 
-        /// <summary>The memory goes with the last session.</summary>
+        /// <summary>Removes a session, and frees the memory after the last one.</summary>
         internal void Leave(Session session)
         {
             if (session != null)
@@ -89,13 +89,13 @@ namespace Gleed
             return info.tokens;
         }
 
-        /// <summary>Ends the step that runs, after at most one unit of work.</summary>
+        /// <summary>Ends the running step after at most one unit of work.</summary>
         internal void Stop()
         {
             flag.Set(1);
         }
 
-        /// <summary>Computes for all sessions. Those whose row is ready get their next token.</summary>
+        /// <summary>Computes for all sessions. Each session whose row is ready gets its next token.</summary>
         internal void Step(ulong units)
         {
             var error = Call.Error();
@@ -121,7 +121,8 @@ namespace Gleed
                 Deliver();
         }
 
-        /// <summary>Chooses all tokens before any is queued, which ends the life of the logits.</summary>
+        /// <summary>Chooses the tokens of all sessions before any token is queued, because a queued token invalidates
+        /// the logits.</summary>
         void Deliver()
         {
             var chosen = new List<KeyValuePair<Session, uint>>();
@@ -142,7 +143,7 @@ namespace Gleed
                 throw failure;
         }
 
-        /// <summary>What goes wrong in one session does not keep the others from going on.</summary>
+        /// <summary>Returns the exception of one session, so that the other sessions go on.</summary>
         static Exception Try(Session session, Action run)
         {
             try
@@ -157,7 +158,7 @@ namespace Gleed
             }
         }
 
-        /// <summary>Memory for conversations, made when it is asked for first.</summary>
+        /// <summary>Returns the memory for conversations. The first call makes it.</summary>
         internal Held Desk()
         {
             if (desk != null)
@@ -236,7 +237,7 @@ namespace Gleed
         }
     }
 
-    /// <summary>A number that a step looks at, and that any thread may write.</summary>
+    /// <summary>The cancel flag of a step. Any thread may write it.</summary>
     internal sealed unsafe class Flag : SafeHandle
     {
         internal Flag() : base(IntPtr.Zero, true)
@@ -249,7 +250,7 @@ namespace Gleed
 
         internal uint* Pointer { get { return (uint*)handle; } }
 
-        /// <summary>Does nothing after the engine's end.</summary>
+        /// <summary>Writes the flag, or does nothing if the engine is gone.</summary>
         internal void Set(uint value)
         {
             var isHeld = false;
@@ -275,7 +276,7 @@ namespace Gleed
         }
     }
 
-    /// <summary>Texts in UTF-8 that stay where they are until they are freed.</summary>
+    /// <summary>Texts in UTF-8 whose addresses stay valid until they are freed.</summary>
     internal sealed unsafe class Texts : SafeHandle
     {
         readonly List<IntPtr> all = new List<IntPtr>();

@@ -3,7 +3,7 @@ using System.Runtime.InteropServices;
 
 namespace Gleed
 {
-    /// <summary>A call was refused. Nothing has changed, unless gleed.h says something else of the function.</summary>
+    /// <summary>A call was refused. It has changed nothing, unless gleed.h says otherwise for the function.</summary>
     public sealed class GleedException : Exception
     {
         internal GleedException(Status status, string message, ulong at = 0, ulong needed = 0, ulong given = 0) : base(status + ": " + message)
@@ -14,16 +14,16 @@ namespace Gleed
             Given = given;
         }
 
-        /// <summary>The number of gleed.h, which says beside it what the others mean.</summary>
+        /// <summary>The status of gleed.h. Its comment there says what the other numbers mean.</summary>
         public Status Status { get; }
 
-        /// <summary>Where it is wrong.</summary>
+        /// <summary>The position of the error.</summary>
         public ulong At { get; }
 
-        /// <summary>What was needed.</summary>
+        /// <summary>The number that was needed.</summary>
         public ulong Needed { get; }
 
-        /// <summary>What was given.</summary>
+        /// <summary>The number that was given.</summary>
         public ulong Given { get; }
     }
 
@@ -34,7 +34,7 @@ namespace Gleed
             return new Native.gleed_error { struct_size = (uint)sizeof(Native.gleed_error) };
         }
 
-        /// <summary>Returns a status, or throws it with its numbers.</summary>
+        /// <summary>Returns a status that is no error. Throws an error with its numbers.</summary>
         internal static Status Check(int status, ref Native.gleed_error error)
         {
             if (status >= 0 && status != (int)Status.FULL)

@@ -2,7 +2,7 @@ using System;
 
 namespace Gleed
 {
-    /// <summary>What a grammar's text is.</summary>
+    /// <summary>The kind of a grammar's text.</summary>
     public enum GrammarKind
     {
         /// <summary>A JSON Schema.</summary>
@@ -15,12 +15,12 @@ namespace Gleed
         Regex = 2,
     }
 
-    /// <summary>A compiled grammar. It never changes: any number of texts and threads use it.</summary>
+    /// <summary>A compiled grammar. It never changes, so any number of texts and threads may use it.</summary>
     public sealed unsafe class Grammar : IDisposable
     {
         internal readonly Held Held;
 
-        /// <summary>Compiles a text; docs/structured.md says what it may be.</summary>
+        /// <summary>Compiles a text. docs/structured.md describes the possible texts.</summary>
         public Grammar(string text, GrammarKind kind = GrammarKind.Schema)
         {
             UIntPtr len, size = UIntPtr.Zero, align = UIntPtr.Zero;
@@ -45,7 +45,7 @@ namespace Gleed
             });
         }
 
-        /// <summary>Gives the memory back, as soon as no text uses it.</summary>
+        /// <summary>Gives the memory back as soon as no text uses the grammar.</summary>
         public void Dispose()
         {
             Held.Dispose();

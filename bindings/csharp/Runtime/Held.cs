@@ -4,12 +4,14 @@ using System.Text;
 
 namespace Gleed
 {
-    /// <summary>An object of the library: its memory, and what it borrows, which is not freed before it. Objects may be disposed in any order.</summary>
+    /// <summary>An object of the library with its memory. The objects that it borrows are not freed before it, so
+    /// objects may be disposed in any order.</summary>
     internal sealed unsafe class Held : SafeHandle
     {
         internal delegate int Start(IntPtr memory, UIntPtr size, out IntPtr made, ref Native.gleed_error error);
 
-        /// <summary>Writes to scratch and result, of these lengths; what is too small is in the error.</summary>
+        /// <summary>Writes to scratch and result, which have these lengths. If one is too small, the error has the
+        /// needed length.</summary>
         internal delegate int Fill(uint* scratch, UIntPtr words, uint* result, UIntPtr room, ref Native.gleed_error error);
 
         readonly SafeHandle[] keeps;
@@ -25,7 +27,7 @@ namespace Gleed
 
         public override bool IsInvalid { get { return memory == IntPtr.Zero; } }
 
-        /// <summary>Makes an object in memory of its own.</summary>
+        /// <summary>Allocates memory and makes an object in it.</summary>
         internal static Held Make(UIntPtr size, UIntPtr align, Start start, params SafeHandle[] keeps)
         {
             var held = new Held(checked((long)((ulong)size + (ulong)align)), keeps);
@@ -61,7 +63,7 @@ namespace Gleed
             return true;
         }
 
-        /// <summary>Calls a function with more scratch and room until they suffice. Returns what it wrote.</summary>
+        /// <summary>Calls a function with growing scratch and result until they suffice. Returns the result.</summary>
         internal static uint[] Grow(ref uint[] scratch, int room, Fill fill)
         {
             var result = new uint[Math.Max(room, 1)];
@@ -84,7 +86,8 @@ namespace Gleed
             }
         }
 
-        /// <summary>Returns a text's bytes in UTF-8, with one more, so that there is always one to point at.</summary>
+        /// <summary>Returns a text's bytes in UTF-8 and one more byte, so that a pointer to the bytes is never
+        /// null.</summary>
         internal static byte[] Utf8(string text, out UIntPtr len)
         {
             var count = Encoding.UTF8.GetByteCount(text);

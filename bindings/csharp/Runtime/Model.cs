@@ -8,7 +8,8 @@ using System.Text.RegularExpressions;
 
 namespace Gleed
 {
-    /// <summary>A GGUF file, mapped into memory: nothing of it is copied. Any number of sessions and threads share a model.</summary>
+    /// <summary>A GGUF file, mapped into memory without a copy. Any number of sessions and threads may share a
+    /// model.</summary>
     public sealed unsafe class Model : IDisposable
     {
         internal readonly Held Held, Tokenizer;
@@ -18,7 +19,7 @@ namespace Gleed
         readonly object changes = new object();
         Held trie;
 
-        /// <summary>Opens a file; a split one by the name of its first part.</summary>
+        /// <summary>Opens a file. A split file is opened by the name of its first part.</summary>
         public Model(string path)
         {
             if (Native.gleed_abi_version() != Native.GLEED_ABI_VERSION)
@@ -53,16 +54,18 @@ namespace Gleed
             }
         }
 
-        /// <summary>Token ids are below this; a row of logits has this many elements.</summary>
+        /// <summary>Number of tokens in the vocabulary. Token ids are below it, and a row of logits has this many
+        /// elements.</summary>
         public int VocabularySize { get { return (int)info.vocab; } }
 
-        /// <summary>Tokens of the context that the model was trained on.</summary>
+        /// <summary>Number of tokens of the context that the model was trained on.</summary>
         public int Context { get { return (int)info.context; } }
 
-        /// <summary>Tells models apart; snapshots contain it.</summary>
+        /// <summary>A number that identifies the model. Snapshots contain it.</summary>
         public ulong Fingerprint { get { return info.fingerprint; } }
 
-        /// <summary>Returns the token ids of a text, with those that begin and end a text if the vocabulary says so.</summary>
+        /// <summary>Returns the token ids of a text, with the tokens that begin and end a text if the vocabulary adds
+        /// them.</summary>
         public uint[] Encode(string text)
         {
             UIntPtr len, count = UIntPtr.Zero;
@@ -77,7 +80,7 @@ namespace Gleed
             return ids;
         }
 
-        /// <summary>Gives the file back, as soon as no session uses it.</summary>
+        /// <summary>Closes the file as soon as no session uses it.</summary>
         public void Dispose()
         {
             trie?.Dispose();
@@ -87,7 +90,7 @@ namespace Gleed
                 file?.Dispose();
         }
 
-        /// <summary>The tokens by their bytes, for grammars. Made when it is asked for first.</summary>
+        /// <summary>Returns the tokens by their bytes, for grammars. The first call makes them.</summary>
         internal Held Trie()
         {
             lock (changes)
@@ -122,7 +125,7 @@ namespace Gleed
         static SafeHandle Map(string path, out Native.gleed_part part)
         {
             var len = new FileInfo(path).Length;
-            // No system maps 0 bytes.
+            // An empty file cannot be mapped on any system.
             if (len == 0)
                 throw new GleedException(Status.E_FILE_TRUNCATED, path + " is empty");
             using (var file = MemoryMappedFile.CreateFromFile(path, FileMode.Open, null, 0, MemoryMappedFileAccess.Read))

@@ -1,5 +1,5 @@
-// The functions and structs of gleed.h that this binding calls, under the names that they have there. tests/Layout.cs compares all of them
-// with the header and with a C compiler.
+// The functions and structs of gleed.h that this binding uses, under their names in gleed.h. tests/Layout.cs compares all of them with the
+// header and with a C compiler.
 using System;
 using System.Runtime.InteropServices;
 

@@ -2,79 +2,82 @@ using System.Collections.Generic;
 
 namespace Gleed
 {
-    /// <summary>How a token is chosen. 0 means the default; with no values the most probable token is taken.</summary>
+    /// <summary>The parameters for the choice of a token. 0 means the default. If all are 0, the most probable token is
+    /// taken.</summary>
     public sealed class SamplerOptions
     {
-        /// <summary>The logits are divided by it.</summary>
+        /// <summary>The number by which the logits are divided.</summary>
         public float Temperature;
 
-        /// <summary>Keeps so many of the most probable tokens.</summary>
+        /// <summary>Number of the most probable tokens that are kept.</summary>
         public uint TopK;
 
-        /// <summary>Keeps the most probable tokens that together have this probability.</summary>
+        /// <summary>Sum of the probabilities of the most probable tokens that are kept.</summary>
         public float TopP;
 
-        /// <summary>Keeps tokens with at least so many times the largest probability.</summary>
+        /// <summary>Smallest probability of a token that is kept, as a part of the largest probability.</summary>
         public float MinP;
 
-        /// <summary>Penalties of tokens among the last <see cref="PenaltyWindow"/> ones.</summary>
+        /// <summary>Penalties of tokens that occur among the last <see cref="PenaltyWindow"/> tokens.</summary>
         public float RepetitionPenalty, FrequencyPenalty, PresencePenalty;
 
-        /// <summary>Tokens that the penalties count: 64.</summary>
+        /// <summary>Number of last tokens that the penalties count. The default is 64.</summary>
         public uint PenaltyWindow;
 
-        /// <summary>The same seed gives the same tokens.</summary>
+        /// <summary>Seed of the random generator. The same seed gives the same tokens.</summary>
         public ulong Seed;
     }
 
-    /// <summary>Limits of an engine, and what belongs to its sessions. 0 means the default.</summary>
+    /// <summary>Limits of an engine, and options of its sessions. 0 means the default.</summary>
     public sealed class SessionOptions
     {
-        /// <summary>The most tokens of a text; by default those of the model, at most 4096.</summary>
+        /// <summary>Largest number of tokens of a text. The default is the context of the model, at most
+        /// 4096.</summary>
         public uint Context;
 
-        /// <summary>How many sessions there can be at a time: this one and its forks. 1.</summary>
+        /// <summary>Largest number of open sessions: this one and its forks. The default is 1.</summary>
         public uint Sequences;
 
-        /// <summary>Tokens that are computed together: 256.</summary>
+        /// <summary>Largest number of tokens that are computed together. The default is 256.</summary>
         public uint Rows;
 
-        /// <summary>Blocks of 16 tokens that all sessions have together.</summary>
+        /// <summary>Number of blocks of 16 tokens that all sessions share.</summary>
         public uint Blocks;
 
-        /// <summary>How tokens are chosen.</summary>
+        /// <summary>The parameters for the choice of tokens.</summary>
         public SamplerOptions Sampler = new SamplerOptions();
 
         /// <summary>The first message of each conversation, or null.</summary>
         public string System;
 
-        /// <summary>The name of a turn format, or null: that of the model's file.</summary>
+        /// <summary>The name of a turn format, or null for the turn format of the model's file.</summary>
         public string Turns;
 
-        /// <summary>How many turns at the end stay when the context is full. 0: all, and a conversation that is too long is refused.</summary>
+        /// <summary>Number of turns at the end that stay when the context is full. With 0 all turns stay, and a
+        /// conversation that is too long is refused.</summary>
         public uint KeepLast;
 
-        /// <summary>Tokens that then stay free for the reply.</summary>
+        /// <summary>Number of tokens that stay free for the reply when turns are left out.</summary>
         public uint KeepRoom;
     }
 
-    /// <summary>What ends a text, and what it has to be.</summary>
+    /// <summary>The conditions that end a text, and the form of the text.</summary>
     public sealed class TextOptions
     {
-        /// <summary>The most tokens, or null.</summary>
+        /// <summary>Largest number of tokens, or null.</summary>
         public int? Tokens;
 
-        /// <summary>Strings that end the text: at most 16.</summary>
+        /// <summary>At most 16 strings that end the text.</summary>
         public IList<string> Stop;
 
-        /// <summary>What the text follows, or null.</summary>
+        /// <summary>The grammar that the text follows, or null.</summary>
         public Grammar Grammar;
 
-        /// <summary>Whether names of control tokens are written.</summary>
+        /// <summary>Whether the text contains the names of control tokens.</summary>
         public bool Special;
     }
 
-    /// <summary>Who says a message.</summary>
+    /// <summary>The author of a message.</summary>
     public enum Role
     {
         /// <summary>Instructions.</summary>
@@ -93,38 +96,38 @@ namespace Gleed
     /// <summary>A message of a conversation.</summary>
     public sealed class Message
     {
-        /// <summary>Who says it.</summary>
+        /// <summary>The author of the message.</summary>
         public Role Role;
 
-        /// <summary>What; of the assistant as the model wrote it.</summary>
+        /// <summary>The text. A text of the assistant must be as the model wrote it.</summary>
         public string Text = "";
 
-        /// <summary>Of a tool: its name and the identifier of the call; else empty.</summary>
+        /// <summary>Name of the tool and identifier of the call, for a message of a tool. Otherwise empty.</summary>
         public string Name = "", Id = "";
     }
 
-    /// <summary>Why a text has ended.</summary>
+    /// <summary>The reason why a text has ended.</summary>
     public enum Reason
     {
-        /// <summary>It has not.</summary>
+        /// <summary>The text has not ended.</summary>
         None,
 
-        /// <summary>The model has ended it.</summary>
+        /// <summary>The model has ended the text.</summary>
         End,
 
-        /// <summary>It has as many tokens as were asked for.</summary>
+        /// <summary>The text has <see cref="TextOptions.Tokens"/> tokens.</summary>
         Length,
 
         /// <summary>The context is full.</summary>
         Context,
 
-        /// <summary>A stop string.</summary>
+        /// <summary>The text has reached a stop string.</summary>
         Stop,
 
-        /// <summary>Cancelled, or another text was begun.</summary>
+        /// <summary>The text was cancelled, or another text was begun.</summary>
         Cancelled,
 
-        /// <summary>An exception.</summary>
+        /// <summary>An exception was thrown.</summary>
         Error,
     }
 }

@@ -4,10 +4,8 @@ using System.Text;
 
 namespace Gleed
 {
-    /// <summary>
-    /// Writes texts, or talks. A session and its forks share an engine, and belong to one thread at a time; <see cref="Cancel"/> is for
-    /// others. They run together: a step of one computes all.
-    /// </summary>
+    /// <summary> A text or a conversation. A session and its forks share an engine, and belong to one thread at a time. Other threads
+    /// may only call <see cref="Cancel"/>. Sessions of an engine run together: a step of one session computes all of them. </summary>
     public sealed unsafe partial class Session : IDisposable
     {
         readonly Engine engine;
@@ -21,11 +19,11 @@ namespace Gleed
         int? limit;
         bool isClosed, isQueued, isReply, isAsked;
         volatile bool isCancelled;
-        // Tokens that the sequence does not have yet. While they are queued, it had `before` tokens without them.
+        // Tokens that the sequence does not have yet. `before` is the length of the sequence before they were queued.
         uint[] todo = new uint[0];
         uint before;
 
-        /// <summary>Begins a session on an engine of its own.</summary>
+        /// <summary>Makes an engine, and begins a session on it.</summary>
         public Session(Model model, SessionOptions options = null) : this(new Engine(model, options ?? new SessionOptions()), options ?? new SessionOptions(), 0)
         {
         }
@@ -52,22 +50,23 @@ namespace Gleed
 
         internal uint Sequence { get; private set; }
 
-        /// <summary>The token ids of the text so far, without the prompt's.</summary>
+        /// <summary>The token ids of the text so far, without those of the prompt.</summary>
         public IReadOnlyList<uint> Ids { get { return ids; } }
 
-        /// <summary>Why the text has ended.</summary>
+        /// <summary>The reason why the text has ended.</summary>
         public Reason Reason { get { return reason; } }
 
-        /// <summary>So many units suffice for one token: see <see cref="Step"/>.</summary>
+        /// <summary>Number of units that suffices for one token: see <see cref="Step"/>.</summary>
         public ulong UnitsPerToken { get { return engine.Plan.units_per_token; } }
 
         /// <summary>The engine's memory in bytes.</summary>
         public ulong Bytes { get { return engine.Plan.bytes; } }
 
-        /// <summary>How many tokens the sequence has.</summary>
+        /// <summary>Number of tokens in the sequence.</summary>
         public int Length { get { return (int)engine.Length(Live()); } }
 
-        /// <summary>Begins a new text and returns what follows, piece by piece. The text is also there for <see cref="Step"/>.</summary>
+        /// <summary>Begins a new text and returns the text after the prompt, piece by piece. <see cref="Step"/> can read it,
+        /// too.</summary>
         public IEnumerable<string> Tell(string prompt, TextOptions options = null)
         {
             var tokens = engine.Model.Encode(prompt);
@@ -75,16 +74,15 @@ namespace Gleed
             return Begin(tokens, options);
         }
 
-        /// <summary>Goes on with a text that ended before the model ended it.</summary>
+        /// <summary>Goes on with a text that the model has not ended itself.</summary>
         public IEnumerable<string> Resume(TextOptions options = null)
         {
             End();
             return Begin(todo, options);
         }
 
-        /// <summary>
-        /// Computes for at most so many units, 0: until there is text. Returns text, "" where there is none yet, or null after the end.
-        /// </summary>
+        /// <summary> Computes for at most this number of units, or with 0 until there is text. Returns the new text, "" if there is
+        /// none yet, or null after the end. </summary>
         public string Step(ulong units = 0)
         {
             Live();
@@ -97,7 +95,7 @@ namespace Gleed
             return shown.Length == 0 && reason != Reason.None ? null : shown;
         }
 
-        /// <summary>Ends the text, also while a step computes. Any thread may call it.</summary>
+        /// <summary>Ends the text, also during a step. Any thread may call it.</summary>
         public void Cancel()
         {
             isCancelled = true;
@@ -116,7 +114,7 @@ namespace Gleed
             isReply = isAsked = false;
         }
 
-        /// <summary>Keeps only the first tokens. <see cref="Resume"/> goes on behind them.</summary>
+        /// <summary>Keeps only the first tokens. <see cref="Resume"/> goes on after them.</summary>
         public void Rewind(int keep)
         {
             End();
@@ -125,7 +123,7 @@ namespace Gleed
             var isThere = keep <= Length;
             if (keep > 0 && isThere)
                 Call.Check(Native.gleed_seq_tokens(engine.Held, Sequence, (UIntPtr)(keep - 1), &last, (UIntPtr)1, ref error), ref error);
-            // Where it is not, this is refused. The last token that stays is computed again: its logits are not kept.
+            // The last kept token is computed again, because its logits are not kept. A `keep` that is too large is refused here.
             var stays = isThere ? Math.Max(keep - 1, 0) : keep;
             Call.Check(Native.gleed_rewind(engine.Held, Sequence, (UIntPtr)stays, ref error), ref error);
             todo = keep > 0 ? new[] { last } : new uint[0];
@@ -133,7 +131,8 @@ namespace Gleed
             Forget();
         }
 
-        /// <summary>Opens a session with the same text: their memory is shared until it changes. <see cref="Resume"/> goes on.</summary>
+        /// <summary>Opens a session with the same text. The two share their memory until it changes. <see cref="Resume"/> goes
+        /// on.</summary>
         public Session Fork()
         {
             var rest = todo;
@@ -156,7 +155,7 @@ namespace Gleed
             return fork;
         }
 
-        /// <summary>Gives the memory back; the engine's with its last session.</summary>
+        /// <summary>Gives the memory back. The memory of the engine is given back with its last session.</summary>
         public void Dispose()
         {
             if (isClosed)
@@ -216,7 +215,7 @@ namespace Gleed
             detokenizer = stops = matcher = null;
         }
 
-        /// <summary>Ends the text that is in the making.</summary>
+        /// <summary>Ends the unfinished text, if there is one.</summary>
         void End()
         {
             Live();
@@ -236,7 +235,7 @@ namespace Gleed
             isQueued = true;
         }
 
-        /// <summary>Takes what is queued and not computed back; it is in `todo` again.</summary>
+        /// <summary>Takes queued tokens that are not computed back from the engine into `todo`.</summary>
         void Settle()
         {
             if (!isQueued)
@@ -250,7 +249,7 @@ namespace Gleed
             isQueued = false;
         }
 
-        /// <summary>Calls a function while nothing of the session is queued. A text in the making goes on afterwards.</summary>
+        /// <summary>Calls a function while the session has no queued tokens. An unfinished text goes on afterwards.</summary>
         T Paused<T>(Func<T> run)
         {
             Live();
@@ -266,7 +265,7 @@ namespace Gleed
             }
         }
 
-        /// <summary>Its row is computed: nothing is queued any more.</summary>
+        /// <summary>Notes that all queued tokens are computed.</summary>
         internal void Ready()
         {
             todo = new uint[0];
@@ -302,7 +301,7 @@ namespace Gleed
             }
         }
 
-        /// <summary>Takes the next token: text comes out, or the text ends.</summary>
+        /// <summary>Takes the next token, which adds to the text or ends it.</summary>
         internal void Take(uint token)
         {
             uint flag, kind;

@@ -5,11 +5,12 @@ using UnityEngine.Events;
 
 namespace Gleed.Unity
 {
-    /// <summary>Tells texts, with a budget of units in each frame. Text comes through <see cref="onText"/>, the end through <see cref="onEnd"/>.</summary>
+    /// <summary>Generates texts, with a budget of units in each frame. <see cref="onText"/> gets the text, <see
+    /// cref="onEnd"/> its end.</summary>
     [AddComponentMenu("Gleed/Storyteller")]
     public sealed class Storyteller : MonoBehaviour
     {
-        /// <summary>A piece of text.</summary>
+        /// <summary>An event with a text.</summary>
         [Serializable]
         public sealed class TextEvent : UnityEvent<string>
         {
@@ -90,7 +91,7 @@ namespace Gleed.Unity
                 onText.Invoke(piece);
         }
 
-        // Also before scripts are loaded again. What a component does not give back, finalizers do when its domain is unloaded.
+        // Unity calls this also before it reloads scripts. Finalizers give back the rest when the domain is unloaded.
         void OnDisable()
         {
             isTelling = false;

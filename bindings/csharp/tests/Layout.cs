@@ -1,4 +1,4 @@
-// Compares the declarations of Native.cs with gleed.h and with what a C compiler says: structs, functions, numbers.
+// Compares the structs, functions and numbers in Native.cs with gleed.h and with the output of a C compiler.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -15,7 +15,8 @@ static class Layout
 
     static readonly Type Native = typeof(Gleed.Model).Assembly.GetType("Gleed.Native", true);
 
-    /// <summary>Each struct's size, and the place of each field, here and in C. Fields that C has and this does not are seen by the size.</summary>
+    /// <summary>Compares the size of each struct and the offset of each field with C. A field that only C has changes
+    /// the size.</summary>
     public static void StructsAreThoseOfC()
     {
         StringBuilder here = new StringBuilder(), program = new StringBuilder("#include <stdio.h>\n#include \"gleed.h\"\nint main(void)\n{\n");
@@ -43,7 +44,7 @@ static class Layout
         Tests.That(structs.Count >= 19, "structs are compared");
     }
 
-    /// <summary>Each function's parameters, in kind and number.</summary>
+    /// <summary>Compares the number and the kinds of each function's parameters.</summary>
     public static void FunctionsAreThoseOfTheHeader()
     {
         var header = Regex.Replace(File.ReadAllText("gleed.h"), @"/\*.*?\*/", " ", RegexOptions.Singleline);

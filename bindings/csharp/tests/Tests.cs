@@ -1,4 +1,5 @@
-// Stories, conversations, their ends, grammars, forks, saved texts, wrong inputs, memory, a second domain, Unity's component.
+// Tests of stories, conversations, their ends, grammars, forks, saved texts, wrong inputs, memory, a second domain, and
+// Unity's component.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -120,7 +121,7 @@ public static class Tests
             Same(session.Ids.Count, 0, "ids");
             That(session.Length < 60, "the prompt has not been read");
             Same(Read(session.Tell(Prompt, new TextOptions { Tokens = 3 })), ", there was", "text");
-            // Within a step, which has no end of its own here.
+            // Cancel within a step, which here would not end by itself.
             var began = new ManualResetEvent(false);
             var texts = 0;
             thread = new Thread(() =>
@@ -252,7 +253,7 @@ public static class Tests
             That(rest.Length > 0, "there is a rest");
             two.Load(saved);
             Same(Read(two.Resume()), rest, "rest");
-            // In the middle of a text, which goes on afterwards.
+            // Save in the middle of a text, which goes on afterwards.
             one.Load(saved);
             var pieces = one.Resume().GetEnumerator();
             pieces.MoveNext();
@@ -346,7 +347,8 @@ public static class Tests
         Same(UnityEngine.Debug.Last, "The story has ended: End", "end");
     }
 
-    /// <summary>What a domain does before it is unloaded, with nothing disposed: as in Unity when Play is pressed again.</summary>
+    /// <summary>Runs in a domain that is then unloaded with nothing disposed, as in Unity when Play is pressed
+    /// again.</summary>
     public sealed class Play : MarshalByRefObject
     {
         public string Tell()
@@ -377,7 +379,7 @@ public static class Tests
 
     static void NoFieldOutlivesItsObject()
     {
-        // What the compiler keeps of lambdas holds nothing of a text.
+        // Static fields that the compiler makes for lambdas are allowed: they hold nothing of a text.
         var fields = new[] { typeof(Model), typeof(Gleed.Unity.Storyteller) }.SelectMany(type => type.Assembly.GetTypes())
             .SelectMany(type => type.GetFields(BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic | BindingFlags.DeclaredOnly))
             .Where(field => !field.IsLiteral).Select(field => field.DeclaringType.FullName + "." + field.Name).ToList();
@@ -413,7 +415,8 @@ public static class Tests
         }
     }
 
-    /// <summary>Less than a quarter of what so many sessions of 3 MB take.</summary>
+    /// <summary>Checks that memory has grown by less than a quarter of the memory of this number of sessions, 3 MB
+    /// each.</summary>
     static void NotMoreThan(long grown, int sessions, string after)
     {
         using (var session = new Session(model, new SessionOptions { Context = 512 }))

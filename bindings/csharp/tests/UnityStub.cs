@@ -1,4 +1,5 @@
-// As much of UnityEngine as the component uses, so that the test can compile it and call it as Unity does.
+// The part of UnityEngine that the component uses, so that the test can compile the component and call it as Unity
+// does.
 using System;
 
 namespace UnityEngine

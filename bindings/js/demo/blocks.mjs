@@ -1,6 +1,6 @@
-// Which blocks of the pool are whose. The C functions count blocks, they do not number them: how many a session holds alone and how many
-// with others. Here they get places, by the rules of the pool: a fork shares all blocks of its parent, and whoever writes into a block that
-// others hold gets one of its own. `agrees` compares with what the library counts.
+// The owners of the blocks in the pool. The C functions do not number blocks. They only count the blocks that a session holds alone and
+// those that it shares. This file gives blocks places by the rules of the pool: a fork shares all blocks of its parent, and a session that
+// writes into a shared block gets its own copy. `agrees` compares the result with the library's counts.
 
 const BLOCK = 16;
 
@@ -27,7 +27,7 @@ export class Blocks {
     this.#tables.delete(session);
   }
 
-  /** A session has so many finished tokens now. */
+  /** Sets the number of finished tokens of a session. */
   resize(session, tokens) {
     const table = this.#tables.get(session);
     const count = Math.ceil(tokens / BLOCK);
@@ -54,7 +54,7 @@ export class Blocks {
     return this.#places.get(place) > 1;
   }
 
-  /** Returns the sessions that hold a block, and the most tokens that one of them has in it. */
+  /** Returns the sessions that hold a block, and the largest number of tokens that one of them has in it. */
   at(place) {
     const holders = [];
     let tokens = 0;

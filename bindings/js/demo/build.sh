@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts the page into a folder that any server of static files can serve: bindings/js/demo/site, or the one that is named. Makes the package
-# first if it is not there.
+# Puts the page into a folder that any server of static files can serve: bindings/js/demo/site, or the folder that is named. Makes the
+# package first if it does not exist.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 site=${1:-$here/site}

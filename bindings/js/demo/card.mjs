@@ -1,4 +1,4 @@
-// A story on the page: a session with its text, and what one can do with it.
+// A story on the page: a session with its text and its buttons.
 
 const NAMES = ["A", "B", "C", "D"];
 
@@ -46,7 +46,7 @@ export class Card {
     return this.#stream !== undefined;
   }
 
-  /** Whether it can only go on from an earlier place. */
+  /** Whether the story can only go on from an earlier token. */
   get isOver() {
     return this.state === "end" || this.state === "context";
   }
@@ -55,7 +55,7 @@ export class Card {
     return this.#demo.guard(work);
   }
 
-  /** Begins with a text that the model is given. */
+  /** Begins with a given text. */
   begin(text, tokens, kind = "given") {
     this.#pieces = [{ text, end: tokens, kind }];
     this.#least = tokens;
@@ -78,7 +78,7 @@ export class Card {
     return this.#pieces.at(-1)?.end ?? 0;
   }
 
-  /** Shows what a stream gives, as it comes. Returns why it has ended. */
+  /** Shows the pieces of a stream as they come. Returns the reason why it has ended. */
   async show(stream, base = this.count) {
     this.#stream = stream;
     this.draw();
@@ -109,10 +109,11 @@ export class Card {
     this.stop();
     const tokens = await this.session.tokens();
     await this.session.rewind(Math.min(keep, tokens.length));
-    // Before it goes on: what is written then does not go into blocks that others hold.
+    // The drawing must drop the blocks before the story goes on, because new tokens do not go into blocks that other
+    // sessions hold.
     await this.#demo.sync(this);
     this.#pieces = this.#pieces.filter(({ end }) => end <= keep);
-    // A character of several tokens comes with its last one: the text shows whole pieces.
+    // A character of several tokens comes with its last token, so the text shows whole pieces.
     this.state = "rewound";
     this.draw();
     this.#demo.changed();
@@ -130,7 +131,7 @@ export class Card {
     this.draw();
   }
 
-  /** Draws the text; tokens behind `keep` are struck out. */
+  /** Draws the text. Tokens after `keep` are struck out. */
   draw(keep = Infinity) {
     const text = this.part("text");
     const isAtEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
@@ -152,7 +153,7 @@ export class Card {
     const range = this.range;
     [range.min, range.max, range.value] = [Math.min(this.#least, this.count), this.count, shown];
     range.disabled = this.count <= this.#least;
-    // A conversation goes back by its messages.
+    // A conversation is rewound by its messages.
     this.part("rewind").hidden = this.#demo.isChat;
     this.element.querySelector(".rewind output").textContent = shown;
     this.part("state").textContent = this.isWriting ? "writes" : (STATES[this.state] ?? this.state ?? "");

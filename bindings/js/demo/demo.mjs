@@ -34,7 +34,7 @@ class Demo {
     });
   }
 
-  /** Runs what a person asked for, and shows what goes wrong. */
+  /** Runs an action of the user, and shows its error if it fails. */
   async guard(work) {
     $("error").hidden = true;
     try {
@@ -65,7 +65,7 @@ class Demo {
     }
   }
 
-  /** Takes a model in the place of the one before. */
+  /** Opens a model in place of the one before. */
   async #use(model) {
     const limits = { context: Math.min(model.info.context, 256), sequences: SLOTS, rows: 64 };
     if (model.info.context > 512) Object.assign(limits, { context: Math.min(model.info.context, 2048), blocks: 192 });
@@ -135,7 +135,7 @@ class Demo {
     return card;
   }
 
-  /** A second story that begins like this one and goes on otherwise. */
+  /** Adds a second story that begins like this one and goes on differently. */
   async fork(parent) {
     const wrote = parent.isWriting;
     parent.stop();
@@ -149,7 +149,7 @@ class Demo {
     return Promise.all([card.resume(), wrote ? parent.resume() : undefined]);
   }
 
-  /** What has ended can only go on from an earlier place. */
+  /** Goes on from the middle of a story that has ended. */
   async #halfway(card) {
     await card.rewind(Math.floor(card.count / 2));
     return card.resume();
@@ -194,14 +194,14 @@ class Demo {
         const [info, metrics] = [await pool.info(), await pool.metrics()];
         if (pool === this.#pool) this.#figures.draw(this, info, metrics);
       } catch (error) {
-        // A story was closed meanwhile, or a model replaced: what there is now is drawn next.
+        // A story was closed meanwhile, or a model replaced. The next round draws the new state.
         if (!/closed/.test(error.message)) throw error;
       }
       await new Promise(requestAnimationFrame);
     }
   }
 
-  /** Takes over what the library counts of a story. */
+  /** Updates a story with the library's counts. */
   async sync(card) {
     const info = await card.session.info();
     if (!this.blocks.table(card.session)) return;

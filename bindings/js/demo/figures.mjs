@@ -1,4 +1,4 @@
-// What the page shows beside the stories: the pool, speeds, the hash, the plan of the memory.
+// The figures beside the stories: the pool, speeds, the hash, the plan of the memory.
 
 const $ = (id) => document.querySelector(`#${id}`);
 export class Figures {

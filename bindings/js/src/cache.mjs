@@ -1,7 +1,7 @@
-// Downloaded files in the origin's private file system (OPFS) of a browser. Where there is none, nothing is kept.
+// Downloaded files in the origin's private file system (OPFS) of a browser. Without this file system nothing is kept.
 
 const FOLDER = "gleed-models";
-/** What tells versions of a file apart, as far as the server lets a page of another origin see it. */
+/** The headers that tell versions of a file apart. A server may hide them from a page of another origin. */
 const MARKS = ["content-length", "etag", "last-modified"];
 
 async function folder() {
@@ -17,7 +17,10 @@ async function nameOf(url) {
 
 const marksOf = (response) => Object.fromEntries(MARKS.map((name) => [name, response.headers.get(name)]));
 
-/** Returns the kept file of a URL, unless the server has another version of it now. Without a network the kept one is taken. */
+/**
+ * Returns the kept file of a URL, unless the server has another version of it now. Without a network it returns the
+ * kept file.
+ */
 export async function openCached(url, signal) {
   try {
     const files = await folder();
@@ -32,12 +35,15 @@ export async function openCached(url, signal) {
     return isSame ? file : undefined;
   } catch {
     signal?.throwIfAborted();
-    // What is not there, or not whole, is loaded again. If nothing can be kept here, `storeCached` says why.
+    // A file that is missing or not complete is loaded again. If no file can be kept, `storeCached` gives the reason.
     return undefined;
   }
 }
 
-/** Begins to keep what a server sends: `write`, then `close`, or `abort`. The file counts only with its note, which comes last. */
+/**
+ * Begins to keep the file that a server sends: `write`, then `close`, or `abort`. The file is valid only with its
+ * note, which `close` writes last.
+ */
 export async function storeCached(url, response) {
   const files = await folder();
   if (!files) return undefined;
@@ -56,7 +62,7 @@ export async function storeCached(url, response) {
   };
 }
 
-/** Returns what is kept: URLs and bytes. */
+/** Returns the URLs and the sizes of the kept files. */
 export async function cachedModels() {
   const found = [];
   const files = await folder();

@@ -4,7 +4,10 @@ import { DESK, ENTRY, KEEP, SCRIPT, UPDATE } from "./structs.mjs";
 const ROLES = { system: 1, user: 2, assistant: 3 };
 const E_OUTPUT_TOO_SMALL = -104;
 
-/** A list of messages in a sequence: after any change of the list it says which tokens the model has not read yet. */
+/**
+ * A list of messages in a sequence. After any change of the list, `update` returns the tokens that the model has not
+ * read yet.
+ */
 export class Conversation {
   #pool;
   #options;
@@ -13,7 +16,7 @@ export class Conversation {
   #at;
   messages = [];
 
-  /** Begins a conversation in a sequence. */
+  /** Begins a conversation in an open sequence. */
   static begin(pool, options, sequence) {
     const { lib, engine } = pool;
     return new Conversation(pool, options, (memory, bytes) =>
@@ -21,7 +24,7 @@ export class Conversation {
     );
   }
 
-  /** Goes on where saved bytes say, which lie in the memory of the library, in a sequence of its own. */
+  /** Opens a new sequence, and loads a conversation from saved bytes in the memory of the library. */
   static load(pool, options, bytes, length) {
     const { lib, engine } = pool;
     const conversation = new Conversation(pool, { ...options, system: undefined }, (memory, room) =>
@@ -52,7 +55,7 @@ export class Conversation {
     return lib.word();
   }
 
-  /** Makes the sequence a beginning of the messages, and returns the tokens that are missing. */
+  /** Rewinds the sequence to its common beginning with the messages, and returns the tokens of the rest. */
   update() {
     const { lib, engine, tokenizer } = this.#pool;
     return lib.scope((take) => {
@@ -78,7 +81,7 @@ export class Conversation {
     return lib.word() !== 0;
   }
 
-  /** Returns a conversation that begins like this one, in a sequence of its own. */
+  /** Returns a conversation with the same messages, in a new sequence. */
   fork() {
     const { lib, engine } = this.#pool;
     const fork = new Conversation(this.#pool, { ...this.#options, system: undefined }, (memory, bytes) =>
@@ -88,7 +91,7 @@ export class Conversation {
     return fork;
   }
 
-  /** Returns messages, which tokens are replies, and the sequence, as bytes. */
+  /** Returns the messages, the positions of the replies and the sequence as bytes. */
   save() {
     const { lib, engine } = this.#pool;
     return lib.scope((take) => {

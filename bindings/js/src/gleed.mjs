@@ -1,4 +1,7 @@
-/** Gleed for JavaScript: GGUF models in a browser, in Node, in Deno. A thin layer over the C functions of include/gleed.h. */
+/**
+ * Gleed for JavaScript: GGUF models in a browser, in Node, in Deno. It is a thin layer over the C functions of
+ * include/gleed.h.
+ */
 import { GleedError } from "./error.mjs";
 import { compile, hasSimd, Library } from "./library.mjs";
 import { Pool } from "./pool.mjs";
@@ -16,7 +19,7 @@ export { hasSimd } from "./library.mjs";
 const ADD_SPECIAL = 1;
 const NO_TURNS = 0xffffffff;
 const CHOICES = { kv_type: { f16: 0, f32: 1, q8_0: 2, q4_0: 3 }, kv_kind: { paged: 0, basic: 1, off: 2 } };
-/** Limits as programs name them, and fields of gleed_config. */
+/** The names of limits in JavaScript, and the fields of gleed_config. */
 const LIMITS = {
   sequences: "sequences",
   context: "context",
@@ -31,7 +34,7 @@ const LIMITS = {
   checkpointEvery: "checkpoint_every",
 };
 
-/** A model: the bytes of its file in the memory of an instance of the library, which is its own. */
+/** A model: the bytes of its file in the memory of its own instance of the library. */
 export class Gleed {
   #lib;
   #model;
@@ -87,7 +90,9 @@ export class Gleed {
     };
   }
 
-  /** Begins a pool of sequences and a session in it. Options are limits of the pool, and how the session chooses tokens. */
+  /**
+   * Makes a pool of sequences and a session in it. Options are the limits of the pool and the options of the session.
+   */
   async session(options = {}) {
     const [limits, rest] = split(options);
     const pool = await this.pool(limits);
@@ -99,7 +104,7 @@ export class Gleed {
     }
   }
 
-  /** Makes an engine: memory for so many sequences, which share blocks of keys and values. */
+  /** Makes an engine: memory for sequences that share blocks of keys and values. */
   async pool(limits = {}) {
     const { lib } = this;
     const [engine, plan] = lib.scope((take) => {
@@ -117,7 +122,7 @@ export class Gleed {
     return pool;
   }
 
-  /** Returns what an engine with these limits needs, before it is made: bytes in all, and section by section. */
+  /** Returns the bytes that an engine with these limits needs, in total and for each section. No engine is made. */
   async memoryPlan(limits = {}) {
     const { c, error } = this.lib;
     return this.lib.scope((take) => {
@@ -142,7 +147,7 @@ export class Gleed {
     });
   }
 
-  /** Returns the ids of a text's tokens. `special` adds those that begin and end a text. */
+  /** Returns the ids of a text's tokens. `special` adds the tokens that begin and end a text. */
   async encode(text, { special = true } = {}) {
     return this.encodeNow(text, special);
   }
@@ -157,13 +162,13 @@ export class Gleed {
     }
   }
 
-  /** Returns the bytes of memory: those of the module, and what of them is taken. */
+  /** Returns the size of the module's memory in bytes, and the number of bytes in use. */
   async memory() {
     const { bytes, used } = this.lib.heap;
     return { bytes, used };
   }
 
-  /** Ends the model with all of its pools. The memory goes back to the system when the garbage collector comes by. */
+  /** Ends the model with all of its pools. The garbage collector gives the memory back to the system. */
   async close() {
     for (const pool of this.#pools) pool.end();
     this.#pools.clear();
@@ -175,7 +180,7 @@ export class Gleed {
     await this.close();
   }
 
-  /** The library, as long as the model is open. For the package only. */
+  /** The library, while the model is open. For the package only. */
   get lib() {
     if (!this.#lib) throw new GleedError("the model is closed");
     return this.#lib;
@@ -205,7 +210,7 @@ export class Gleed {
     });
   }
 
-  /** For the package only: the number of a turn format, by name or as the file says. */
+  /** Returns the number of a turn format, by name, or from the file. For the package only. */
   turnsFormat(name) {
     const { lib } = this;
     lib.scope((take) => {
@@ -243,7 +248,10 @@ export class Gleed {
   }
 }
 
-/** Returns the build that computes, and on how many threads. Threads that nobody asked for are left out where their module is not there. */
+/**
+ * Returns the build that computes, and the number of threads. If the module with threads is missing, threads are left
+ * out, unless the program asked for them.
+ */
 async function choose(build, threads) {
   const isFree = (build === undefined || build === "threads") && hasSimd();
   const count = threads === undefined ? (isFree ? usualThreads() : 1) : checkThreads(threads);
@@ -257,7 +265,7 @@ async function choose(build, threads) {
   }
 }
 
-/** Limits of a pool, and the rest. */
+/** Splits options into the limits of a pool and the rest. */
 function split(options) {
   const entries = Object.entries(options);
   return [true, false].map((isLimit) => Object.fromEntries(entries.filter(([name]) => Object.hasOwn(LIMITS, name) === isLimit)));

@@ -6,12 +6,12 @@ const u64 = (x) => BigInt.asUintN(64, x);
 const rotate = (x, by) => u64(x << by) | (x >> (64n - by));
 const round = (lane, input) => u64(rotate(u64(lane + input * P2), 31n) * P1);
 
-/** xxHash64 (Yann Collet) of logits, as other machines hash theirs. Rows have a multiple of 8 elements. */
+/** xxHash64 (Yann Collet) of logits, computed as on other machines. Rows have a multiple of 8 elements. */
 export class Xxh64 {
   #lanes = [u64(P1 + P2), P2, 0n, u64(-P1)];
   #bytes = 0n;
 
-  /** Takes a row of f32, at an address that is a multiple of 8. */
+  /** Adds a row of f32, at an address that is a multiple of 8. */
   update(row) {
     if (row.length % 8 !== 0) throw new RangeError(`${row.length} logits are no multiple of 8`);
     new BigUint64Array(row.buffer, row.byteOffset, row.length / 2).forEach((x, i) => {

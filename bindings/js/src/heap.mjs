@@ -3,7 +3,10 @@ import { GleedError } from "./error.mjs";
 const PAGE = 65536;
 const ALIGN = 64;
 
-/** Pieces of a module's memory, behind what the module has itself. The memory grows, and never shrinks: it ends with the module. */
+/**
+ * An allocator for the part of a module's memory after the module's own data. The memory grows but never shrinks. It
+ * is freed with the module.
+ */
 export class Heap {
   #memory;
   #top;
@@ -15,17 +18,17 @@ export class Heap {
     this.#top = memory.buffer.byteLength;
   }
 
-  /** Bytes of the memory, those of the module included. */
+  /** Size of the memory in bytes, including the module's own data. */
   get bytes() {
     return this.#memory.buffer.byteLength;
   }
 
-  /** Bytes that are taken. */
+  /** Number of bytes in use. */
   get used() {
     return [...this.#taken.values()].reduce((sum, size) => sum + size, 0);
   }
 
-  /** Returns the address of so many bytes, at a multiple of 64. */
+  /** Allocates this number of bytes and returns their address, a multiple of 64. */
   take(bytes) {
     const size = Math.max(1, Math.ceil(bytes / ALIGN)) * ALIGN;
     const index = this.#free.findIndex((piece) => piece.size >= size);
@@ -47,7 +50,7 @@ export class Heap {
     return at;
   }
 
-  /** Makes the piece that was taken last longer or shorter, where it is. */
+  /** Changes the size of the last piece without moving it. */
   resize(at, bytes) {
     const size = Math.max(1, Math.ceil(bytes / ALIGN)) * ALIGN;
     if (at + this.#taken.get(at) !== this.#top) throw new GleedError("only the last piece of the memory can change its size");
@@ -56,7 +59,7 @@ export class Heap {
     this.#taken.set(at, size);
   }
 
-  /** Gives a piece back. */
+  /** Frees a piece. */
   give(at) {
     let size = this.#taken.get(at);
     if (size === undefined) return;

@@ -1,26 +1,26 @@
-// The C library in a module of WebAssembly: its memory, what it says of errors, and its clock.
+// The C library in a module of WebAssembly: its memory, its errors, and its clock.
 import { GleedError } from "./error.mjs";
 import { Heap } from "./heap.mjs";
 import { ERROR, terminated } from "./structs.mjs";
 
-// (func (result v128) i32.const 0 i8x16.splat i8x16.popcnt): only an engine with SIMD takes it.
+// (func (result v128) i32.const 0 i8x16.splat i8x16.popcnt): only an engine with SIMD accepts this module.
 const SIMD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
 /** Numbers of the types in signatures. */
 const TYPES = { i: 127, I: 126 };
-// struct_size, which calls compare: another version of the library than that of this package is refused at once.
+// The size of the struct, which calls compare. So a library of another version than this package is refused at once.
 const ABI_VERSION = 1;
 
-// Whole texts, which bundlers look for.
+// Whole expressions, because bundlers look for them.
 const BUILDS = {
   threads: () => new URL("./gleed-threads.wasm", import.meta.url),
   simd: () => new URL("./gleed-simd.wasm", import.meta.url),
   plain: () => new URL("./gleed-plain.wasm", import.meta.url),
 };
 const modules = new Map();
-/** What build.sh links the module with threads for: pages of its memory at the beginning, and the most. */
+/** The initial and the largest number of memory pages for which build.sh links the module with threads. */
 const SHARED = { initial: 32, maximum: 65536 };
 
-/** Returns whether this machine computes with 128-bit vectors. */
+/** Returns whether this machine supports WebAssembly's 128-bit vectors. */
 export const hasSimd = () => WebAssembly.validate(new Uint8Array(SIMD));
 
 /** Returns the module of the build that fits this machine, or of `build`: "threads", "simd" or "plain". It is compiled once. */
@@ -41,16 +41,16 @@ async function compileFrom(url) {
   }
   const response = await fetch(url);
   if (!response.ok) throw new GleedError(`${url} is not there (status ${response.status})`, { given: response.status });
-  // A server that does not know the type application/wasm makes compileStreaming refuse it.
+  // compileStreaming refuses a file if the server does not send it with the type application/wasm.
   return response.headers.get("content-type")?.startsWith("application/wasm")
     ? WebAssembly.compileStreaming(response)
     : WebAssembly.compile(await response.arrayBuffer());
 }
 
-/** An instance of the library with a memory of its own. It ends when nothing has a reference to it. */
+/** An instance of the library with its own memory. It is freed when nothing refers to it. */
 export class Library {
   constructor(module) {
-    // Only the module with threads wants a memory: one that threads can share.
+    // Only the module with threads imports its memory, because threads share it.
     const env = WebAssembly.Module.imports(module).length > 0 ? { memory: sharedMemory() } : {};
     const { exports } = new WebAssembly.Instance(module, { env });
     this.c = exports;
@@ -64,24 +64,27 @@ export class Library {
     this.clock = this.callback(() => BigInt(Math.round(performance.now() * 1000)), { parameters: "i", result: "I" });
   }
 
-  /** Throws what a function refused. GLEED_FULL is an error, too, where it is not expected. */
+  /** Throws the error of a refused call. GLEED_FULL is an error, too, unless the caller expects it. */
   check(status) {
     if (status === 0) return;
     const { at, needed, given, text } = ERROR.read(this.memory, this.error);
     throw new GleedError(`${this.string(this.c.gleed_status_text(status))}: ${text}`, { status, at, needed, given });
   }
 
-  /** Returns how much the last error says is needed. */
+  /** Returns the number that the last error says is needed. */
   needed() {
     return ERROR.read(this.memory, this.error).needed;
   }
 
-  /** Returns word `index` of what a function has put out. Views end when memory grows, so they are made when they are needed. */
+  /**
+   * Returns word `index` of a function's outputs. It makes a new view each time, because views end when the memory
+   * grows.
+   */
   word(index = 0) {
     return new DataView(this.memory.buffer).getUint32(this.out + 4 * index, true);
   }
 
-  /** Calls `body` with a function that takes memory, all of which is given back afterwards. */
+  /** Calls `body` with a function that allocates memory, and frees all of this memory afterwards. */
   scope(body) {
     const pieces = [];
     try {
@@ -104,13 +107,13 @@ export class Library {
     return new Uint32Array(this.memory.buffer, at, length);
   }
 
-  /** Returns a text of so many bytes. */
+  /** Returns the text in this number of bytes. */
   text(at, length) {
-    // A copy, as TextDecoder takes no view of shared memory, and a text outlives the memory.
+    // A copy, because TextDecoder accepts no view of shared memory.
     return new TextDecoder().decode(this.bytes(at, length).slice());
   }
 
-  /** Writes a text to memory that `take` gives, and returns its address and its bytes. */
+  /** Writes a text to memory from `take`, and returns its address and its number of bytes. */
   put(take, text) {
     const bytes = new TextEncoder().encode(text);
     const at = take(bytes.length);
@@ -128,7 +131,10 @@ export class Library {
     });
   }
 
-  /** Returns an object of the library in memory of its own: `size(out, out + 4)` says how much, `init(memory, bytes)` makes it. */
+  /**
+   * Returns an object of the library in new memory. `size(out, out + 4)` returns its size, `init(memory, bytes)` makes
+   * it.
+   */
   object(size, init) {
     this.check(size(this.out, this.out + 4));
     const bytes = this.word();
@@ -142,12 +148,15 @@ export class Library {
     return { at: this.word(), memory };
   }
 
-  /** Returns a text of the library that ends with 0. */
+  /** Returns a zero-terminated text of the library. */
   string(at) {
     return terminated(this.bytes(at, Math.min(256, this.memory.buffer.byteLength - at)));
   }
 
-  /** Returns the index of a function of JavaScript in the module's table: what C has as a pointer. "i" is 32 bits, "I" 64. */
+  /**
+   * Adds a function of JavaScript to the module's table and returns its index, which C uses as a pointer. "i" is 32
+   * bits, "I" 64.
+   */
   callback(f, { parameters, result = "" }) {
     const table = this.c.__indirect_function_table;
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(adapter(parameters, result)), { e: { f } });
@@ -157,7 +166,9 @@ export class Library {
   }
 }
 
-/** A module that imports e.f and exports it, which makes of a function of JavaScript one that a table takes. */
+/**
+ * Returns a module that imports e.f and exports it. It turns a function of JavaScript into one that a table accepts.
+ */
 function adapter(parameters, result) {
   const types = (text) => [text.length, ...Array.from(text, (letter) => TYPES[letter])];
   const type = [1, 96, ...types(parameters), ...types(result)];
@@ -165,7 +176,7 @@ function adapter(parameters, result) {
   return new Uint8Array([...head, 1, type.length, ...type, 2, 7, 1, 1, 101, 1, 102, 0, 0, 7, 5, 1, 1, 102, 0, 0]);
 }
 
-/** The room that it may grow to is taken at once; some systems do not have all of it. */
+/** Makes the shared memory. Its largest size is reserved at once, and some systems do not have all of it. */
 function sharedMemory() {
   for (let { initial, maximum } = SHARED; ; maximum /= 2) {
     try {

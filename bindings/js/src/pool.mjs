@@ -23,7 +23,7 @@ export class Pool {
     this.#engine = engine;
     const { lib } = model;
     this.#budget = lib.heap.take(BUDGET.size);
-    // Until a step has shown how fast this machine is.
+    // A guess until a step has shown the speed of this machine.
     this.#unitsOfMillisecond = plan.units_per_token / 10;
     lib.check(lib.c.gleed_set_clock(engine.at, lib.clock, 0, lib.error));
   }
@@ -35,12 +35,12 @@ export class Pool {
     return this.adopt(lib.word(), options);
   }
 
-  /** Opens a session that goes on where `Session.snapshot` was. */
+  /** Opens a session from the bytes of `Session.snapshot`. */
   async restore(bytes, options = {}) {
     return this.adopt(undefined, options, (session) => session.load(bytes));
   }
 
-  /** Returns the state of the engine: sequences, and blocks by what they hold. */
+  /** Returns the state of the engine: its sequences, and its blocks by their use. */
   async info() {
     const { lib } = this;
     const info = lib.describe(ENGINE, (at) => lib.c.gleed_engine_describe(this.engine, at, lib.error));
@@ -62,7 +62,7 @@ export class Pool {
     };
   }
 
-  /** Returns what the engine has done, in counts and microseconds, with the names of gleed.h (docs/metrics.md). */
+  /** Returns the engine's counts and times in microseconds, with the names of gleed.h (docs/metrics.md). */
   async metrics({ reset = false } = {}) {
     const { lib } = this;
     const metrics = lib.describe(METRICS, (at) => lib.c.gleed_engine_metrics(this.engine, at, lib.error));
@@ -86,7 +86,7 @@ export class Pool {
     this.#engine = undefined;
   }
 
-  /** For the package only, like all that follows. */
+  /** For the package only, like all members below. */
   get lib() {
     return this.model.lib;
   }
@@ -101,7 +101,10 @@ export class Pool {
     return this.#engine.at;
   }
 
-  /** Adds a session in a sequence that is open, or that `prepare` opens. What is refused leaves nothing behind. */
+  /**
+   * Adds a session for a sequence that is open, or that `prepare` opens. If this fails, the session and the sequence
+   * are closed.
+   */
   adopt(sequence, options, prepare = () => {}) {
     let session;
     try {
@@ -121,7 +124,7 @@ export class Pool {
     this.#waiting.delete(session);
   }
 
-  /** Queues tokens of a session. `Session.arrived` is called when their logits are there. */
+  /** Queues tokens of a session. `Session.arrived` is called when their logits are ready. */
   queue(session, ids) {
     const { lib } = this;
     lib.scope((take) => {
@@ -132,13 +135,13 @@ export class Pool {
     this.#waiting.add(session);
   }
 
-  /** Drops what is queued of a session. */
+  /** Drops the queued tokens of a session. */
   drop(session) {
     if (!this.#waiting.delete(session)) return;
     this.lib.check(this.lib.c.gleed_cancel(this.engine, session.sequence, this.lib.error));
   }
 
-  /** Computes for about so many milliseconds, for all sessions that have tokens queued. */
+  /** Computes for about this number of milliseconds, for all sessions with queued tokens. */
   step(milliseconds) {
     const { lib } = this;
     // 0: no limit.
@@ -161,7 +164,7 @@ export class Pool {
     return this.#waiting.has(session);
   }
 
-  /** A step that used up its units says how many this machine does in a millisecond. */
+  /** Learns the number of units per millisecond from a step that used up its units. */
   #learn(units, status, took) {
     if (status !== 1) return;
     const seen = units / Math.max(took, 0.01);

@@ -1,8 +1,8 @@
-// Models, pools, sessions and streams whose work is done in a worker. They have the methods of those in gleed.mjs, pool.mjs,
+// Models, pools, sessions and streams whose work a worker does. They have the methods of the classes in gleed.mjs, pool.mjs,
 // session.mjs and stream.mjs, except Stream.step.
 import { GleedError } from "./error.mjs";
 
-/** Opens a model in a new worker, or in `worker` if it is one. */
+/** Opens a model in a new worker, or in `worker` if that is a Worker. */
 export async function openInWorker(source, { progress, signal, ...options }, worker) {
   signal?.throwIfAborted();
   const line = new Line(worker === true ? await startWorker() : worker);
@@ -23,7 +23,7 @@ async function startWorker() {
   // Bundlers look for this form.
   if (globalThis.Worker) return new Worker(new URL("./worker.mjs", import.meta.url), { type: "module" });
   const threads = await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:worker_threads");
-  // Options of Node that are for the program's own text, `--input-type` for example, are not for it.
+  // Options of Node for the program itself, such as `--input-type`, are not passed on to the worker.
   return new threads.Worker(new URL("./worker.mjs", import.meta.url), { execArgv: [] });
 }
 
@@ -62,7 +62,7 @@ class Line {
     });
   }
 
-  /** What a method has returned, with objects for handles. */
+  /** Returns the result of a method, with objects in place of handles. */
   async object(handle, method, args, transfer) {
     const { session, pool, plan, value } = await this.call(handle, method, args, { transfer });
     if (session !== undefined) return new RemoteSession(this, session, this.#pool(pool, plan));
@@ -115,7 +115,7 @@ class RemoteModel {
   encode = (text, options) => this.#line.object(this.#handle, "encode", [text, options]);
   decode = (ids, options) => this.#line.object(this.#handle, "decode", [ids, options]);
   memory = () => this.#line.object(this.#handle, "memory", []);
-  /** Ends the worker: its memory goes back to the system at once. */
+  /** Ends the worker, which gives its memory back to the system at once. */
   close = async () => this.#line.close();
   [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")] = () => this.close();
 }
@@ -163,7 +163,7 @@ class RemoteSession {
 
   #stream(method, { signal, ...options } = {}, ...first) {
     const call = this.#line.call(this.#handle, method, [...first, options]);
-    // Whoever asks for a piece gets the error, and nobody has to.
+    // The error is thrown when a piece is asked for. If nobody asks, it must not count as unhandled.
     call.catch(() => {});
     return new RemoteStream(this.#line, call, signal);
   }
@@ -194,7 +194,7 @@ class RemoteStream {
     return done ? this.#end() : { value: piece, done: false };
   }
 
-  /** Ends the text; what is computed of it ends within a slice of work. */
+  /** Ends the text. The worker stops within a slice of work. */
   cancel() {
     if (this.#ended) return;
     this.reason ??= "cancelled";

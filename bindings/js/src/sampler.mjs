@@ -1,6 +1,6 @@
 import { SAMPLER } from "./structs.mjs";
 
-/** Options as programs name them, and fields of gleed_sampler_params. */
+/** The names of options in JavaScript, and the fields of gleed_sampler_params. */
 const PARAMS = {
   temperature: "temperature",
   topK: "top_k",
@@ -12,10 +12,13 @@ const PARAMS = {
   penaltyWindow: "penalty_window",
   seed: "seed",
 };
-// The most tokens that penalties look back on.
+// The largest number of last tokens that penalties count.
 const WINDOW = 256;
 
-/** Logits become a token: the most probable one, or with a temperature one that is drawn. The same seed draws the same tokens. */
+/**
+ * Chooses a token from logits: the most probable one, or with a temperature a drawn one. The same seed draws the same
+ * tokens.
+ */
 export class Sampler {
   #lib;
   #params = {};
@@ -43,7 +46,7 @@ export class Sampler {
     }
   }
 
-  /** Begins again with the seed, and with no token before. */
+  /** Resets the sampler to its seed, with no tokens before. */
   restart() {
     const { c, out, error } = this.#lib;
     this.#lib.scope((take) => {
@@ -54,7 +57,7 @@ export class Sampler {
     });
   }
 
-  /** Takes these tokens as the only ones before. What is drawn goes on. */
+  /** Makes these tokens the only ones that the penalties count. The random generator goes on. */
   read(tokens) {
     const { state } = this;
     this.restart();

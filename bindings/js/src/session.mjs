@@ -11,7 +11,7 @@ const FULL = 2;
 const E_CONTEXT = -505;
 const E_SNAPSHOT_MAGIC = -801;
 
-/** A sequence, and how its tokens are chosen: it tells a text, or talks. One text is in the making at a time. */
+/** A sequence and its sampler, for a text or a conversation. A session writes one text at a time. */
 export class Session {
   #pool;
   #sequence;
@@ -19,10 +19,10 @@ export class Session {
   #sampler;
   #hash;
   #conversation;
-  /** The token that was chosen last. The sequence gets it together with what follows. */
+  /** The last chosen token, or null. The sequence gets it with the next computation. */
   #pending = null;
   #stream;
-  /** The tokens that are being computed, and whether one is to be chosen after them. */
+  /** The tokens that are being computed. `#chooses` says whether a token is chosen after them. */
   #queued;
   #chooses;
   #chosen;
@@ -42,7 +42,7 @@ export class Session {
     return this.#pool;
   }
 
-  /** Begins a new text and returns what follows `text`, piece by piece. */
+  /** Begins a new text and returns its continuation after `text`, piece by piece. */
   tell(text, options = {}) {
     return this.#write(options, (progress) => this.#tell(progress, text, options));
   }
@@ -52,17 +52,17 @@ export class Session {
     return this.#write(options, (progress) => this.#reply(progress, text, options));
   }
 
-  /** Returns the model's reply to the messages as they are. */
+  /** Returns the model's reply to the present messages. */
   reply(options = {}) {
     return this.#write(options, (progress) => this.#reply(progress, undefined, options));
   }
 
-  /** Goes on with a text that ended before the model ended it. What the model has ended gives nothing. */
+  /** Goes on with a text that the model has not ended itself. A text that the model has ended gives no more pieces. */
   resume(options = {}) {
     return this.#write(options, (progress) => this.#resume(progress, options));
   }
 
-  /** Returns the ids of the text so far, prompt included. */
+  /** Returns the ids of the text so far, including the prompt. */
   async tokens() {
     const finished = this.#finished();
     return this.#pending === null ? finished : [...finished, this.#pending];
@@ -73,13 +73,19 @@ export class Session {
     return this.#conversation?.messages.map((message) => ({ ...message })) ?? [];
   }
 
-  /** Replaces the messages: a reply that is written again, an edit, another branch. Nothing is read twice. */
+  /**
+   * Replaces the messages, for example to write a reply again, to edit, or to take another branch. Nothing is read
+   * twice.
+   */
   async setMessages(messages) {
     this.#stop();
     this.#converse().messages = messages.map(({ role, text }) => ({ role, text }));
   }
 
-  /** Returns tokens, and blocks of 16 tokens that only this session holds and that others hold, too. */
+  /**
+   * Returns the number of tokens, and the numbers of blocks of 16 tokens that only this session holds and that it
+   * shares.
+   */
   async info() {
     const info = this.#describe();
     return {
@@ -92,7 +98,10 @@ export class Session {
     };
   }
 
-  /** Opens a second session that begins like this one: blocks are shared, nothing is computed. `options` are those of a session. */
+  /**
+   * Opens a second session with the same text. The two share blocks, and nothing is computed. `options` are those of a
+   * session.
+   */
   async fork(options = {}) {
     this.#stop();
     const { lib } = this.#pool;
@@ -114,7 +123,7 @@ export class Session {
     }
     if (keep === tokens.length) return;
     const { lib } = this.#pool;
-    // The last one runs again: its logits are not kept.
+    // The last token is computed again, because its logits are not kept.
     lib.check(lib.c.gleed_rewind(this.#pool.engine, this.sequence, keep - 1, lib.error));
     this.#pending = tokens[keep - 1];
     this.#sampler.read(tokens.slice(0, keep - 1));
@@ -140,7 +149,10 @@ export class Session {
     });
   }
 
-  /** Returns the xxHash64 of all logits of the text, in hexadecimal: equal on every machine. The session has `hash: true`. */
+  /**
+   * Returns the xxHash64 of all logits of the text, in hexadecimal. It is the same on every machine. The session needs
+   * `hash: true`.
+   */
   async logitsHash() {
     if (!this.#hash) throw new GleedError("a session that hashes its logits is made with { hash: true }");
     return this.#hash.hex();
@@ -151,7 +163,7 @@ export class Session {
     this.end();
   }
 
-  /** For the package only, like all that follows. */
+  /** For the package only, like all members below. */
   get sequence() {
     if (this.#sequence === undefined) throw new GleedError("the session is closed");
     return this.#sequence;
@@ -169,7 +181,7 @@ export class Session {
     this.#pool.forget(this);
   }
 
-  /** Takes the logits of the last token that was queued. */
+  /** Takes the logits of the last queued token. */
   arrived(logits, length) {
     this.#queued.forEach((token) => this.#sampler.accept(token));
     if (this.#chooses) {
@@ -179,7 +191,7 @@ export class Session {
     this.#queued = undefined;
   }
 
-  /** Goes on where bytes of `snapshot` say. */
+  /** Loads the bytes of `snapshot`. */
   load(saved) {
     const { lib, engine } = this.#pool;
     lib.scope((take) => {
@@ -231,7 +243,7 @@ export class Session {
     return this.#stream;
   }
 
-  /** Ends the text that is in the making. */
+  /** Ends the unfinished text, if there is one. */
   #stop() {
     this.#stream?.cancel();
     this.#stream = undefined;
@@ -250,7 +262,7 @@ export class Session {
     try {
       yield* this.#generate(progress, ids, options, { began: () => (isWhole = true) });
     } finally {
-      // A part of a prompt is no text.
+      // A part of a prompt is not kept as a text.
       if (!isWhole && this.#sequence !== undefined) lib.check(lib.c.gleed_reset(engine, this.sequence, lib.error));
     }
   }
@@ -270,7 +282,7 @@ export class Session {
       });
     } finally {
       if (reply !== undefined) messages.push({ role: "assistant", text: reply + raw.finish() });
-      // A question that the model has not read to its end has not been asked.
+      // A question that the model has not read to its end counts as not asked.
       else if (question !== undefined) messages.pop();
       raw.free();
     }
@@ -292,7 +304,7 @@ export class Session {
     }
   }
 
-  /** Appends tokens, then chooses one after the other until the text ends, and says why it has. */
+  /** Appends tokens, then chooses token after token until the text ends, and sets the reason. */
   *#generate(progress, ids, { tokens: most = Infinity, stop }, { isEnd = (token) => this.#isEnd(token), began, chose }) {
     const text = this.#text({ stop });
     try {
@@ -321,7 +333,10 @@ export class Session {
     }
   }
 
-  /** Appends tokens, and returns the one that is chosen after them. Whoever leaves it earlier drops what is not finished. */
+  /**
+   * Appends tokens, and returns the token that is chosen after them. If the caller leaves earlier, unfinished tokens
+   * are dropped.
+   */
   *#compute(progress, ids, chooses) {
     const { rows } = this.#pool.plan;
     for (let at = 0; at < ids.length; at += rows) {
@@ -341,7 +356,7 @@ export class Session {
     return this.#chosen;
   }
 
-  /** Appends the token that was chosen last. */
+  /** Appends the last chosen token. */
   #flush() {
     if (this.#pending === null) return;
     const work = this.#compute({ slice: Infinity }, [this.#pending], false);
@@ -370,7 +385,7 @@ export class Session {
     return lib.word(1) !== 0;
   }
 
-  /** Why no token fits the sequence, or null. */
+  /** Returns the reason why no token fits the sequence, or null. */
   #refusal() {
     const { lib, engine } = this.#pool;
     const status = lib.c.gleed_can_extend(engine, this.sequence, 1, lib.error);
@@ -385,7 +400,7 @@ export class Session {
     return lib.describe(SEQUENCE, (at) => lib.c.gleed_seq_describe(engine, this.sequence, at, lib.error));
   }
 
-  /** The ids of the tokens that the sequence has. */
+  /** Returns the ids of the tokens in the sequence. */
   #finished() {
     const { lib, engine } = this.#pool;
     const { tokens: count } = this.#describe();

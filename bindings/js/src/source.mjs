@@ -1,4 +1,4 @@
-// The bytes of a model's file, straight into the memory of the library: there is no second copy of the file.
+// Reads the bytes of a model's file straight into the memory of the library, without a second copy.
 import { openCached, storeCached } from "./cache.mjs";
 import { GleedError } from "./error.mjs";
 
@@ -6,8 +6,8 @@ const CHUNK = 4 << 20;
 const NOT_KNOWN = 16 << 20;
 
 /**
- * Reads a source into memory that the heap gives. Returns its address, its length and where it came from: "network", "cache", "file",
- * "stream" or "memory". `cacheError` is there if the file could not be kept for the next time.
+ * Reads a source into memory of the heap. Returns the address, the length and the origin: "network", "cache", "file", "stream" or
+ * "memory". The result has `cacheError` if the file could not be kept for the next time.
  */
 export async function load(lib, source, { progress, signal, cache = true } = {}) {
   signal?.throwIfAborted();
@@ -44,7 +44,7 @@ class Destination {
     return this.#room - this.loaded;
   }
 
-  /** Takes the next bytes. */
+  /** Appends bytes. */
   push(bytes) {
     if (bytes.length > this.left) {
       if (this.#length !== undefined) throw new GleedError("the file is longer than was said", { needed: this.#length });
@@ -55,7 +55,7 @@ class Destination {
     this.count(bytes.length);
   }
 
-  /** Returns a view of where the next bytes go; `count` says how many were put there. */
+  /** Returns a view of the memory for the next bytes. Call `count` with the number of bytes that were written there. */
   next(most) {
     return this.#lib.bytes(this.at + this.loaded, Math.min(most, this.left));
   }
@@ -69,7 +69,7 @@ class Destination {
     if (this.#length !== undefined && this.loaded !== this.#length) {
       throw new GleedError("the file ended too early", { needed: this.#length, given: this.loaded });
     }
-    // What was taken for more than there was is for the pools.
+    // The rest of the memory, if the file is shorter than it, is free for the pools.
     this.#lib.heap.resize(this.at, this.loaded);
   }
 }
@@ -91,7 +91,7 @@ async function find(source, { signal, cache }) {
 
 function asUrl(source) {
   if (source instanceof URL) return source;
-  // On a page a text is relative to it; elsewhere a text without a scheme is a path. C:\ is no scheme.
+  // On a page a string is a URL relative to the page. Elsewhere a string without a scheme is a path. C:\ is no scheme.
   if (globalThis.location) return new URL(source, globalThis.location.href);
   return /^[a-z][a-z0-9+.-]+:/i.test(source) ? new URL(source) : undefined;
 }
@@ -133,13 +133,13 @@ async function fromNetwork(url, { signal, cache }) {
   if (cached) return { from: "cache", length: cached.size, stream: cached.stream() };
   const response = await fetch(url, { signal });
   if (!response.ok) throw new GleedError(`${url} is not there (status ${response.status})`, { given: response.status });
-  // With an encoding the length is that of what was sent.
+  // With a content encoding, this length is that of the encoded bytes.
   const said = response.headers.get("content-encoding") ? null : response.headers.get("content-length");
   const length = said === null ? undefined : Number(said);
   return { from: "network", length, stream: response.body, keep: cache ? () => storeCached(url, response) : undefined };
 }
 
-/** Reads a stream to its end. Returns the error of keeping it, if there was one: the model can be used all the same. */
+/** Reads a stream to its end. Returns the error of keeping the file, if there was one. The model can be used nevertheless. */
 async function drain(found, into, signal) {
   const reader = found.stream.getReader();
   const stop = () => reader.cancel(signal.reason).catch(() => {});

@@ -1,12 +1,12 @@
-// What a snapshot of a story has beside its sequence: the sampler's state (u64), what the text ends with (u32: 0, a story), and the token that
-// was chosen last (u32). Python's Session.save writes the same.
+// The host's bytes in the snapshot of a story: the sampler's state (u64), the kind of the text (u32: 0, a story), and the last chosen token
+// (u32). Python's Session.save writes the same.
 import { GleedError } from "./error.mjs";
 import { SNAPSHOT } from "./structs.mjs";
 
 const NO_TOKEN = 0xffffffff;
 const BYTES = 16;
 
-/** Writes the state to memory that `take` gives, and returns its address and its bytes. */
+/** Writes the state to memory from `take`, and returns its address and its number of bytes. */
 export function writeState(lib, take, { sampler, pending }) {
   const at = take(BYTES);
   const view = new DataView(lib.memory.buffer, at, BYTES);
@@ -16,7 +16,7 @@ export function writeState(lib, take, { sampler, pending }) {
   return [at, BYTES];
 }
 
-/** Reads the state out of a gleed_snapshot_info. */
+/** Reads the state from a gleed_snapshot_info. */
 export function readState(lib, info) {
   const { state_len: length } = SNAPSHOT.read(lib.memory, info);
   if (length !== BYTES) throw new GleedError("the snapshot is not one of a session", { needed: BYTES, given: length });

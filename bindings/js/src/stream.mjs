@@ -1,6 +1,6 @@
 const SLICE = 12; // Milliseconds of work between which others have a turn.
 
-/** Lets timers, events and messages have their turn. */
+/** Lets timers, events and messages run. */
 const breathe =
   typeof setImmediate === "function"
     ? () => new Promise((resolve) => setImmediate(resolve))
@@ -12,8 +12,8 @@ const breathe =
         });
 
 /**
- * A text in the making: `for await (const piece of stream)`. Nothing is computed before a piece is asked for. Leaving the loop ends
- * the text, `cancel` does, and so does the signal, which then is an error of the loop.
+ * A text that is being generated: `for await (const piece of stream)`. Nothing is computed before the program asks for a piece.
+ * Leaving the loop ends the text, and so does `cancel`. The signal ends it, too, and then the loop throws its reason.
  */
 export class Stream {
   #work;
@@ -21,7 +21,7 @@ export class Stream {
   #signal;
   #since = 0;
 
-  /** `work` yields pieces of text, or undefined after a slice of work. `progress` has what is known of the text. */
+  /** `work` yields pieces of text, or undefined after a slice of work. `progress` has the ids and the reason of the text so far. */
   constructor(progress, work, signal) {
     this.#progress = progress;
     this.#work = work;
@@ -34,12 +34,12 @@ export class Stream {
     return [...this.#progress.ids];
   }
 
-  /** Why the text has ended: "end", "length", "context", "stop" or "cancelled"; null while it has not. */
+  /** The reason why the text has ended: "end", "length", "context", "full", "stop" or "cancelled". Null before its end. */
   get reason() {
     return this.#progress.reason;
   }
 
-  /** Works for about so many milliseconds, or to the end of the text. Returns the text that is ready. */
+  /** Works for about this number of milliseconds, or to the end of the text. Returns the text that is ready. */
   step(milliseconds = SLICE) {
     const until = performance.now() + milliseconds;
     this.#progress.slice = milliseconds;

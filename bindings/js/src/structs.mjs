@@ -1,10 +1,10 @@
-// The structs of include/gleed.h as they lie in the memory of wasm32: little-endian, fields aligned to their size.
+// The structs of include/gleed.h in their layout on wasm32: little-endian, fields aligned to their size.
 
 const SIZES = { u32: 4, i32: 4, f32: 4, ptr: 4, size: 4, u64: 8, big: 8 };
 
 /**
- * A struct from the list of its fields: "u32 tokens, u64 bytes, char[40] name". `big` is a u64 that is read as a BigInt, `u64` one
- * whose numbers stay far below 2^53. A struct whose first field is `struct_size` has it set when it is written.
+ * A struct, made from the list of its fields: "u32 tokens, u64 bytes, char[40] name". A `big` is a u64 that is read as a BigInt. A
+ * `u64` has numbers far below 2^53. If the first field is `struct_size`, `write` sets it.
  */
 export class Struct {
   constructor(text) {
@@ -22,7 +22,7 @@ export class Struct {
     this.size = Math.ceil(at / most) * most;
   }
 
-  /** Writes an object, with 0 for what it leaves out. Fields that the struct does not have are refused. */
+  /** Writes an object, with 0 for fields that it leaves out. Fields that the struct does not have are refused. */
   write(memory, at, values = {}) {
     const unknown = Object.keys(values).find((name) => !this.fields.some((field) => field.name === name));
     if (unknown !== undefined) throw new TypeError(`there is no option '${unknown}'`);
@@ -38,7 +38,7 @@ export class Struct {
     }
   }
 
-  /** Returns the fields as an object, without those that are no news to anybody. */
+  /** Returns the fields as an object, without `struct_size` and `reserved`. */
   read(memory, at) {
     const view = new DataView(memory.buffer, at, this.size);
     const values = {};

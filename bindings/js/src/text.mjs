@@ -4,7 +4,7 @@ const RENDER_SPECIAL = 1;
 const CONTINUES = 2;
 const NO_STOP = 0xffffffff;
 
-/** Tokens become text: a detokenizer, and strings that end the text. `free` gives its memory back. */
+/** Makes text of tokens: a detokenizer, and strings that end the text. `free` gives its memory back. */
 export class Text {
   #lib;
   #tokenizer;
@@ -41,7 +41,7 @@ export class Text {
     return this.#show(this.#lib.word());
   }
 
-  /** Returns what is left at the end of the tokens. */
+  /** Returns the rest of the text after the last token. */
   finish() {
     const { c, out, error } = this.#lib;
     this.#lib.check(c.gleed_detokenizer_finish(this.#detokenizer, this.#buffer, this.#room, out, error));

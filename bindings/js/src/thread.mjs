@@ -1,4 +1,5 @@
-// A thread of threads.mjs: an instance of the module over the memory of all of them, with a stack of its own. It waits for work until it is ended.
+// A thread of threads.mjs: an instance of the module over the shared memory, with its own stack. It waits for work
+// until it is terminated.
 import { SPINS, WORD } from "./threads.mjs";
 
 const port = globalThis.WorkerGlobalScope ? globalThis : (await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:worker_threads")).parentPort;
@@ -20,7 +21,8 @@ port.start?.();
 function work(words, table, slot, seen) {
   for (;;) {
     seen = next(words, seen);
-    // A slot that is taken belongs to the newest run, whose words are all there. Its bit is gone where the run needs fewer, or is over.
+    // A slot whose bit was set belongs to the newest run, whose words are all written. The bit is not set if the run
+    // needs fewer slots, or is over.
     if ((Atomics.and(words, WORD.left, ~(1 << slot)) & (1 << slot)) === 0) continue;
     try {
       table.get(words[WORD.body])(words[WORD.arg], slot);
@@ -32,7 +34,7 @@ function work(words, table, slot, seen) {
   }
 }
 
-/** Waits for another run than the one that was seen last, and returns its number. */
+/** Waits for a run other than the last one seen, and returns its number. */
 function next(words, seen) {
   for (let spins = 0; ; spins++) {
     const run = Atomics.load(words, WORD.run);

@@ -1,21 +1,23 @@
-// Threads that compute beside the one that calls: workers with instances of the module over the same memory. Gleed cuts the work; a call of the
-// library hands it out here (gleed_parallel_for), and takes part in it.
+// Threads that compute beside the calling thread: workers with instances of the module over the same memory. Gleed divides the work. A call of
+// the library hands it out here (gleed_parallel_for), and takes part in it.
 import { GleedError } from "./error.mjs";
 import { EXECUTOR } from "./structs.mjs";
 
-/** Words of 32 bits that all of them share: the number of the run, a bit for each slot that nobody has taken yet, how many are done, ... */
+/**
+ * Words of 32 bits that all threads share: the number of the run, a bit for each slot that is not taken yet, the number of finished slots, ...
+ */
 export const WORD = { run: 0, left: 1, done: 2, failed: 3, body: 4, arg: 5 };
 const WORDS = 6;
-/** That of the module itself: wasm-ld's default. */
+/** Bytes of the stack of a thread. wasm-ld gives the module the same by default. */
 const STACK = 65536;
-/** How often a word is read before a thread sleeps. Waking takes longer than most pieces of the work. */
+/** Number of times that a thread reads a word before it sleeps. To wake it takes longer than most pieces of the work. */
 export const SPINS = 4000;
-/** More do not help where memory is what limits. */
+/** Largest default number of threads. More do not help if the memory is the limit. */
 const MOST = 8;
-/** Slots have a bit of a word. */
+/** Largest number of slots: each has a bit in one word. */
 const LIMIT = 32;
 
-/** Returns why this place has no threads, or undefined. */
+/** Returns the reason why threads cannot run here, or undefined. */
 export function whyNoThreads() {
   if (typeof SharedArrayBuffer === "undefined" || globalThis.crossOriginIsolated === false) {
     return "threads need a page that is isolated from other origins (crossOriginIsolated)";
@@ -24,13 +26,13 @@ export function whyNoThreads() {
   return globalThis.document ? "threads need a worker: { worker: true }" : undefined;
 }
 
-/** Returns how many threads there are if nobody says it: in the worker of an isolated page one for each core, elsewhere one. */
+/** Returns the default number of threads: in the worker of an isolated page one for each core, elsewhere one. */
 export function usualThreads() {
   if (!globalThis.WorkerGlobalScope || globalThis.crossOriginIsolated !== true) return 1;
   return Math.min(MOST, globalThis.navigator?.hardwareConcurrency ?? 1);
 }
 
-/** Returns `count` if it can be had here. */
+/** Returns `count` if this number of threads can run here. */
 export function checkThreads(count) {
   if (!Number.isInteger(count) || count < 1 || count > LIMIT) {
     throw new RangeError(`threads is ${count}, not a whole number from 1 to ${LIMIT}`);
@@ -47,7 +49,7 @@ export class Threads {
   #workers = [];
   #parallelFor;
 
-  /** Starts the threads of a model: `count` with the one that calls. */
+  /** Starts the threads of a model: `count`, including the calling thread. */
   static async start(lib, module, count) {
     const threads = new Threads(lib);
     try {
@@ -66,7 +68,7 @@ export class Threads {
     this.#parallelFor = lib.callback((ctx, n, body, arg) => this.#run(n, body, arg), { parameters: "iiii" });
   }
 
-  /** Lets them compute for an engine. */
+  /** Lets the threads compute for an engine. */
   lend(engine) {
     const lib = this.#lib;
     lib.scope((take) => {
@@ -76,7 +78,7 @@ export class Threads {
     });
   }
 
-  /** Ends them. Their engines may not be used any more. */
+  /** Ends the threads. Their engines may not be used any more. */
   stop() {
     this.#workers.forEach((worker) => worker.terminate());
     this.#workers = [];
@@ -97,11 +99,11 @@ export class Threads {
     });
     worker.postMessage({ module, memory, slot, words: this.#at, stack: heap.take(STACK) + STACK });
     await ready;
-    // A program ends although its threads wait.
+    // Waiting threads do not keep a program from ending.
     worker.unref?.();
   }
 
-  /** gleed_parallel_for: slot 0 is done here, the others by threads that come in time. It returns when all of those have. */
+  /** gleed_parallel_for: this thread runs slot 0, and threads that come in time run the others. It returns when all of them have finished. */
   #run(slots, body, arg) {
     const words = this.#words;
     const helpers = Math.min(slots - 1, this.#workers.length);
@@ -112,7 +114,7 @@ export class Threads {
     Atomics.add(words, WORD.run, 1);
     if (helpers > 0) Atomics.notify(words, WORD.run, helpers);
     this.#lib.c.__indirect_function_table.get(body)(arg, 0);
-    // Whoever has not come by now has nothing to do any more.
+    // Threads that have not taken their slot by now have nothing to do any more.
     const came = helpers - bits(Atomics.exchange(words, WORD.left, 0));
     for (let spins = 0, done; (done = Atomics.load(words, WORD.done)) < came; spins++) {
       if (spins > SPINS) Atomics.wait(words, WORD.done, done);
@@ -131,6 +133,6 @@ async function startThread() {
   // Bundlers look for this form.
   if (globalThis.Worker) return new Worker(new URL("./thread.mjs", import.meta.url), { type: "module" });
   const threads = await import(/* webpackIgnore: true */ /* @vite-ignore */ "node:worker_threads");
-  // Options of Node that are for the program's own text, `--input-type` for example, are not for it.
+  // Options of Node for the program itself, such as `--input-type`, are not passed on to the worker.
   return new threads.Worker(new URL("./thread.mjs", import.meta.url), { execArgv: [] });
 }

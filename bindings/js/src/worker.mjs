@@ -9,7 +9,7 @@ const port = globalThis.WorkerGlobalScope ? globalThis : (await import(/* webpac
 const objects = new Map();
 const handles = new Map();
 let last = 0;
-/** The downloads that can be stopped, by the number of their message. */
+/** The downloads that can be aborted, by the number of their message. */
 const aborts = new Map();
 
 port.addEventListener("message", async ({ data: { id, handle, method, args } }) => {
@@ -46,14 +46,14 @@ async function open(id, source, { hasProgress, ...options }) {
   }
 }
 
-/** The next piece of a text, or its end, and what is new of it. */
+/** Returns the next piece of a text, or its end, with the ids and the reason so far. */
 async function stream(handle, object, method) {
   const { value, done } = method === "cancel" ? await object.return() : await object.next();
   if (done) release(handle);
   return { piece: value, done, ids: object.ids, reason: object.reason };
 }
 
-/** Objects stay here; the page gets their handles. */
+/** Returns handles for objects, which stay in the worker. */
 function describe(value) {
   if (value instanceof Session) return { session: keep(value), pool: keep(value.pool), plan: value.pool.plan };
   if (value instanceof Pool) return { pool: keep(value), plan: value.plan };

@@ -15,7 +15,7 @@ const root = process.env.GLEED_REPOSITORY;
 const PATH = `${root}/examples/assets/gleed-tales-q8_0.gguf`;
 const PROMPT = "Once upon a time";
 const { hash: HASH } = JSON.parse(await readFile(`${root}/bindings/js/demo/native.json`, "utf8"));
-// What examples/hello.rs chooses after the prompt, until the model ends the story.
+// The ids that examples/hello.rs chooses after the prompt, until the model ends the story.
 const NATIVE = (await readFile(`${root}/bindings/python/tests/native_ids.txt`, "utf8")).trim().split(/\s+/).map(Number);
 const bytes = await readFile(PATH);
 
@@ -260,7 +260,7 @@ test("what is closed gives its memory back to the system", async () => {
 });
 
 test("threads end with their model, and the memory that they share goes back", async () => {
-  // Node counts no memory that is shared; the system does.
+  // Node does not count shared memory, but the system does.
   const held = () => (gc(), gc(), process.memoryUsage().rss);
   const open = async () => {
     const model = await Gleed.open(PATH, { threads: 2 });

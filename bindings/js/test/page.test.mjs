@@ -1,5 +1,5 @@
-// Tests of the page in headless Chromium: node --test page.test.mjs, with SITE (what demo/build.sh made), STORY (a file with the native
-// story), IDS (one with its tokens) and CHROMIUM. SCREENSHOTS is a folder for pictures; without it none are made.
+// Tests of the page in headless Chromium: node --test page.test.mjs, with SITE (the folder of demo/build.sh), STORY (a file with the
+// native story), IDS (a file with its tokens) and CHROMIUM. SCREENSHOTS is a folder for pictures. Without it no pictures are made.
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -15,12 +15,12 @@ const NATIVE = (await readFile(STORY, "utf8")).trimEnd();
 const NATIVE_IDS = (await readFile(IDS, "utf8")).trim().split(/\s+/).map(Number);
 const WAIT = { timeout: 60000 };
 
-/** What makes a page isolated from other origins. */
+/** The headers that isolate a page from other origins. */
 const ISOLATED = { "cross-origin-opener-policy": "same-origin", "cross-origin-embedder-policy": "require-corp" };
 
 let [server, browser, page, url, downloads, requests] = [];
 
-/** Serves the page, with headers more, and without a file. Returns the server and its URL. */
+/** Serves the page with the headers `more`, and without the file `without`. Returns the server and its URL. */
 async function serve(more, without) {
   const server = createServer(async (request, response) => {
     const path = request.url === "/" ? "/index.html" : request.url;
@@ -58,7 +58,7 @@ const count = (selector) => page.$$eval(selector, (all) => all.length);
 const isIdle = () => page.waitForFunction(() => !document.querySelector(".card.writes"), WAIT);
 const click = (card, name) => page.$$eval(`.card .${name}`, (all, card) => all[card].click(), card);
 const value = (selector) => page.$eval(selector, (element) => element.textContent);
-/** The drawn blocks are as many as the library counts. */
+/** Checks that the number of drawn blocks equals the library's count. */
 const agrees = async () => {
   await page.waitForFunction(() => document.querySelector("#pool").dataset.agrees === "true", WAIT);
 };
@@ -67,7 +67,7 @@ async function picture(name) {
   if (!SCREENSHOTS) return;
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    // Not `isMobile`: Chromium would load the page anew.
+    // Not `isMobile`, because Chromium would load the page again.
     for (const [size, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
       await page.setViewport({ width, height });
       await page.screenshot({ path: join(SCREENSHOTS, `${name}-${size}-${scheme}.png`), fullPage: true });
@@ -189,7 +189,10 @@ test("a model whose file has a chat template talks", async () => {
   await picture("chat");
 });
 
-/** The file with a chat template more. What is put in front of the other keys has a multiple of 32 bytes: the tensors stay aligned. */
+/**
+ * Returns the file with an added chat template. The entry before the other keys has a multiple of 32 bytes, so the tensors stay
+ * aligned.
+ */
 function talking(file) {
   const key = "tokenizer.chat_template";
   const template = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}";
@@ -224,7 +227,7 @@ test("an isolated page computes on all cores, with the native hash", async () =>
     const said = await page.$eval("#model", (element) => element.textContent);
     assert.match(said, cores > 1 ? new RegExp(`with SIMD and ${cores} threads`) : /with SIMD$/);
     assert.equal(requests.includes("GET /dist/gleed-threads.wasm"), cores > 1);
-    // More threads than cores, a thread that is refused on the page itself, and nothing left after the end.
+    // More threads than cores work, threads on the page itself are refused, and nothing is left after the end.
     const [ids, refused, ended] = await page.evaluate(async () => {
       const { Gleed } = await import("./dist/gleed.mjs");
       const source = "gleed-tales-q8_0.gguf";

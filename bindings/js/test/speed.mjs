@@ -1,4 +1,5 @@
-// How fast a model is in Node, by the number of threads: medians of five runs, by the library's own figures (docs/metrics.md).
+// Measures the speed of a model in Node by the number of threads: medians of five runs, from the library's metrics
+// (docs/metrics.md).
 //
 //   node bindings/js/test/speed.mjs MODEL [THREADS...]        after bindings/js/build.sh; without any, 1 and 2 threads
 //
@@ -22,7 +23,7 @@ for (const threads of counts.length ? counts.map(Number) : [1, 2]) {
   while ((await model.encode(text)).length < 256) text += " and the dog";
   const tokens = (await model.encode(text)).length;
   const [read, written] = [[], []];
-  // The first run is not counted: what it runs is compiled meanwhile.
+  // The first run is not counted, because its code is compiled during the run.
   for (let run = 0; run <= RUNS; run++) {
     await session.pool.metrics({ reset: true });
     await session.tell(text, { tokens: 65 }).read();

@@ -1,4 +1,4 @@
-// Is compiled, not run: what a program may write, and what the types refuse.
+// This file is compiled but not run. It has code that the types allow, and code that they refuse.
 import { cachedModels, forgetModel, Gleed, GleedError, hasSimd, Xxh64, type Model, type Pool, type Session, type Stream } from "gleed";
 
 const model: Model = await Gleed.open(new URL("https://example.com/model.gguf"), {

@@ -1,4 +1,4 @@
--- Conversations of a session: the turn format, and what the model has not read yet.
+-- The part of a session for conversations: the turn format, and the tokens that the model has not read yet.
 local ffi = require "ffi"
 local core = require "gleed.core"
 local new = ffi.new
@@ -7,7 +7,7 @@ local place = core.place
 
 local conversation = {}
 
--- Finds the turn format: the one that the program names, or that of the model's file.
+-- Finds the turn format: the format that the program names, or the format of the model's file.
 function conversation.format(self)
     local model, name = self.shared.model, self.options.turns
     if self.format then return end
@@ -17,7 +17,7 @@ function conversation.format(self)
     self.format = out.number[0]
 end
 
--- Makes what a conversation needs, where it is not there yet.
+-- Makes the objects that a conversation needs, if they do not exist yet.
 function conversation.open(self)
     local shared, model, options = self.shared, self.shared.model, self.options
     conversation.format(self)
@@ -37,7 +37,7 @@ function conversation.open(self)
     end
 end
 
--- Makes the sequence a beginning of `messages`. Returns the ids that are missing up to where the model goes on.
+-- Rewinds the sequence to its common beginning with `messages`. Returns the ids of the rest, up to the model's reply.
 function conversation.unread(self)
     local shared, messages, update = self.shared, self.messages, struct "gleed_update"
     local entries = new("gleed_entry[?]", math.max(#messages, 1))

@@ -1,11 +1,11 @@
--- The library, its errors as tables, and memory for its objects.
--- The declarations are those of gleed.h, which is read when this file is loaded: nothing of it is copied here.
+-- The library, its errors as tables, and memory for its objects. This file reads the declarations from gleed.h when it
+-- is loaded, and has no copies of them.
 local ffi = require "ffi"
 local new, sizeof, cast = ffi.new, ffi.sizeof, ffi.cast
 
 -- ---- The library --------------------------------------------------------------------------------------
 
--- That of gleed.lua: this file is in a folder beside it.
+-- The folder of gleed.lua. This file is in a folder beside gleed.lua.
 local folder = (debug.getinfo(1, "S").source:match "^@(.*[/\\])" or "./") .. "../"
 local names = { Windows = "gleed.dll", OSX = "libgleed.dylib" }
 local constants, status_names = {}, {}
@@ -17,7 +17,8 @@ local function read_file(path)
     return text
 end
 
--- Returns gleed.h as ffi.cdef takes it, which has no preprocessor. Notes its numbers and the names of its errors.
+-- Returns the declarations of gleed.h for ffi.cdef, which has no preprocessor. Stores the header's numbers and the
+-- names of its errors.
 local function declarations()
     local wanted = os.getenv "GLEED_HEADER"
     local text = read_file(wanted or folder .. "gleed.h") or not wanted and read_file(folder .. "../../include/gleed.h")
@@ -33,7 +34,7 @@ local function declarations()
 end
 
 local header = declarations()
--- Types stay when a script is loaded again.
+-- A script may be loaded again, but types stay declared.
 if not pcall(ffi.typeof, "gleed_error") then
     ffi.cdef(header)
     ffi.cdef [[
@@ -52,7 +53,7 @@ local Error = { __tostring = function(self) return self.name .. ": " .. self.mes
 local E = new "gleed_error"
 E.struct_size = sizeof "gleed_error"
 
--- Returns a status, or raises it with its numbers.
+-- Returns a status that is no error. Raises an error, or GLEED_FULL, with its numbers.
 local function check(status)
     if status >= 0 and status ~= lib.GLEED_FULL then return status end
     local told = E.status == status
@@ -68,7 +69,7 @@ local function refuse(name, message)
     error(setmetatable({ status = lib[name], name = name, message = message, at = 0, needed = 0, given = 0 }, Error), 0)
 end
 
--- Returns a struct of gleed.h with these fields; what is not named is 0. A name that it does not have is an error.
+-- Returns a struct of gleed.h with these fields. Other fields are 0. A name that the struct does not have is an error.
 local function struct(kind, fields)
     local made = new(kind)
     for name, value in pairs(fields or {}) do
@@ -79,7 +80,8 @@ local function struct(kind, fields)
     return made
 end
 
--- Memory of C's: LuaJIT's own is too small for models. It is given back by release, or when nothing refers to it.
+-- Returns memory of C, because LuaJIT's heap is too small for models. It is freed by release, or when nothing refers to
+-- it.
 local function allocate(size)
     local memory = ffi.C.malloc(math.max(size, 1))
     if memory == nil then error("the system has not " .. size .. " bytes of memory", 0) end
@@ -93,7 +95,7 @@ end
 local out = { size = new "size_t[1]", align = new "size_t[1]", count = new "size_t[1]", number = new "uint32_t[1]",
     flag = new "uint32_t[1]", long = new "uint64_t[1]", logits = new "const float *[1]", text = new "const char *[1]" }
 
--- Makes an object where the sizes of the last plan say. Returns its pointer and its memory.
+-- Makes an object in new memory, with the size and alignment in `out`. Returns its pointer and its memory.
 local function place(kind, start)
     local size, align = tonumber(out.size[0]), tonumber(out.align[0])
     local memory, object = allocate(size + align), new(kind .. "*[1]")
@@ -102,7 +104,7 @@ local function place(kind, start)
     return object[0], memory
 end
 
--- Calls plan(scratch, words, ids, room) with more of both until they suffice. Returns them.
+-- Calls plan(scratch, words, ids, room) with growing arrays until they suffice. Returns scratch, ids and words.
 local function grow(words, room, plan)
     while true do
         local scratch, ids = new("uint32_t[?]", math.max(words, 1)), new("uint32_t[?]", math.max(room, 1))

@@ -1,4 +1,4 @@
--- A session: a text or a conversation in the making.
+-- A session: a text or a conversation.
 local ffi = require "ffi"
 local core = require "gleed.core"
 local new, cast = ffi.new, ffi.cast
@@ -18,7 +18,7 @@ local function sampler(self)
     end)
 end
 
--- Adds a session with the open sequence `seq` to an engine.
+-- Makes a session for the open sequence `seq` of an engine.
 local function join(shared, seq, options)
     local self = setmetatable({ shared = shared, seq = seq, options = options, own = {}, todo = {}, ids = {}, messages = {}, out = "", reason = "end" }, Session)
     sampler(self)
@@ -31,7 +31,7 @@ local function live(self)
     return self.shared or refuse("GLEED_E_OBJECT", "this session has been closed")
 end
 
--- Returns how many tokens the sequence has.
+-- Returns the number of tokens in the sequence.
 local function length(self)
     local info = struct "gleed_seq_info"
     check(lib.gleed_seq_describe(live(self).engine, self.seq, info, E))
@@ -44,7 +44,7 @@ local function queue(self)
     self.queued = true
 end
 
--- Takes what is queued and not computed back; it is in `todo` again.
+-- Takes queued tokens that are not computed back from the engine into `todo`.
 local function settle(self)
     if not self.queued then return end
     check(lib.gleed_cancel(self.shared.engine, self.seq, E))
@@ -53,7 +53,7 @@ local function settle(self)
     self.todo, self.queued = rest, false
 end
 
--- Calls a function while nothing of the session is queued, and returns what it does. A text in the making goes on.
+-- Calls a function while the session has no queued tokens, and returns its result. An unfinished text goes on afterwards.
 local function paused(self, run)
     settle(self)
     local is_run, result = pcall(run)
@@ -62,7 +62,7 @@ local function paused(self, run)
     return result
 end
 
--- Adds a piece of text to what step returns. Returns whether a stop string has ended the text.
+-- Adds a piece to the text and to the result of the next step. Returns whether a stop string has ended the text.
 local function emit(self, piece)
     local shown
     if self.stops and piece ~= "" then
@@ -106,7 +106,7 @@ local function choose(self, logits, count)
     return out.flag[0]
 end
 
--- Takes the next token: text comes out, or the text ends.
+-- Takes the next token, which adds to the text or ends it.
 local function take(self, token)
     local shared, tables = self.shared, self.shared.model.tokenizer
     if self.replies then check(lib.gleed_turns_is_stop(tables, self.format, token, out.flag, E))
@@ -124,7 +124,7 @@ local function take(self, token)
     queue(self)
 end
 
--- Computes for all texts of an engine. Those whose row is ready get their next token.
+-- Computes for all sessions of an engine. Each session whose row is ready gets its next token.
 local function advance(shared, units)
     local budget, chosen, failed = struct("gleed_budget", { units = units }), {}, nil
     local status = lib.gleed_step(shared.engine, budget, E)
@@ -146,7 +146,7 @@ local function advance(shared, units)
     if failed then error(failed, 0) end
 end
 
--- The options of a text, or an error that says which is wrong.
+-- Returns the options of a text, or raises an error that names the wrong one.
 local KNOWN = { tokens = true, stop = true, grammar = true, special = true }
 local function checked(options)
     options = options or {}
@@ -161,7 +161,8 @@ local function checked(options)
     return options
 end
 
--- Begins a text that follows `ids`. Options: tokens (the most), stop (strings), grammar, special (names of control tokens are written).
+-- Begins a text after `ids`. Options: tokens (largest number), stop (strings), grammar, special (whether names of control tokens are
+-- written).
 local function begin(self, ids, options)
     local tables, strings = self.shared.model.tokenizer, type(options.stop) == "string" and { options.stop } or options.stop
     for _, memory in ipairs(self.own) do release(memory) end
@@ -190,7 +191,7 @@ local function begin(self, ids, options)
     return self
 end
 
--- Ends the text that is in the making. resume goes on with it.
+-- Ends the unfinished text, if there is one. resume goes on with it.
 function Session:cancel()
     live(self)
     if self.reason then return end
@@ -206,7 +207,7 @@ function Session:reset()
     self.todo, self.messages, self.conversation, self.conversation_memory, self.replies = {}, {}, nil, nil, nil
 end
 
--- Begins a new text: `for piece in session:tell(text) do`. What it returns is the session.
+-- Begins a new text: `for piece in session:tell(text) do`. Returns the session.
 function Session:tell(text, options)
     options = checked(options)
     local ids = live(self).model:encode(text)
@@ -214,7 +215,7 @@ function Session:tell(text, options)
     return begin(self, ids, options)
 end
 
--- Goes on with a text that ended before the model ended it.
+-- Goes on with a text that the model has not ended itself.
 function Session:resume(options)
     options = checked(options)
     self:cancel()
@@ -226,7 +227,7 @@ function Session:reply(options)
     options = checked(options)
     self:cancel()
     conversation.open(self)
-    -- The last token that was chosen is part of the reply.
+    -- The last chosen token is part of the reply, but not yet in the sequence.
     if #self.todo == 1 and #self.ids > 0 then
         check(lib.gleed_prefill(self.shared.engine, self.seq, array(self.todo), 1, out.logits, out.count, E))
     end
@@ -251,8 +252,8 @@ function Session:ask(text, options)
     return self
 end
 
--- Computes for at most so many units (none: until text comes), for all sessions of the engine. Returns text, "" where there is
--- none yet, or nil and the reason after the end.
+-- Computes for all sessions of the engine, for at most this number of units, or without a number until there is text. Returns the new text,
+-- "" if there is none yet, or nil and the reason after the end.
 function Session:step(units)
     local shared = live(self)
     if self.out == "" and not self.reason then advance(shared, units or 0) end
@@ -273,7 +274,8 @@ function Session:read()
     return table.concat(pieces)
 end
 
--- Opens a session with the same text: their memory is shared until it changes. resume goes on. The engine has `sequences` for it.
+-- Opens a session with the same text. The two share their memory until it changes. resume goes on. The option `sequences` makes room for
+-- forks.
 function Session:fork()
     local shared, todo = live(self), nil
     local seq = paused(self, function()
@@ -290,7 +292,7 @@ function Session:fork()
     return other
 end
 
--- Keeps the first tokens only. resume goes on behind them.
+-- Keeps the first tokens only. resume goes on after them.
 function Session:rewind(keep)
     if type(keep) ~= "number" or not (keep >= 0) or keep % 1 ~= 0 then
         error("keep is " .. tostring(keep) .. ", it must be a whole number from 0 on", 0)
@@ -299,7 +301,7 @@ function Session:rewind(keep)
     local engine = self.shared.engine
     local is_there = keep <= length(self)
     if keep > 0 and is_there then check(lib.gleed_seq_tokens(engine, self.seq, keep - 1, out.number, 1, E)) end
-    -- Where it is not, this is refused. The last token that stays is computed again: its logits are not kept.
+    -- The last kept token is computed again, because its logits are not kept. A `keep` that is too large is refused here.
     check(lib.gleed_rewind(engine, self.seq, is_there and math.max(keep - 1, 0) or keep, E))
     self.todo, self.ids, self.conversation = keep > 0 and { out.number[0] } or {}, {}, nil
 end
@@ -316,7 +318,7 @@ end
 local function saved(self)
     local shared, count = self.shared, #self.todo
     if count > 1 then
-        -- A prompt that has not been read. One token stays, for which resume computes the logits.
+        -- A prompt that has not been read. The last token is saved apart: resume computes its logits.
         local last = self.todo[count]
         check(lib.gleed_prefill(shared.engine, self.seq, array(self.todo), count - 1, out.logits, out.count, E))
         self.todo = { last }
@@ -333,13 +335,13 @@ local function saved(self)
     return text
 end
 
--- Returns the text so far as a string for load, with the state of the sampler. (`messages` is a table of the program's.)
+-- Returns the text so far and the state of the sampler as a string for load. (`messages` is a table of the program, and is not saved.)
 function Session:save()
     live(self)
     return paused(self, function() return saved(self) end)
 end
 
--- Goes on where save was, with resume. What is refused changes nothing.
+-- Loads a text from save. resume goes on with it. Bytes that are refused change nothing.
 function Session:load(bytes)
     self:cancel()
     local shared, info = self.shared, struct "gleed_snapshot_info"
@@ -351,7 +353,7 @@ function Session:load(bytes)
         self.conversation = nil
     end
     if shared.plan.sequences == 1 then
-        -- There is no place for both. What there is comes back if the other is refused.
+        -- The engine has no room for two sequences. The present one is restored if the new one is refused.
         local before = self:save()
         check(lib.gleed_seq_close(shared.engine, self.seq, E))
         local is_there, why = pcall(replace, bytes)
@@ -372,7 +374,7 @@ function Session:load(bytes)
     if self.replies then conversation.format(self) end
 end
 
--- Gives the memory back. The engine's goes with its last session. A second call does nothing.
+-- Gives the memory back. The memory of the engine is given back with its last session. A second call does nothing.
 function Session:close()
     local shared = self.shared
     if not shared then return end

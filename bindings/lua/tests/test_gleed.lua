@@ -1,4 +1,4 @@
--- Stories, conversations, their ends, grammars, forks, saved texts, wrong inputs, memory.
+-- Tests of stories, conversations, their ends, grammars, forks, saved texts, wrong inputs, and memory.
 io.stdout:setvbuf "no"
 local gleed = require "gleed"
 local ffi = require "ffi"
@@ -81,7 +81,7 @@ function tests.a_text_is_cancelled()
     same(session.reason, "cancelled")
     same(session:step(), nil)
     same(begin .. session:resume():read(), session:tell(PROMPT):read())
-    -- Also within a long prompt, and what was computed of it stays.
+    -- Cancel also works within a long prompt. The session goes on with a new text.
     session:tell(("The dog was big. "):rep(12))
     session:step(session.shared.plan.units_per_token / 4)
     session:cancel()
@@ -123,14 +123,14 @@ function tests.a_conversation_reads_nothing_twice()
     same(session.messages[3].text, reply)
     local before = session:tokens()
     session:ask("And then?", { tokens = 6 })
-    -- What was there stays, before anything is computed.
+    -- The tokens of the turns before stay, even before anything is computed.
     same(first(session:tokens(), #before), first(before))
     session:read()
     same(#session.messages, 5)
-    -- Regenerate: the same reply, as the sampler takes the most probable token.
+    -- To regenerate gives the same reply, because the sampler takes the most probable token.
     local last = table.remove(session.messages).text
     same(session:reply({ tokens = 6 }):read(), last)
-    -- A question that is cancelled has not been asked.
+    -- A cancelled question counts as not asked.
     session:ask("What?")
     session:cancel()
     same(#session.messages, 5)
@@ -153,7 +153,7 @@ function tests.forks_share_their_memory_and_run_together()
     local third = other:fork()
     refused("GLEED_FULL", other.fork, other)
     third:cancel()
-    -- A step of one of them computes all.
+    -- A step of one session computes all of them.
     local text = other:read()
     same(session:read() ~= "", true)
     same(first(session.ids), first(native, 30))
@@ -184,7 +184,7 @@ function tests.a_story_goes_on_from_a_file()
     assert(rest ~= "")
     two:load(saved)
     same(two:resume():read(), rest)
-    -- In the middle of a text, which goes on afterwards.
+    -- Save in the middle of a text, which goes on afterwards.
     one:load(saved)
     one:resume()
     local piece = one()
@@ -192,7 +192,7 @@ function tests.a_story_goes_on_from_a_file()
     two:load(middle)
     same(piece .. two:resume():read(), rest)
     same(piece .. one:read(), rest)
-    -- What is damaged changes nothing.
+    -- Damaged bytes change nothing.
     local before = first(two:tokens())
     local damaged = saved:sub(1, -2) .. string.char((saved:byte(-1) + 1) % 256)
     refused("GLEED_E_SNAPSHOT", two.load, two, damaged)
@@ -233,7 +233,7 @@ function tests.wrong_inputs_are_refused_with_numbers()
     other:close()
 end
 
--- Pages of memory that this process has, in bytes.
+-- Returns the resident memory of this process in bytes.
 local function resident()
     local file = io.open "/proc/self/statm"
     local pages = file:read "*a":match "%d+ (%d+)"
@@ -250,7 +250,7 @@ function tests.memory_is_given_back()
         most = math.max(most, tonumber(session.shared.plan.bytes))
         if closes then session:close() other:close() end
     end
-    -- 40 sessions that are closed, and without the collector's help; then 40 that are only forgotten.
+    -- First 40 sessions that are closed, with the garbage collector stopped. Then 40 sessions that are only forgotten.
     for _, closes in ipairs { true, false } do
         once(closes) collectgarbage() collectgarbage()
         local before = resident()

@@ -9,7 +9,7 @@ import gleed
 
 
 async def tell(model: gleed.Model, beginning: str) -> str:
-    """One story, with memory of its own; the file is shared."""
+    """Returns one story. It has its own memory, and shares the file."""
     text = beginning
     with gleed.Session(model, context=128) as session:
         async for piece in session.tell(beginning, tokens=40):
@@ -18,7 +18,7 @@ async def tell(model: gleed.Model, beginning: str) -> str:
 
 
 async def count(seconds: float) -> int:
-    """Something else that the loop does."""
+    """Counts the turns of the event loop, as an example of other work."""
     turns = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""How sure the model is of its own story, and how long each token takes: `python plot.py MODEL.gguf [PLOT.svg]`.
+"""Plots the probability of each token of a story, and the time that it takes: `python plot.py MODEL.gguf [PLOT.svg]`.
 
 The `# %%` are cells: VS Code, Spyder and PyCharm run them one by one, as a notebook. It needs matplotlib:
 `pip install "bindings/python[plot]"`.

@@ -1,4 +1,4 @@
-"""A story, as it is told: `python story.py MODEL.gguf [TEXT]`. The most probable tokens are those of every machine."""
+"""Prints a story while it is generated: `python story.py MODEL.gguf [TEXT]`. The tokens are the same on every machine."""
 
 import sys
 

@@ -1,10 +1,10 @@
-//! Writes `header.h` into the target folder: the declarations of `include/gleed.h` as cffi reads them, which has no
-//! preprocessor. maturin takes them from there.
+//! Writes `header.h` into the target folder: the declarations of `include/gleed.h` in a form for cffi, which has no
+//! preprocessor. maturin reads them there.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// What is not in `gleed.h`: the functions of `lib.rs`.
+/// The declarations that are not in `gleed.h`: the functions of `lib.rs`.
 const OWN: &str = "
 void *gleed_python_threads_start(uint32_t threads);
 void gleed_python_threads_end(void *threads);
@@ -22,8 +22,8 @@ fn main() {
     println!("cargo::rerun-if-changed=native/build.rs");
 }
 
-/// Returns the folder of all results of the build: `OUT_DIR` is `build/PACKAGE/out` of a profile in it, or in a folder
-/// of a target in it.
+/// Returns the target folder: `OUT_DIR` is `build/PACKAGE/out` below the folder of a profile, which lies in the target
+/// folder or in its folder for a target.
 fn target_folder() -> PathBuf {
     let [out, target] = ["OUT_DIR", "TARGET"].map(|name| PathBuf::from(env::var_os(name).expect("cargo sets it")));
     let folders: Vec<_> = out.ancestors().skip(4).take(2).collect();
@@ -34,14 +34,14 @@ fn target_folder() -> PathBuf {
     }
 }
 
-/// Returns a header without comments and without what a preprocessor is for. Constants stay, as numbers.
+/// Returns a header without comments and preprocessor directives. Constants stay, as numbers.
 fn declarations(header: &str) -> String {
     let mut text = String::new();
     let mut skipped = 0_usize;
     for line in without_comments(header).lines().map(str::trim_end) {
         let words: Vec<_> = line.split_whitespace().collect();
         match words.first().copied() {
-            // The lines for C++ only; all others are for every compiler.
+            // These conditions enclose lines for C++. All other conditions hold for every compiler.
             Some("#ifdef") => skipped += 1,
             Some("#if") if line.contains("__cplusplus") => skipped += 1,
             Some("#endif") => skipped = skipped.saturating_sub(1),
@@ -57,7 +57,7 @@ fn declarations(header: &str) -> String {
     text
 }
 
-/// Returns the definition of a number that cffi understands; nothing of another macro.
+/// Returns the definition of a number in a form that cffi understands, or an empty text for another macro.
 fn constant(words: &[&str]) -> String {
     match words {
         [define, name, "UINT32_MAX"] => format!("{define} {name} {}\n", u32::MAX),

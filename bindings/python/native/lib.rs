@@ -1,7 +1,7 @@
 //! The native part of the Python package: the functions of `include/gleed.h`, and threads and a clock for engines.
 //!
-//! The C library starts no threads. Python's cannot compute at the same time, so the package lends engines a
-//! [`ThreadPool`] of Rust's.
+//! The C library starts no threads, and threads of Python cannot compute at the same time. So the package lends engines
+//! a [`ThreadPool`] in Rust.
 
 use std::ffi::c_void;
 use std::sync::LazyLock;
@@ -11,8 +11,8 @@ use gleed::host::ThreadPool;
 use gleed::par::Parallel;
 pub use gleed_ffi::*;
 
-/// Starts `threads` threads, the caller of an engine among them. Returns NULL if the system does not give them, or if
-/// there are none or more than 512.
+/// Starts a pool of `threads` threads, including the thread that calls an engine. Returns NULL if the system does not
+/// provide them, or if `threads` is 0 or more than 512.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_python_threads_start(threads: u32) -> *mut c_void {
     let threads = usize::try_from(threads).ok().and_then(|threads| ThreadPool::new(threads).ok());
@@ -48,19 +48,19 @@ pub unsafe extern "C" fn gleed_python_threads_run(threads: *mut c_void, n: u32, 
     pool.run(n as usize, &|index| unsafe { body(arg.pointer(), index as u32) });
 }
 
-/// The clock of the figures of all engines: nanoseconds since it was first read. `ctx` is not looked at.
+/// The clock for the figures of all engines: returns the nanoseconds since it was first read. `ctx` is not used.
 #[unsafe(no_mangle)]
 pub extern "C" fn gleed_python_nanoseconds(_ctx: *mut c_void) -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An argument that goes to several threads.
+/// An argument that is passed to several threads.
 #[derive(Clone, Copy)]
 struct Arg(*mut c_void);
 
 impl Arg {
-    /// A method, so that a closure captures the whole.
+    /// Returns the pointer. It is a method, so that a closure captures the whole `Arg`.
     fn pointer(self) -> *mut c_void {
         self.0
     }

@@ -1,4 +1,4 @@
-"""What the tests share: the demo model, and reference data of the repository."""
+"""Fixtures that the tests share: the demo model, and reference data of the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / "examples/assets/gleed-tales-q8_0.gguf"
 PROMPT = "Once upon a time"
-# What `examples/hello.rs` chooses after the prompt, until the model ends the story.
+# The ids that `examples/hello.rs` chooses after the prompt, until the model ends the story.
 NATIVE = [int(token) for token in (Path(__file__).parent / "native_ids.txt").read_text().split()]
 
 

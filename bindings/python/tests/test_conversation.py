@@ -1,4 +1,4 @@
-"""Conversations, figures, and a program's own choices in a full cache."""
+"""Tests of conversations, figures, and a program's choices in a full cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from conftest import NATIVE, PROMPT
 
 
 def reply(talk: gleed.Conversation, new: gleed.New, model: gleed.Model, count: int = 8) -> str:
-    """The most probable tokens, as text."""
+    """Returns the text of the most probable tokens."""
     ids = [gleed.argmax(talk.sequence.prefill(new.tokens))]
     while len(ids) < count:
         ids.append(gleed.argmax(talk.sequence.decode_step(ids[-1])))
@@ -18,7 +18,7 @@ def reply(talk: gleed.Conversation, new: gleed.New, model: gleed.Model, count: i
 
 
 def fresh(engine: gleed.Engine, talk: gleed.Conversation) -> bytes:
-    """The logits of a conversation's tokens in a sequence that reads them all."""
+    """Returns the logits after a conversation's tokens in a sequence that reads them all."""
     with engine.open() as sequence:
         return sequence.prefill(talk.sequence.tokens).tobytes()
 
@@ -35,11 +35,11 @@ def test_a_conversation_reads_nothing_twice(model: gleed.Model) -> None:
             messages.append(("assistant", reply(talk, new, model)))
             assert len(talk.sequence) == before + len(new.tokens) + 8
         assert engine.metrics.saved_conversation > 0
-        # The last reply again, from the token before it.
+        # To write the last reply again, one token is read: the one before the reply.
         new = talk.update(messages[:-1])
         assert len(new.tokens) == 1
         assert talk.sequence.prefill(new.tokens, copy=True).tobytes() == fresh(engine, talk)
-        # An early message in other words: what is before it stays.
+        # If an early message changes, the tokens before it stay.
         position = talk.update([("user", "Tell me of a cat."), *messages[1:]]).position
         assert 0 < position <= 12
         with pytest.raises(ValueError, match="a role is one of"):
@@ -135,7 +135,7 @@ def test_a_program_chooses_in_a_full_cache(model: gleed.Model) -> None:
         third = engine.open()
         with pytest.raises(gleed.FullError):
             third.prefill(ids)
-        # The least recently used one is the first; the program wants to keep that.
+        # The least recently used sequence is `first`, but the program wants to keep it.
         handle = first.handle
         engine.set_policy(close=lambda sequence, info: gleed.NEVER if sequence == handle else info.tokens)
         assert third.make_room(len(ids)) == 1
@@ -146,7 +146,7 @@ def test_a_program_chooses_in_a_full_cache(model: gleed.Model) -> None:
         del second
         assert engine.info.sequences == 2
 
-        # Blocks of cached prefixes are evicted, and free ones handed out, as the program wishes. The logits are the same.
+        # The program chooses the cached blocks that are evicted and the free blocks that are handed out. The logits are the same.
         first.close()
         seen: list[gleed.Block] = []
         turned = list(reversed(ids))

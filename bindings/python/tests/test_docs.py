@@ -1,4 +1,4 @@
-"""What `help` shows."""
+"""Tests of the texts that `help` shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_class_and_method_has_a_docstring() -> None:
             function = value.fget if isinstance(value, property) else value
             if isinstance(function, (classmethod, staticmethod)):
                 function = function.__func__
-            # What is made by `dataclass`, `NamedTuple` and `Enum` is not written by us.
+            # Functions that `dataclass`, `NamedTuple` and `Enum` generate have no docstring of this package.
             ours = inspect.isfunction(function) and function.__code__.co_filename.endswith(".py")
             if ours and not member.startswith("_") and not inspect.getdoc(function):
                 missing.append(f"{name}.{member}")
@@ -29,6 +29,6 @@ def test_every_class_and_method_has_a_docstring() -> None:
 
 
 def test_the_whole_interface_is_named() -> None:
-    """Whatever the modules define for users is in `gleed` itself."""
+    """Every name for users is in `gleed` itself."""
     assert sorted(gleed.__all__) == sorted(set(gleed.__all__))
     assert all(hasattr(gleed, name) for name in gleed.__all__)

@@ -1,4 +1,4 @@
-"""Engines and sequences: the same logits on every way, views, snapshots, and what is closed."""
+"""Tests of engines and sequences: equal logits in every way, views, snapshots, and closed objects."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_other_threads_run_while_the_library_computes(model: gleed.Model) -> Non
         thread = threading.Thread(target=count)
         thread.start()
         most = 0
-        # Several times, as the machine may have no time for the thread.
+        # Several attempts, because the machine may have no time for the thread.
         for _ in range(20):
             sequence.reset()
             before = turns[0]
@@ -212,5 +212,5 @@ def test_other_threads_run_while_the_library_computes(model: gleed.Model) -> Non
                 break
         done.set()
         thread.join()
-        # With the lock of the interpreter held, it would have a turn before the call and one after it.
+        # If the call held the interpreter's lock, the thread could run only before the call and after it.
         assert most > 3

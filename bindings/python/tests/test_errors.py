@@ -1,4 +1,4 @@
-"""Errors have numbers; memory is given back; the package has all functions of the header."""
+"""Tests that errors have numbers, that memory is given back, and that the package has all functions of the header."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_wrong_call_has_the_number_that_was_wrong(model: gleed.Model) -> None:
 
 
 def resident() -> int:
-    """Returns the bytes of this process that are in memory."""
+    """Returns the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
@@ -113,7 +113,7 @@ def test_memory_is_given_back(closes: bool) -> None:
     def use() -> int:
         session = gleed.Session(MODEL, threads=2)
         view = session.sequence.prefill([1, 2])
-        # Left in the middle: a text in the making keeps nothing, either.
+        # These texts are left unfinished. They keep no memory, either.
         next(session.tell(PROMPT * 30, grammar=letters))
         story = session.tell(PROMPT * 30, tokens=9, grammar=letters)
         next(story)
@@ -126,7 +126,7 @@ def test_memory_is_given_back(closes: bool) -> None:
     for _ in range(5):
         used = use()
     before = resident()
-    # Nothing waits for the collector of circles.
+    # Memory is given back without the collector of reference cycles.
     gc.disable()
     try:
         for _ in range(50):

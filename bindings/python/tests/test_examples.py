@@ -1,4 +1,4 @@
-"""The examples, as a user starts them."""
+"""Runs the examples as a user does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(*arguments: object, **options: object) -> str:
 def test_the_story_is_the_native_one(model: gleed.Model) -> None:
     story = PROMPT + model.decode(NATIVE, continues=True) + "\n"
     assert run(EXAMPLES / "story.py", MODEL) == story
-    # The lines of the README, which are started in the repository's folder.
+    # The program of the README, which is run in the repository's folder.
     readme = (ROOT / "bindings/python/README.md").read_text(encoding="utf-8")
     lines = re.search(r"```python\n(.*?)```", readme, re.S)[1]
     assert len(lines.splitlines()) <= 10

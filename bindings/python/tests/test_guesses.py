@@ -1,4 +1,4 @@
-"""Guesses: the text and the logits are those of decoding token by token."""
+"""Tests that guesses give the text and the logits of decoding token by token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_text_is_that_of_decoding_token_by_token(model: gleed.Model, seed: i
         tokens = [chooser.sample(sequence.prefill(prompt))]
         with gleed.Guesses(sequence) as guesses:
             while len(tokens) < 60:
-                # A program that knows the text, with one wrong token in it.
+                # The guesses of a program that knows the text, with one wrong token in them.
                 ahead = expected[len(tokens) : len(tokens) + 5] if known else []
                 if len(tokens) % 3 == 0 and len(ahead) > 2:
                     ahead[2] = 7
@@ -57,7 +57,7 @@ def test_a_pass_is_ended_anywhere(model: gleed.Model) -> None:
             guesses.queue(first)
         engine.step()
         guesses.end()
-        # Nothing was chosen: the token that is certain stays.
+        # No token was chosen after `first`, so only `first` stays.
         assert sequence.tokens == prompt + [first]
         assert guesses.logits() is None
         with pytest.raises(gleed.LimitError):

@@ -1,4 +1,4 @@
-"""Stories, conversations, streams and their ends."""
+"""Tests of stories, conversations, streams and their ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_pieces_come_while_the_text_is_made(session: gleed.Session) -> None:
         assert len(story.ids) == count
         if count == 5:
             break
-    # What is in the sequence: the prompt, and all tokens but the last.
+    # The sequence has the prompt, and all tokens except the last one.
     assert session.sequence.tokens == session.model.encode(PROMPT) + NATIVE[:4]
 
 
@@ -77,7 +77,7 @@ def test_a_prompt_is_cancelled_while_it_is_computed(model: gleed.Model, monkeypa
             status = step(session.engine.units_per_token)
             queued.append(session.sequence.info.queued)
             if len(queued) == 3:
-                # As another thread may do at any time.
+                # Another thread may cancel at any time.
                 thread = threading.Thread(target=story.cancel)
                 thread.start()
                 thread.join()
@@ -135,7 +135,7 @@ def test_a_conversation_is_written_in_turns(model: gleed.Model) -> None:
         first.read()
         begin = turns.encode([("system", "Be kind."), ("user", "Hello!")])
         assert session.sequence.tokens == begin + first.ids[:-1]
-        # A question that is cancelled has not been asked.
+        # A cancelled question counts as not asked.
         question = session.ask("What?")
         question.cancel()
         assert list(question) == []
@@ -164,7 +164,7 @@ def test_a_story_goes_on_from_a_file(model: gleed.Model, tmp_path) -> None:
         expected = first.resume().read()
         second.load((tmp_path / "story").read_bytes())
         assert second.resume().read() == expected != ""
-        # What is damaged changes nothing, also in a session without a text.
+        # Damaged bytes change nothing, also in a session without a text.
         damaged = bytearray(first.save())
         damaged[-1] ^= 1
         before = second.sequence.tokens

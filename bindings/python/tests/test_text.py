@@ -1,4 +1,4 @@
-"""Tokenizer, sampler, grammars and embeddings."""
+"""Tests of the tokenizer, the sampler, grammars and embeddings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_same_seed_chooses_the_same_tokens() -> None:
     assert set(chosen(1, top_k=3)) <= set(np.argsort(logits)[-3:])
     greedy, best = gleed.Sampler(), int(np.argmax(logits))
     assert greedy.sample(logits) == greedy.sample(list(logits)) == gleed.argmax(logits) == best
-    # In the middle of a larger array.
+    # Logits that are a part of a larger array.
     assert greedy.sample(np.stack([logits, logits], axis=1)[:, 1]) == best
     greedy.set_biases({best: -math.inf})
     assert greedy.sample(logits) == int(np.argsort(logits)[-2])
@@ -122,7 +122,7 @@ def test_an_encoder_makes_the_vectors_of_transformers() -> None:
         values = engine.embed(expected["inputs"])
     wanted = np.array(expected["embeddings"])
     assert values.shape == wanted.shape
-    # What `tests/encoders.rs` allows is less; this compares the order of rows and elements.
+    # `tests/encoders.rs` allows less. This test compares the order of rows and elements.
     assert np.abs(values - wanted).max() < 0.05 * np.abs(wanted).max()
 
 

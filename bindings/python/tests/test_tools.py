@@ -1,4 +1,4 @@
-"""Tools, adapters, prefixes that stay cached, and texts under a grammar that stay with their sequence."""
+"""Tests of tools, adapters, pinned prefixes, and texts under a grammar together with their sequence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOLS = [
 
 
 def adapter_file(path: Path, rank: int) -> Path:
-    """A LoRA adapter of random numbers for one matrix of the demo model."""
+    """Writes a LoRA adapter of random numbers for one matrix of the demo model."""
 
     def text(value: str) -> bytes:
         return struct.pack("<Q", len(value)) + value.encode()
@@ -45,7 +45,7 @@ def test_an_adapter_has_a_scale_for_each_sequence(model: gleed.Model, tmp_path: 
     prompt = model.encode(PROMPT)
     with model.engine(context=64, sequences=3, adapters=1, adapter_rank=8) as engine:
         number = engine.load_adapter(adapter)
-        # The engine keeps what it needs.
+        # The engine keeps the adapter that it needs.
         adapter.close()
         plain, styled = engine.open(), engine.open()
         styled.set_adapter(number, 0.5)
@@ -73,7 +73,7 @@ def test_a_pinned_prefix_stays(model: gleed.Model) -> None:
         with engine.open() as sequence:
             sequence.prefill(system)
         assert engine.pin(system) == 32 and engine.info.blocks_pinned == 2
-        # Others take all blocks that are left.
+        # Other sequences take all blocks that are left.
         for first in (300, 500):
             with engine.open() as other:
                 other.prefill(list(range(first, first + 64)))
@@ -171,7 +171,7 @@ def test_a_writing_stays_with_its_sequence(model: gleed.Model) -> None:
             logits = sequence.decode_step(token, copy=True)
             chosen.append(token)
         assert model.decode(forced + chosen, continues=True).strip() in ("a big dog", "a big cat")
-        # A restored sequence goes on with its text, and one that was rewound takes its text along.
+        # The text of a restored sequence goes on, and a rewind takes the text back with the sequence.
         restored = engine.restore(sequence.snapshot(state=writing.state()))
         state = gleed.describe_snapshot(sequence.snapshot(state=writing.state())).state
         assert gleed.Writing(restored, grammar, model, state=state).info == writing.info
@@ -197,7 +197,7 @@ def test_a_grammar_in_units_is_the_same_grammar(model: gleed.Model) -> None:
     assert steps > 3 and build.closed and grammar.closes
     whole = gleed.Grammar(schema, whitespace="compact")
     assert len(grammar._use().memory) == len(whole._use().memory)
-    # A matcher takes the state of another one of the same grammar only.
+    # A matcher accepts the state of another matcher only if the grammar is the same.
     one, other = gleed.Matcher(grammar, model), gleed.Matcher(whole, model)
     assert one.accept_text('{"m3":"ab') == 9
     other.restore(one.snapshot())

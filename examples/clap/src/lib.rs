@@ -1,8 +1,8 @@
-//! A CLAP plugin that tells a story: each piece of it is a note, and its text in a system-exclusive message.
+//! A CLAP plugin that tells a story: each piece is a note, and its text is in a system-exclusive message.
 //!
 //! The model is a file beside the plugin with the same name: `Gleed.clap` reads `Gleed.gguf`. The story itself is
-//! `examples/plugin`; this is what CLAP asks for around it. It computes on the audio thread, so many units for each
-//! buffer, and never allocates there.
+//! `examples/plugin`. This crate adds the interface that CLAP asks for. It computes on the audio thread, a number of
+//! units for each buffer, and never allocates there.
 // The C functions that plugin.c calls.
 use gleed_ffi as _;
 
@@ -21,7 +21,7 @@ use clap_sys::plugin::{clap_plugin, clap_plugin_descriptor};
 use clap_sys::plugin_features::CLAP_PLUGIN_FEATURE_NOTE_EFFECT;
 use clap_sys::version::{CLAP_VERSION, clap_version_is_compatible};
 
-/// What a host looks for in the file.
+/// The symbol that a host looks for in the file.
 #[allow(non_upper_case_globals)]
 #[unsafe(no_mangle)]
 pub static clap_entry: clap_plugin_entry = clap_plugin_entry {
@@ -31,7 +31,7 @@ pub static clap_entry: clap_plugin_entry = clap_plugin_entry {
     get_factory: Some(get_factory),
 };
 
-/// Where the model is: set from `init` to `deinit`.
+/// The path of the model, set from `init` to `deinit`.
 static MODEL: Mutex<Option<CString>> = Mutex::new(None);
 
 static FACTORY: clap_plugin_factory = clap_plugin_factory {
@@ -40,7 +40,7 @@ static FACTORY: clap_plugin_factory = clap_plugin_factory {
     create_plugin: Some(create_plugin),
 };
 
-/// A list that ends with NULL, as CLAP has it.
+/// A list that ends with NULL, as CLAP defines it.
 struct Features([*const c_char; 2]);
 
 // SAFETY: the pointers are to constants.

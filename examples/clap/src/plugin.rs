@@ -15,13 +15,13 @@ use clap_sys::stream::{clap_istream, clap_ostream};
 
 use crate::story::Story;
 
-/// The pace, on every machine: a story does not depend on how fast audio is rendered.
+/// The pace on every machine: a story does not depend on the speed at which audio is rendered.
 const TOKENS_PER_SECOND: f64 = 12.0;
-/// Until a host says how many it has.
+/// The sample rate until a host sets one.
 const FRAMES_PER_SECOND: f64 = 48_000.0;
-/// The most bytes of a piece of text that are sent.
+/// Largest number of bytes of text in one message.
 const TEXT_BYTES: usize = 200;
-/// A host's project file has a story of some 100 KB; more than this is none.
+/// Largest size of a saved state. A story in a host's project file has about 100 KB.
 const STATE_BYTES: usize = 64 << 20;
 /// Semitones of a pentatonic scale over two octaves.
 const SCALE: [i16; 10] = [0, 2, 4, 7, 9, 12, 14, 16, 19, 21];
@@ -31,14 +31,14 @@ struct Plugin {
     plugin: clap_plugin,
     host: *const clap_host,
     model: CString,
-    // The audio thread only tries to lock it: while a state is saved or loaded, buffers pass without text.
+    // The audio thread only tries to lock this. While a state is saved or loaded, buffers pass without text.
     voice: Mutex<Voice>,
 }
 
-/// What the audio thread uses.
+/// The data that the audio thread uses.
 struct Voice {
     story: Option<Story>,
-    /// The key that sounds.
+    /// The key of the note that sounds.
     key: Option<i16>,
     message: [u8; 2 * TEXT_BYTES + 3],
 }
@@ -75,12 +75,12 @@ impl Plugin {
         unsafe { &*(*plugin).plugin_data.cast::<Plugin>() }
     }
 
-    /// Not on the audio thread: it may wait.
+    /// Locks the voice. It may wait, so it must not be called on the audio thread.
     fn voice(&self) -> MutexGuard<'_, Voice> {
         self.voice.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the host why something does not work, if it wants to know.
+    /// Writes an error to the host's log, if the host has one.
     fn complain(&self, why: &str) {
         let Ok(why) = CString::new(why) else { return };
         // SAFETY: the host outlives its plugins, and its extensions are what their names say.
@@ -115,7 +115,7 @@ unsafe extern "C" fn destroy(plugin: *const clap_plugin) {
     drop(unsafe { Box::from_raw((*plugin).plugin_data.cast::<Plugin>()) });
 }
 
-/// Takes the memory for processing, and goes on with the story.
+/// Takes the memory for processing. The story goes on.
 unsafe extern "C" fn activate(plugin: *const clap_plugin, sample_rate: f64, _: u32, _: u32) -> bool {
     // SAFETY: see above.
     let plugin = unsafe { Plugin::of(plugin) };
@@ -141,7 +141,7 @@ unsafe extern "C" fn start_processing(_: *const clap_plugin) -> bool {
 
 unsafe extern "C" fn stop_processing(_: *const clap_plugin) {}
 
-/// Ends what sounds. It runs on the audio thread.
+/// Ends the note that sounds. It runs on the audio thread.
 unsafe extern "C" fn reset(plugin: *const clap_plugin) {
     // SAFETY: see above.
     if let Ok(mut voice) = unsafe { Plugin::of(plugin) }.voice.try_lock() {
@@ -151,7 +151,7 @@ unsafe extern "C" fn reset(plugin: *const clap_plugin) {
 
 unsafe extern "C" fn on_main_thread(_: *const clap_plugin) {}
 
-/// Computes for a buffer. Without memory, files, and locks that are waited for.
+/// Computes for a buffer. It allocates nothing, opens no files and waits for no locks.
 unsafe extern "C" fn process(plugin: *const clap_plugin, process: *const clap_process) -> clap_process_status {
     // SAFETY: see above.
     let (plugin, process) = unsafe { (Plugin::of(plugin), &*process) };
@@ -167,7 +167,7 @@ unsafe extern "C" fn process(plugin: *const clap_plugin, process: *const clap_pr
         push(events, &note(CLAP_EVENT_NOTE_OFF, key, 0.0));
     }
     let next = key_of(text);
-    // A word is louder than what follows in it.
+    // The first piece of a word is louder than the others.
     if push(events, &note(CLAP_EVENT_NOTE_ON, next, if text.starts_with(b" ") { 0.9 } else { 0.6 })) {
         *key = Some(next);
     }
@@ -179,12 +179,12 @@ unsafe extern "C" fn process(plugin: *const clap_plugin, process: *const clap_pr
     CLAP_PROCESS_CONTINUE
 }
 
-/// Events of CLAP: each begins with its header.
+/// An event of CLAP, which begins with its header.
 trait Event {}
 impl Event for clap_event_note {}
 impl Event for clap_event_midi_sysex {}
 
-/// Gives an event to the host, which copies it. Returns whether there was room.
+/// Gives an event to the host, which copies it. Returns whether the host had room.
 fn push<T: Event>(events: &clap_output_events, event: &T) -> bool {
     // SAFETY: an event begins with its header, which says how large it is.
     events.try_push.is_some_and(|push| unsafe { push(events, (event as *const T).cast()) })
@@ -198,14 +198,14 @@ fn note(kind: clap_event_type, key: i16, velocity: f64) -> clap_event_note {
     clap_event_note { header: header::<clap_event_note>(kind), note_id: -1, port_index: 0, channel: 0, key, velocity }
 }
 
-/// The same text has the same key.
+/// Returns the key for a text. The same text has the same key.
 fn key_of(text: &[u8]) -> i16 {
     let sum = text.iter().fold(0_usize, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     LOWEST_KEY + SCALE[sum % SCALE.len()]
 }
 
-/// Writes a system-exclusive message of the number for private use, and returns its bytes. Those have 7 bits: a byte of
-/// text is two of them, the upper half first.
+/// Writes a system-exclusive message with the manufacturer number for private use, and returns its number of bytes.
+/// Data bytes have only 7 bits, so a byte of text becomes two of them, the upper half first.
 fn spell(text: &[u8], message: &mut [u8; 2 * TEXT_BYTES + 3]) -> u32 {
     let halves = text.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     let all = [0xf0, 0x7d].into_iter().chain(halves).chain([0xf7]);
@@ -243,7 +243,7 @@ unsafe extern "C" fn note_ports_get(
     if index != 0 || is_input || info.is_null() {
         return false;
     }
-    // The text goes as MIDI, so that hosts pass it on.
+    // The text is sent as MIDI. Hosts pass it on because the port supports MIDI, too.
     let (both, clap) = (CLAP_NOTE_DIALECT_CLAP | CLAP_NOTE_DIALECT_MIDI, CLAP_NOTE_DIALECT_CLAP);
     let mut port = clap_note_port_info { id: 0, supported_dialects: both, preferred_dialect: clap, name: [0; 256] };
     for (place, &byte) in port.name.iter_mut().zip(b"Story") {

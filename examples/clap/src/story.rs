@@ -28,10 +28,10 @@ unsafe extern "C" {
     static API: Api;
 }
 
-/// What went wrong. The story is as it was, or has ended.
+/// The error of a call. The story is unchanged, or has ended.
 pub struct Failed;
 
-/// A story that is told while audio runs.
+/// A story that is generated while audio runs.
 pub struct Story {
     story: NonNull<c_void>,
     // It is used through `&mut` only.
@@ -42,7 +42,7 @@ pub struct Story {
 unsafe impl Send for Story {}
 
 impl Story {
-    /// Loads a model and takes the memory for processing. The error is a text.
+    /// Loads a model and takes the memory for processing. An error is a text.
     pub fn new(model: &CStr, frames_per_second: f64, tokens_per_second: f64) -> Result<Self, String> {
         let mut why = [0; 200];
         // SAFETY: `model` and `why` are what plugin.h asks for, and live during the call.
@@ -53,7 +53,7 @@ impl Story {
         Ok(story)
     }
 
-    /// Takes the memory again, and starts over.
+    /// Takes the memory again, and begins a new story.
     pub fn activate(&mut self, frames_per_second: f64, tokens_per_second: f64) -> Result<(), String> {
         let mut why = [0; 200];
         // SAFETY: the story is one of `create`, nothing else uses it, and `why` lives during the call.
@@ -63,7 +63,7 @@ impl Story {
         if status == 0 { Ok(()) } else { Err(text(&why)) }
     }
 
-    /// Computes for a buffer of so many frames, without memory, files and locks. Returns the text that has come.
+    /// Computes for a buffer of `frames` frames, without allocation, files and locks. Returns the new text.
     pub fn process(&mut self, frames: u32) -> Result<&[u8], Failed> {
         let mut event = Event { text: std::ptr::null(), len: 0 };
         // SAFETY: the story has been activated, nothing else uses it, and `event` lives during the call.
@@ -88,7 +88,7 @@ impl Story {
         if written == size { Ok(bytes) } else { Err(Failed) }
     }
 
-    /// Goes on where `save` was; without bytes a new story begins. What is refused changes nothing.
+    /// Loads a story from `save`. Without bytes a new story begins. Bytes that are refused change nothing.
     pub fn load(&mut self, bytes: &[u8]) -> Result<(), Failed> {
         // SAFETY: the story has been activated, nothing else uses it, and `bytes` lives during the call.
         let status = unsafe { (API.load)(self.story.as_ptr(), bytes.as_ptr(), bytes.len()) };
@@ -103,7 +103,7 @@ impl Drop for Story {
     }
 }
 
-/// Returns a text that ends with 0.
+/// Returns a zero-terminated text as a string.
 fn text(why: &[c_char]) -> String {
     why.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect()
 }

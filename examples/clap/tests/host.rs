@@ -1,7 +1,7 @@
-//! A host: it loads the plugin as a `.clap`, activates it and runs buffers. Memory that is asked for during one ends
-//! the process.
+//! A host for tests. It loads the plugin as a `.clap`, activates it and runs buffers. An allocation during a buffer
+//! ends the process.
 //!
-//! The check replaces malloc, as systems with glibc allow.
+//! To check this, it replaces malloc, which systems with glibc allow.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use std::cell::Cell;
@@ -32,11 +32,11 @@ use clap_sys::version::CLAP_VERSION;
 
 thread_local! {
     static IN_BUFFER: Cell<bool> = const { Cell::new(false) };
-    /// Bytes that this thread has taken and not given back.
+    /// Number of bytes that this thread has allocated and not freed.
     static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What a plugin must not ask for while a buffer runs.
+/// Ends the process if a buffer runs, because a plugin must not allocate then.
 fn forbid() {
     if IN_BUFFER.get() {
         IN_BUFFER.set(false);
@@ -149,14 +149,14 @@ static HOST: clap_host = clap_host {
     request_callback: Some(nothing),
 };
 
-/// A folder with `Gleed.clap` and, where it is wanted, the model beside it.
+/// A folder with `Gleed.clap` and, if it is wanted, the model beside it.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str, has_model: bool) -> Self {
         let folder = env::temp_dir().join(format!("gleed-clap-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        // Beside the folder of the tests' programs.
+        // The library is built beside the folder of the test programs.
         let built = env::current_exe().unwrap().parent().unwrap().parent().unwrap().join("libgleed_clap.so");
         fs::copy(built, folder.join("Gleed.clap")).unwrap();
         if has_model {
@@ -173,11 +173,11 @@ impl Drop for Folder {
     }
 }
 
-/// A plugin of the file, initialized.
+/// An initialized plugin from the file.
 struct Loaded {
     plugin: *const clap_plugin,
     entry: *const clap_plugin_entry,
-    // Last: the code goes after the plugin.
+    // The last field, so that the code is unloaded after the plugin.
     _library: libloading::Library,
 }
 
@@ -185,7 +185,7 @@ struct Loaded {
 unsafe impl Sync for Loaded {}
 
 impl Loaded {
-    /// The message is what the plugin has logged.
+    /// Makes a plugin. An error is the text that the plugin has logged.
     fn new(folder: &Folder) -> Result<Self, String> {
         let path = folder.0.join("Gleed.clap");
         let path_c = CString::new(path.to_str().unwrap()).unwrap();
@@ -235,7 +235,7 @@ impl Loaded {
         unsafe { &*(*self.plugin).get_extension.unwrap()(self.plugin, id.as_ptr()).cast::<T>() }
     }
 
-    /// Runs a buffer in which memory is forbidden. Events go to the list, which has room for them.
+    /// Runs a buffer in which allocation is forbidden. Events go to `heard`, which has room for them.
     fn process(&self, frames: u32, heard: &mut Heard) -> clap_process_status {
         let events = clap_output_events { ctx: (heard as *mut Heard).cast(), try_push: Some(try_push) };
         let process = clap_process {
@@ -284,7 +284,7 @@ impl Drop for Loaded {
     }
 }
 
-/// Some bytes at a time, as a stream may do it.
+/// Writes only some bytes at a time, as a stream may do.
 unsafe extern "C" fn write(stream: *const clap_ostream, bytes: *const c_void, size: u64) -> i64 {
     let size = size.min(1000) as usize;
     // SAFETY: `save` put a `Vec` there, and the plugin gives so many bytes.
@@ -303,7 +303,7 @@ unsafe extern "C" fn read(stream: *const clap_istream, bytes: *mut c_void, size:
     }
 }
 
-/// What has come out.
+/// The output of a plugin.
 #[derive(Default)]
 struct Heard {
     text: Vec<u8>,
@@ -313,7 +313,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// So that `try_push` needs no memory.
+    /// Reserves memory, so that `try_push` need not allocate.
     fn reserve(&mut self) {
         self.text.reserve(4096);
         self.ons.reserve(16);
@@ -351,7 +351,7 @@ unsafe extern "C" fn try_push(events: *const clap_output_events, event: *const c
     true
 }
 
-/// Runs buffers of these lengths, again and again, until so many frames have passed.
+/// Runs buffers of these lengths, again and again, until `frames` frames have passed.
 fn run(loaded: &Loaded, lengths: &[u32], frames: u64, heard: &mut Heard) {
     let mut passed = 0;
     for &length in lengths.iter().cycle() {
@@ -390,12 +390,13 @@ fn a_story_comes_as_notes_and_as_text() {
         let mut heard = Heard::default();
         run(&loaded, lengths, 10 * SECOND, &mut heard);
         assert!(heard.text().starts_with("Once upon a time, there was a "), "{}", heard.text());
-        // A note for each piece, and each ends where the next one begins.
+        // Each piece has a note, and each note ends where the next one begins.
         assert!(heard.ons.len() > 60 && heard.offs.len() >= heard.ons.len() - 1);
         println!("buffers of {lengths:?}: {} notes; the longest one took {:?}", heard.ons.len(), heard.longest);
         stories.push(heard.text().to_owned());
     }
-    // The pace is that of the audio, whatever the buffers are; how a second is cut moves a piece by a buffer.
+    // The pace is that of the audio for all lengths of buffers. The cut into buffers moves a piece by at most one
+    // buffer.
     let shortest = stories.iter().map(String::len).min().unwrap();
     assert!(stories.iter().all(|story| story.len() < shortest + 40), "{stories:?}");
     loaded.deactivate();
@@ -404,7 +405,7 @@ fn a_story_comes_as_notes_and_as_text() {
 #[test]
 fn what_is_destroyed_gives_its_memory_back() {
     let folder = Folder::new("memory", true);
-    // In the middle of a story, as a host ends a plugin. Returns what an instance takes.
+    // Ends a plugin in the middle of a story, as a host may do. Returns the bytes that an instance takes.
     let use_it = || {
         let before = TAKEN.get();
         let loaded = Loaded::new(&folder).unwrap();
@@ -432,14 +433,14 @@ fn a_story_goes_on_from_a_project_file() {
     println!("{} bytes after {:?}", saved.len(), before.text());
     run(&one, &[256], 4 * SECOND, &mut after);
     assert!(after.text().len() > 80);
-    // Another instance with another sample rate, while it tells another story.
+    // Another instance with another sample rate loads the state while it tells another story.
     run(&two, &[100], SECOND, &mut Heard::default());
     assert!(two.load(&saved));
     run(&two, &[512], 4 * SECOND, &mut again);
     let both = after.text().len().min(again.text().len());
     assert!(both > 80);
     assert_eq!(after.text()[..both], again.text()[..both]);
-    // What is damaged changes nothing.
+    // Damaged bytes change nothing.
     let mut wrong = saved.clone();
     for place in [0, 40, saved.len() / 2, saved.len() - 1] {
         wrong[place] ^= 1;
@@ -448,7 +449,7 @@ fn a_story_goes_on_from_a_project_file() {
     }
     assert!(!two.load(&saved[..saved.len() - 1]) && !two.load(b"no story"));
     assert!(two.load(&wrong));
-    // Activated again, with another rate, it goes on, too.
+    // The story also goes on after the plugin is activated again with another rate.
     two.deactivate();
     assert!(two.activate(96_000.0));
     let mut later = Heard::default();
@@ -473,8 +474,7 @@ fn a_state_is_saved_while_audio_runs() {
             }
             heard
         });
-        // The state that is loaded is one after the beginning: a machine with other work may need more saves to get
-        // there.
+        // The loaded state must be one after the beginning. A busy machine may need more saves to get there.
         let (mut saved, mut saves, mut is_later) = (Vec::new(), 0, false);
         while saves < 50 || !is_later {
             assert!(!audio.is_finished(), "audio ended");
@@ -500,7 +500,7 @@ fn a_model_that_is_missing_is_said() {
     assert!(why.contains("not a GGUF file"), "{why}");
 }
 
-/// Ends its process: the test below starts it.
+/// Ends its process, which the test below starts.
 #[test]
 #[ignore]
 fn memory_in_a_buffer() {

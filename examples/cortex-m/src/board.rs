@@ -1,4 +1,4 @@
-//! What is the same on every board: `machine` prints, counts and ends, and comes here after a reset.
+//! The code that all boards share. `machine` prints, counts and ends the program, and calls `run` after a reset.
 
 use core::fmt::Write;
 use core::panic::PanicInfo;
@@ -9,7 +9,7 @@ use crate::story::{Host, Line, Memory, tell};
 
 static mut MEMORY: Memory = Memory::NEW;
 
-/// Tells the story, and what it took. To be called once.
+/// Tells the story, and prints the memory and the instructions that it took. It must be called only once.
 pub fn run(machine: Machine) -> ! {
     // SAFETY: there is one thread, and it comes here once.
     let memory = unsafe { &mut *addr_of_mut!(MEMORY) };
@@ -54,7 +54,7 @@ impl Host for Board {
     }
 }
 
-/// Bytes of the stack that were ever written to: the rest is as it was painted before `run`.
+/// Returns the number of bytes of the stack that were ever written to. The rest still has the paint from before `run`.
 fn stack_used() -> usize {
     unsafe extern "C" {
         static _stack_end: u32;

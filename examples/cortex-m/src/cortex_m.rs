@@ -7,7 +7,7 @@ use cortex_m_rt::{ExceptionFrame, entry, exception};
 use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
 use cortex_m_semihosting::hio::{self, HostStream};
 
-/// What cortex-m-rt has painted the stack with.
+/// The word with which cortex-m-rt has painted the stack.
 pub const STACK_PAINT: u32 = cortex_m_rt::STACK_PAINT_VALUE;
 
 #[entry]
@@ -66,7 +66,7 @@ impl Clock {
     }
 }
 
-/// Bytes of the image: code, constants with the model, and what RAM starts with.
+/// Returns the bytes of the image: code, constants with the model, and the initial values of RAM.
 pub fn flash() -> usize {
     unsafe extern "C" {
         static __vector_table: u8;

@@ -1,5 +1,5 @@
-//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits: on a Cortex-M4F, on a
-//! riscv32, and, so that the hashes can be compared, on the machine that compiles it.
+//! Tells a story with a model in flash and an arena in RAM, and prints the hash of all logits. It runs on a Cortex-M4F,
+//! on a riscv32, and, to compare the hashes, on the machine that compiles it.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]
@@ -21,7 +21,7 @@ fn main() -> std::process::ExitCode {
     impl story::Host for Terminal {
         fn print(&mut self, text: &str) {
             print!("{text}");
-            // A terminal that is gone is no reason to stop.
+            // A closed terminal is no reason to stop.
             let _ = std::io::stdout().flush();
         }
     }

@@ -3,7 +3,7 @@
 use core::arch::{asm, global_asm};
 use core::ptr::addr_of;
 
-/// What `_start` paints the stack with.
+/// The word with which `_start` paints the stack.
 pub const STACK_PAINT: u32 = 0xcccc_cccc;
 
 // The processor starts here. The program that loads the image has cleared nothing.
@@ -26,7 +26,7 @@ global_asm!(
     "    addi t0, t0, 4",
     "    j    2b",
     "3:  call {main}",
-    // Where traps go has 4 bytes of alignment.
+    // The address of the trap handler must be a multiple of 4.
     "    .balign 4",
     "4:  j    {fault}",
     fault = sym fault,
@@ -38,7 +38,7 @@ extern "C" fn main() -> ! {
     crate::board::run(Machine)
 }
 
-/// No trap is expected.
+/// The trap handler. No trap is expected.
 extern "C" fn fault() -> ! {
     exit(false)
 }
@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    /// Instructions since the reset, modulo 2^32: exact with `-icount`.
+    /// Returns the number of instructions since the reset, modulo 2^32. It is exact with `-icount`.
     pub fn clock(&self) -> u32 {
         let count;
         // SAFETY: only reads the counter.
@@ -67,7 +67,7 @@ impl Machine {
     }
 }
 
-/// Bytes of the image: code and constants with the model. Nothing in RAM starts with anything but 0.
+/// Returns the bytes of the image: code and constants with the model. All RAM starts with 0.
 pub fn flash() -> usize {
     unsafe extern "C" {
         static _image_start: u8;

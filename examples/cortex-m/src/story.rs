@@ -9,15 +9,15 @@ use gleed::num::Xxh64;
 use gleed::token::{DecodeOptions, Detokenizer, EncodeOptions, TokenError, Tokenizer, VocabError};
 use gleed::{Engine, EngineError, Limits, Model, Plan};
 
-/// The model, where the linker put it.
+/// The model, at the address that the linker chose.
 static MODEL: &[u8] = include_bytes!(env!("GLEED_STORY_MODEL"));
 
 const PROMPT: &str = "Once upon a time";
 
-/// The most tokens that follow the prompt.
+/// Largest number of tokens after the prompt.
 const TOKENS: usize = 64;
 
-/// What a story needs besides the stack.
+/// The memory of a story, besides the stack.
 #[repr(C, align(64))]
 pub struct Memory {
     engine: [u8; 448 << 10],
@@ -29,7 +29,7 @@ impl Memory {
     pub const NEW: Self = Self { engine: [0; 448 << 10], tokenizer: [0; 16 << 10], encoding: [0; 512] };
 }
 
-/// Whoever the story is told to.
+/// The receiver of the story.
 pub trait Host {
     fn print(&mut self, text: &str);
 
@@ -39,19 +39,19 @@ pub trait Host {
     }
 }
 
-/// What there is to say about a story.
+/// The figures of a story.
 #[cfg_attr(not(target_os = "none"), expect(dead_code))]
 pub struct Figures {
-    /// Bytes of the model.
+    /// Size of the model in bytes.
     pub model: usize,
-    /// Bytes of the arena that are used: the engine's and the tokenizer's.
+    /// Number of bytes of the arena that the engine and the tokenizer use.
     pub arena: usize,
 }
 
 /// Prints the story, and below it `logits HASH`.
 pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error> {
     let model = Model::open(MODEL)?;
-    // Every level gives the same bits; the board has the scalar one.
+    // Every level gives the same bits. The board has the scalar level.
     let limits = Limits { context: 96, rows: 8, level: Level::detect(), ..Limits::default() };
     let plan = Plan::new(&model, &limits)?;
     let mut engine = Engine::new(&model, &plan, &mut memory.engine)?;
@@ -84,12 +84,12 @@ pub fn tell(host: &mut impl Host, memory: &mut Memory) -> Result<Figures, Error>
     host.print(detokenizer.finish());
 
     let mut line = Line(host);
-    // Only the host could fail, and it does not.
+    // Only the host could fail, and it never does.
     let _ = writeln!(line, "\nlogits {:016x}", hash.finish());
     Ok(Figures { model: MODEL.len(), arena: plan.bytes() + tables })
 }
 
-/// The lowest of the ids with the largest logit.
+/// Returns the lowest id with the largest logit.
 fn most_likely(logits: &[f32]) -> u32 {
     let mut best = (0, f32::NEG_INFINITY);
     for (id, &logit) in (0..).zip(logits) {
@@ -110,7 +110,7 @@ impl<H: Host> Write for Line<'_, H> {
     }
 }
 
-/// Why there is no story.
+/// The reason why there is no story.
 pub enum Error {
     Model(ModelError),
     Plan(PlanError),

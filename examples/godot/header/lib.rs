@@ -1,1 +1,1 @@
-//! Nothing: the package is here for its dependency.
+//! This package is empty. It exists for its dependency.

@@ -1,8 +1,8 @@
 /*
- * Loads the extension as Godot does, without Godot: it has the functions of gdextension_interface.h that the extension asks for, counts the
- * strings that live, and calls the methods as a script does (Variants) and as compiled code does (pointers).
+ * Loads the extension as Godot does, without Godot. It has the functions of gdextension_interface.h that the extension asks for, counts the
+ * living strings, and calls the methods as a script does (Variants) and as compiled code does (pointers).
  *
- * usage: host LIBRARY MODEL STORY: the story is a file with the text that the most probable tokens make.
+ * usage: host LIBRARY MODEL STORY: the story is a file with the text of the most probable tokens.
  */
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static void new_string(GDExtensionUninitializedStringPtr dest, const char *conte
     new_text(dest, contents, (size_t)size);
 }
 
-/* As Godot: how long it is, whatever fits; no 0 behind it. */
+/* Like Godot's function, it returns the whole length even if `room` is smaller, and writes no 0 at the end. */
 static GDExtensionInt to_utf8(GDExtensionConstStringPtr self, char *text, GDExtensionInt room)
 {
     size_t len = strlen(text_in(self));
@@ -228,7 +228,7 @@ static GDExtensionInterfaceFunctionPtr get(const char *name)
     return NULL;
 }
 
-/* ---- What a script does ------------------------------------------------------------------------------------ */
+/* ---- Calls as in a script ------------------------------------------------------------------------------------ */
 
 static const GDExtensionClassMethodInfo *method(const char *name)
 {
@@ -251,7 +251,7 @@ static GDExtensionCallErrorType call(struct object *object, const char *name, co
     return error.error;
 }
 
-/* Calls a method with a text and returns a text, until the next call. */
+/* Calls a method with a text. Returns its text, valid until the next call. */
 static const char *ask(struct object *object, const char *name, const char *text)
 {
     static char answer[8192];
@@ -272,7 +272,7 @@ static int is_done(struct object *object)
     return result.value.flag;
 }
 
-/* A frame: the text that came is put behind what there is. */
+/* Runs a frame, and appends its text to `text`. */
 static void frame(struct object *object, double milliseconds, char *text)
 {
     struct variant argument = {.type = GDEXTENSION_VARIANT_TYPE_FLOAT}, result;
@@ -282,7 +282,7 @@ static void frame(struct object *object, double milliseconds, char *text)
     drop((GDExtensionTypePtr)&result.value);
 }
 
-/* The same with a pointer to each value, as compiled code calls. */
+/* Runs a frame with a pointer to each value, as compiled code does. */
 static void frame_by_pointers(struct object *object, double milliseconds, char *text)
 {
     const GDExtensionClassMethodInfo *info = method("step");
@@ -320,7 +320,7 @@ static void errors(struct object *object, const char *model)
     CHECK(fread(bytes, 1, sizeof bytes, file) == sizeof bytes && fwrite(bytes, 1, sizeof bytes, part) == sizeof bytes);
     fclose(file);
     fclose(part);
-    /* What is wrong, in numbers. */
+    /* An error has the number that was wrong. */
     CHECK(strstr(ask(object, "open", path), " 2982 bytes that are left") != NULL);
     remove(path);
     CHECK(strcmp(ask(object, "begin", PROMPT), "no model is open") == 0);
@@ -335,7 +335,7 @@ static void stories(struct object *a, struct object *b, const char *model, const
     int frames = 0;
     CHECK(ask(a, "open", model)[0] == '\0' && ask(b, "open", model)[0] == '\0');
     CHECK(is_done(a));
-    /* Two at the same time; one of them begins again in the middle. */
+    /* Two stories at the same time. One of them begins again in the middle. */
     CHECK(ask(a, "begin", PROMPT)[0] == '\0' && ask(b, "begin", "A dog")[0] == '\0');
     for (; frames < 5; frames++)
         frame(b, 0, second);

@@ -24,7 +24,7 @@
         }                                                                           \
     } while (0)
 
-// What the wrapper allocates, of `most` bytes at a time: how many blocks there are.
+// Counts the blocks that the wrapper has allocated. A block may have at most `most` bytes.
 static std::size_t most = SIZE_MAX, blocks = 0;
 
 void *operator new(std::size_t size, std::align_val_t align, const std::nothrow_t &) noexcept {
@@ -52,7 +52,7 @@ static std::vector<std::uint8_t> read_file(const char *path) {
 static_assert(!std::is_copy_constructible_v<gleed::Engine> && std::is_nothrow_move_constructible_v<gleed::Engine>);
 static_assert(!std::is_copy_constructible_v<gleed::Sequence> && std::is_nothrow_move_constructible_v<gleed::Sequence>);
 
-// What is kept is not made of a temporary object, but of a temporary view.
+// A kept view cannot be made from a temporary object, but can be made from a temporary view.
 using KeptBytes = gleed::Kept<const std::uint8_t>;
 using KeptText = gleed::Kept<const char>;
 static_assert(!std::is_convertible_v<std::vector<std::uint8_t>, KeptBytes> && !std::is_convertible_v<std::string, KeptText>);
@@ -65,7 +65,7 @@ static_assert(std::is_convertible_v<std::span<const std::uint8_t>, KeptBytes>);
 #endif
 static_assert(std::is_same_v<decltype(std::declval<gleed::Result<gleed::Model>>().value()), gleed::Model>);
 
-// Texts end before their 0. Buffers do not.
+// The views of texts end before their terminating 0. Views of buffers have their whole length.
 static void literals(const gleed::Model &model, const gleed::Tokenizer &tokenizer) {
     using Text = gleed::Span<const char>;
     char buffer[8] = "Hi";
@@ -99,13 +99,13 @@ static void literals(const gleed::Model &model, const gleed::Tokenizer &tokenize
     CHECK(gleed::Calls::start("", 0, ""));
 }
 
-// A status tells of its own call only.
+// A status describes its own call only.
 static void statuses(const gleed::Tokenizer &tokenizer) {
     const std::string ok = gleed_status_text(GLEED_OK);
     const auto tells_of = [&](const gleed::Status &status) {
         return status.ok() && status.error().status == GLEED_OK && status.error().needed == 0 && status.text() == ok;
     };
-    // Both begin with a scratch that is too small.
+    // Both calls begin with a scratch that is too small.
     CHECK(tells_of(gleed::Grammar::compile("{}", gleed::make<gleed_grammar_options>()).status()));
     CHECK(tells_of(gleed::TokenTrie::make(tokenizer).status()) && tells_of(gleed::Status()));
     gleed::Status status;
@@ -120,7 +120,7 @@ static void statuses(const gleed::Tokenizer &tokenizer) {
     CHECK(tells_of(status));
 }
 
-// A build whose scratch cannot grow says so, once and for all.
+// A build whose scratch cannot grow fails, and fails again in each later call.
 static void scratch_that_runs_out() {
     std::string schema = "{\"allOf\":[";
     for (char name = 'a'; name < 'k'; name++) {
@@ -142,12 +142,12 @@ static void scratch_that_runs_out() {
         CHECK(compiled.status().code() == GLEED_E_SCRATCH_TOO_SMALL);
         most = SIZE_MAX;
         CHECK(build.value().step(64).code() == GLEED_E_SCRATCH_TOO_SMALL && !build.value().finish());
-        // With more memory the same text is compiled, in a second scratch.
+        // With more memory the same text compiles, in a second scratch.
         build = gleed::GrammarBuild::begin(schema, options);
         do status = build.value().step(64);
         while (status.code() == GLEED_YIELDED);
         CHECK(status && build.value().finish());
-        // Where there is none at all, everything says so.
+        // Without any memory, every call fails.
         most = 0;
         CHECK(gleed::GrammarBuild::begin(schema, options).status().failed());
         CHECK(gleed::Grammar::compile("{}", options).status().code() == GLEED_E_SCRATCH_TOO_SMALL);
@@ -156,7 +156,7 @@ static void scratch_that_runs_out() {
     CHECK(blocks == before);
 }
 
-// Moves an object there and back. NULL stays behind, and nothing is freed or copied.
+// Moves an object there and back. A moved-from object is NULL, and nothing is freed or copied.
 template <class T>
 static bool moves(T &object) {
     const std::size_t before = blocks;
@@ -170,7 +170,7 @@ static bool moves(T &object) {
     return is_right && object.get() == pointer && pointer != nullptr && blocks == before;
 }
 
-// An object that was moved from is refused, and what was assigned to is freed at once.
+// A moved-from object is refused, and an object that is assigned to is freed at once.
 static void objects(const gleed::Bytes file) {
     const std::size_t before = blocks;
     {
@@ -200,7 +200,7 @@ static void objects(const gleed::Bytes file) {
             CHECK(blocks == both - 2 && other.open().status().code() == GLEED_E_NULL);
         }
 
-        // A sequence is closed where another one is assigned to it.
+        // A sequence is closed if another one is assigned to it.
         gleed::Sequence sequence = engine.open().value(), second = engine.open().value();
         const gleed_seq handle = second.handle();
         sequence = std::move(second);
@@ -223,7 +223,7 @@ static void objects(const gleed::Bytes file) {
         { gleed::Detokenizer ends = std::move(detokenizer); CHECK(ends.push(1, text)); }
         CHECK(detokenizer.push(1, text).status().code() == GLEED_E_NULL);
 
-        // A conversation closes its sequence, also where it cannot start.
+        // A conversation closes its sequence, also if it cannot start.
         gleed::Conversation talk = gleed::Conversation::start(engine, engine.open().value()).value();
         gleed::Conversation other = gleed::Conversation::start(engine, engine.open().value()).value();
         CHECK(moves(talk) && engine.info().value().sequences == 3);
@@ -265,7 +265,7 @@ static bool consents(gleed_seq, const gleed_seq_info &) { return true; }
 static std::uint64_t now = 0;
 static std::uint64_t clock_of_the_host() { return ++now; }
 
-// Functions and const objects are called, too, and are taken back.
+// Functions and const objects can be callbacks, too, and can be removed.
 static void callables(const gleed::Model &model) {
     auto config = gleed::make<gleed_config>();
     config.context = 64;
@@ -354,7 +354,7 @@ int main(int argc, char **argv) {
         const auto piece = detokenizer.value().push(token.value(), text);
         CHECK(piece);
         std::fwrite(piece.value().data(), 1, piece.value().size(), stdout);
-        // The three go on together, in steps, with the same logits.
+        // The three sequences go on together, in steps, with the same logits.
         const std::uint32_t next[] = {token.value()};
         CHECK(seq.value().queue(next) && fork.value().queue(next) && restored.value().queue(next));
         std::size_t rows = 0;
@@ -370,7 +370,7 @@ int main(int argc, char **argv) {
             if (step.ok()) break;
         }
         CHECK(rows == 3);
-        // One row of logits a batch: those of the last batch are left.
+        // A batch has one row of logits, so only the row of the last batch is left.
         const auto last = restored.value().logits();
         const auto first = seq.value().logits();
         CHECK(last.ok() || first.ok() || fork.value().logits().ok());
@@ -393,12 +393,12 @@ int main(int argc, char **argv) {
     CHECK(seq.value().materialize(0, keys, values) && keys != values);
     CHECK(seq.value().materialize(0, keys, gleed::Span<float>(values.data(), 1)).code() == GLEED_E_SHAPE);
 
-    // What a callable refuses ends the snapshot; one that is const can be called, too.
+    // A callback that refuses ends the snapshot. A const callback can be called, too.
     CHECK(seq.value().write_snapshot([](gleed::Bytes) { return false; }).status().code() == GLEED_E_SNAPSHOT_HOST);
     const auto nothing = [](gleed::Span<std::uint8_t>) { return std::size_t(0); };
     CHECK(engine.read_snapshot(nothing).status().code() == GLEED_E_SNAPSHOT_TRUNCATED);
 
-    // From inside of a call the engine is refused; what only looks may look.
+    // From inside of a call the engine refuses changes, but allows calls that only read.
     int reentrant = 0;
     const auto asks = [&](gleed::Bytes) {
         reentrant += seq.value().rewind(0).code() == GLEED_E_REENTRANT && engine.step().code() == GLEED_E_REENTRANT;
@@ -406,12 +406,12 @@ int main(int argc, char **argv) {
     };
     CHECK(seq.value().write_snapshot(asks) && reentrant > 0);
 
-    // One sequence is idle besides this one, and nobody needs its memory.
+    // Another sequence is idle, but its memory is not needed.
     const auto any = [](gleed_seq, const gleed_seq_info &info) { return info.tokens > 0; };
     const auto closed = engine.make_room(seq.value(), 1, any);
     CHECK(closed && closed.value() == 0);
 
-    // Texts in numbers, and what was put in read back.
+    // Embeddings and log-probabilities of texts, and the tokens of the sequence.
     CHECK(seq.value().reset());
     std::vector<float> embedding(shape.hidden), probable(count.value() - 1);
     CHECK(seq.value().embed(gleed::Tokens(ids, count.value()), GLEED_POOLING_LAST, embedding));
@@ -476,7 +476,7 @@ int main(int argc, char **argv) {
     { gleed::Conversation ends = std::move(branch).value(); }
     CHECK(host.info().value().sequences == 2);
 
-    // Tokens that are guessed. The program chooses as it likes.
+    // Guessed tokens, while the program chooses in its own way.
     config.logit_rows = 4;
     auto checking = gleed::Engine::start(model.value(), config);
     auto story = checking.value().open();
@@ -531,7 +531,7 @@ int main(int argc, char **argv) {
     char forced[8];
     CHECK(matcher.value().forced(forced).value() == 3 && std::memcmp(forced, "an.", 3) == 0);
 
-    // A grammar in pieces.
+    // A grammar that is compiled in units.
     gleed_grammar_options schema{};
     schema.struct_size = sizeof schema;
     auto making = gleed::GrammarBuild::begin(std::string_view("{\"enum\":[\"yes\",\"no\"]}"), schema);
@@ -540,14 +540,15 @@ int main(int argc, char **argv) {
     const auto finished = making.value().finish();
     CHECK(finished && finished.value().get() != nullptr && !making.value().finish());
 
-    // The tables in pieces.
+    // The tables, made in units.
     auto build = gleed::TokenTrieBuild::begin(tokenizer.value());
     CHECK(build && !build.value().finish());
     while (build.value().step(2).code() == GLEED_YIELDED) {}
     const auto made = build.value().finish();
     CHECK(made && made.value().mask_len().value() == trie.value().mask_len().value());
 
-    // The same with its sequence: a copy, tokens taken back, a text that goes on after a snapshot.
+    // A text under a grammar together with its sequence: a copy, tokens taken back, and a text that goes on after a
+    // snapshot.
     logits = seq.value().reset() ? seq.value().prefill(gleed::Tokens(ids, count.value())) : logits;
     auto writing = gleed::Writing::start(engine, seq.value(), grammar.value());
     CHECK(writing && writing.value().mask(trie.value(), mask));
@@ -579,7 +580,7 @@ int main(int argc, char **argv) {
     const std::string_view reply = "{\"name\": \"f\", \"parameters\": {}}";
     CHECK(calls && calls.value().next(reply, true, forced).value().kind == GLEED_PART_CALL);
 
-    // The model is no adapter, and none is planned.
+    // The model's file is no adapter, and the engine is planned without adapters.
     CHECK(gleed::Adapter::open(model.value(), file).status().code() == GLEED_E_MODEL_KEY_UNSUPPORTED);
     CHECK(engine.load_adapter(gleed::Adapter()).status().code() == GLEED_E_NULL);
     CHECK(seq.value().reset());

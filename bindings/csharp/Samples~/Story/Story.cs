@@ -1,7 +1,8 @@
 using Gleed.Unity;
 using UnityEngine;
 
-/// <summary>Shows a story while it is told. Put a model into StreamingAssets, and name it in the Storyteller.</summary>
+/// <summary>Shows a story while it is generated. Put a model into StreamingAssets, and name it in the
+/// Storyteller.</summary>
 [RequireComponent(typeof(Storyteller))]
 public sealed class Story : MonoBehaviour
 {

@@ -4,9 +4,10 @@
 >>> for piece in gleed.Session("model.gguf").tell("Once upon a time"):
 ...     print(piece, end="")
 
-`Session` writes texts and talks. Below it are `Model` (a file), `Engine` and `Sequence` (tokens in, logits out), `Sampler`, `Grammar` and
-`Matcher`. Each has a ``close`` and is a context manager. What has been closed raises `ClosedError`; it never crashes. An object keeps what
-it borrows, so they may be closed in any order. Errors are exceptions below `GleedError`, with the numbers of ``gleed.h``.
+`Session` writes texts and has conversations. Below it are `Model` (a file), `Engine` and `Sequence` (tokens in, logits out), `Sampler`,
+`Grammar` and `Matcher`. Each has a ``close`` and is a context manager. A closed object raises `ClosedError`, and never crashes. An object
+keeps the objects that it borrows, so objects may be closed in any order. Errors are exceptions below `GleedError`, with the numbers of
+``gleed.h``.
 """
 
 from ._native import ffi, lib
@@ -45,13 +46,13 @@ from .turns import AFTER_NOTHING, AFTER_REPLY, ROLES, Turns
 from .writing import Writing, WritingInfo
 
 NO_TOKEN: int = lib.GLEED_NO_TOKEN
-"""No token: the vocabulary has none for a purpose."""
+"""No token: the vocabulary has no token for a purpose."""
 
 
 def allow_amx() -> bool:
-    """Asks Linux to let this process use AMX, the tiles of some Intel processors: prefill is faster there, with the same bits.
+    """Asks Linux to let this process use AMX, the tiles of some Intel processors. Prefill is faster with them, and has the same bits.
 
-    Returns False where there are none. Call it before an engine is made; it holds to the end of the process.
+    Returns False if the processor has no AMX. Call it before an engine is made. It holds to the end of the process.
     """
     return bool(lib.gleed_allow_amx())
 

@@ -18,18 +18,18 @@ Ids = Union[Sequence[int], npt.NDArray[Any]]
 
 Record = TypeVar("Record")
 
-# The header of this package and its library are built together. This finds a library that was put in its place.
+# The header and the library of this package are built together. This check finds a library that was exchanged.
 if lib.gleed_abi_version() != lib.GLEED_ABI_VERSION:
     raise ImportError(f"the library has version {lib.gleed_abi_version()} of the interface, not {lib.GLEED_ABI_VERSION}")
 
 
 def struct(kind: str, /, **values: Any) -> Any:
-    """Returns a struct of ``gleed.h`` that begins with its size; what is not named is 0."""
+    """Returns a struct of ``gleed.h`` that begins with its size. Fields that are not named are 0."""
     return ffi.new(f"{kind} *", {"struct_size": ffi.sizeof(kind), **values})
 
 
 def call(function: Callable[..., int], *arguments: Any) -> int:
-    """Calls a function whose last argument is the error. Returns the status if it is none; else raises it."""
+    """Calls a function whose last argument is the error. Returns a status that is no error, and raises an error."""
     error = struct("gleed_error")
     status = function(*arguments, error)
     if status < 0 or status == lib.GLEED_FULL:
@@ -48,9 +48,10 @@ def number(function: Callable[..., int], *arguments: Any, kind: str = "size_t") 
 
 
 class Held:
-    """An object of the library with all that it needs to live: its memory, and what it borrows.
+    """An object of the library with everything that it needs to live: its memory, and the objects that it borrows.
 
-    A method takes a reference to it before it calls. So a close in another thread frees nothing that a call still uses.
+    A method takes a reference to it before it calls the library. So a close in another thread frees nothing that a call
+    still uses.
     """
 
     __slots__ = ("flag", "keeps", "left", "lock", "memory", "pointer", "policy")
@@ -61,10 +62,10 @@ class Held:
         self.keeps = keeps
         # Calls that change the object wait for each other. A function of a policy that calls its own engine is refused by the library.
         self.lock = threading.RLock()
-        # Of an engine: handles of sequences that nobody has any more, and what ends a step.
+        # For an engine: handles of sequences without references, and the flag that ends a step.
         self.left: deque[int] = deque()
         self.flag = ffi.new("uint32_t *")
-        # Of an engine: the functions that choose in its cache.
+        # For an engine: the functions that choose in its cache.
         self.policy: Any = None
 
     def floats(self, pointer: Any, count: int) -> npt.NDArray[np.float32]:
@@ -76,7 +77,7 @@ class Held:
 
 
 class Owner:
-    """What can be closed."""
+    """Base of the classes with a ``close``."""
 
     _held: Held | None = None
 
@@ -92,7 +93,7 @@ class Owner:
         return self._held is None
 
     def close(self) -> None:
-        """Gives the memory back, as soon as nothing else uses it. A second call does nothing."""
+        """Gives the memory back as soon as nothing else uses it. A second call does nothing."""
         self._held = None
 
     def __enter__(self: Record) -> Record:
@@ -103,7 +104,7 @@ class Owner:
 
 
 def hold(kind: str, size: Callable[[Any, Any], object], start: Callable[[Any, int, Any], object], *keeps: Any) -> Held:
-    """Makes an object: ``size`` says how much memory it takes, ``start`` makes it there."""
+    """Makes an object: ``size`` returns how much memory it takes, ``start`` makes it in that memory."""
     memory = memory_of(size)
     pointer = ffi.new(f"{kind} **")
     start(ffi.cast("void *", memory.ctypes.data), len(memory), pointer)
@@ -111,17 +112,19 @@ def hold(kind: str, size: Callable[[Any, Any], object], start: Callable[[Any, in
 
 
 def memory_of(size: Callable[[Any, Any], object]) -> npt.NDArray[np.uint8]:
-    """Returns as much memory as ``size`` says, aligned as it says."""
+    """Returns memory of the size and the alignment that ``size`` returns."""
     wanted, align = ffi.new("size_t *"), ffi.new("size_t *")
     size(wanted, align)
-    # The system gives pages when they are written to, so an engine that is planned for long texts costs what it uses.
+    # The system provides a page when it is first written to, so an engine that is planned for long texts costs only the
+    # memory that it uses.
     memory = np.empty(wanted[0] + align[0], dtype=np.uint8)
     first = -memory.ctypes.data % align[0]
     return memory[first : first + wanted[0]]
 
 
 def grow(function: Callable[..., int], scratch: int, result: int = 0) -> tuple[Any, int]:
-    """Calls ``function(scratch, result)`` with more of both until they suffice. Returns them, and its number."""
+    """Calls ``function(scratch, result)`` with growing arrays until they suffice. Returns the arrays, and the
+    function's number."""
     while True:
         pad, ids = np.empty(scratch, dtype=np.uint32), np.empty(result, dtype=np.uint32)
         try:
@@ -136,7 +139,7 @@ def grow(function: Callable[..., int], scratch: int, result: int = 0) -> tuple[A
 
 
 def ids_of(tokens: Ids) -> npt.NDArray[np.uint32]:
-    """Returns token ids as the library reads them. Raises ``ValueError`` for what cannot be an id."""
+    """Returns token ids in the form that the library reads. Raises ``ValueError`` for values that cannot be ids."""
     array = np.atleast_1d(np.asarray(tokens))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError("token ids are a list of integers")
@@ -146,12 +149,12 @@ def ids_of(tokens: Ids) -> npt.NDArray[np.uint32]:
 
 
 def words(array: npt.NDArray[np.uint32]) -> Any:
-    """Returns an array of 32-bit numbers as C takes it."""
+    """Returns an array of 32-bit numbers as a C array."""
     return ffi.from_buffer("uint32_t[]", array)
 
 
 def floats_of(values: Iterable[float]) -> npt.NDArray[np.float32]:
-    """Returns numbers as the library reads them."""
+    """Returns numbers in the form that the library reads."""
     return np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
 
 
@@ -166,7 +169,7 @@ def record(kind: type[Record], told: Any) -> Record:
 
 
 def choice(name: str, values: dict[str, int], what: str) -> int:
-    """Returns the number of a name. Raises ``ValueError`` for one that is none of them."""
+    """Returns the number of a name. Raises ``ValueError`` if ``values`` does not have the name."""
     if name not in values:
         raise ValueError(f"{what} is one of {', '.join(values)}, not {name!r}")
     return values[name]

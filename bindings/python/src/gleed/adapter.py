@@ -31,4 +31,4 @@ class Adapter(Owner):
         info = struct("gleed_adapter_info")
         call(lib.gleed_adapter_describe, self._held.pointer, info)
         self.rank = int(info.rank)
-        """The largest rank of its matrices: ``adapter_rank`` of the engine is at least this."""
+        """The largest rank of its matrices. ``adapter_rank`` of the engine must be at least this."""

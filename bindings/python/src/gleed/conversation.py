@@ -19,47 +19,48 @@ from .turns import ROLES, Turns
 
 Message = Union[Tuple[str, str], ToolResult]
 Messages = Iterable[Message]
-"""Pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text, or what a tool has answered."""
+"""Pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text, or results of tools."""
 Summary = Callable[[int, int], Optional[Tuple[str, str]]]
-"""Gets the index of the first message that is left out, and how many are. Returns a message that stands for them, or None."""
+"""Gets the index of the first message that is left out, and the number of such messages. Returns a message in their place, or None."""
 
 NAMES = {role: name for name, role in ROLES.items()}
 
 
 @dataclass(frozen=True)
 class Keep:
-    """What becomes of a conversation that does not fit the context: whole turns are left out, a message of the user and all behind it."""
+    """The turns that stay if a conversation does not fit the context. Whole turns are left out: a message of the user and all up to the
+    next."""
 
     room: int = 1
-    """Tokens that stay free for the reply."""
+    """Number of tokens that stay free for the reply."""
     first: int = 0
-    """Turns at the beginning that stay."""
+    """Number of turns at the beginning that stay."""
     last: int = 1
-    """Turns at the end that stay."""
+    """Number of turns at the end that stay."""
     target: int = 0
-    """Turns are left out until there are at most so many tokens; by default half of the context."""
+    """Turns are left out until the conversation has at most this number of tokens. By default half of the context."""
     summary: Summary | None = None
-    """Writes a message in their place. It cannot use the engine."""
+    """Writes a message in place of the turns that are left out. It cannot use the engine."""
 
 
 @dataclass(frozen=True)
 class New:
-    """What the model has not read yet."""
+    """The part of a conversation that the model has not read yet."""
 
     position: int
     """The position of the first token: the length of the sequence."""
     tokens: npt.NDArray[np.uint32]
-    """At least one. They are to be appended to the sequence; the logits of the last one are those of the reply's first token."""
+    """At least one token. Append them to the sequence. The logits of the last one are those for the reply's first token."""
     left_out: range
-    """The messages that are left out, because the context is full."""
+    """The indices of the messages that are left out because the context is full."""
 
 
 class Conversation(Owner):
-    """A list of messages in a sequence of its own. The program keeps the list, and changes it as it likes.
+    """A list of messages in its own sequence. The program keeps the list, and may change it in any way.
 
     After any change (a message appended, edited or removed, a reply to be written again) `update` returns the tokens that the model has not
-    read yet. What is then appended to the sequence is the reply: its text becomes a message, and it keeps its tokens.
-    ``docs/conversation.md`` says what is read again when.
+    read yet. The tokens that are appended to the sequence after these are the reply. Its text becomes a message, and keeps these tokens.
+    ``docs/conversation.md`` says which tokens are read again after which change.
 
     >>> new = talk.update(messages)
     >>> logits = talk.sequence.prefill(new.tokens)
@@ -79,12 +80,13 @@ class Conversation(Owner):
         replies: int = 0,
         entries: int = 0,
     ) -> None:
-        """Begins in an empty sequence. Raises `FullError` if as many are open as the engine has.
+        """Begins in an empty sequence. Raises `FullError` if the engine has no free sequence.
 
-        ``turns`` is the format of the model's file. ``think`` tells the model to think, or not to. Thoughts of earlier turns are left out where
-        the format does so, unless ``keep_thoughts``. ``tools`` are offered to the model, in the writing that is called ``tool_format``
-        (``docs/tools.md``), or else in that of the turn format. The rest is room: for ``text`` bytes between two replies (16384), for ``word`` bytes of the
-        longest word (as long as a text), for the tokens of ``replies`` replies (64), and for ``entries`` messages (256).
+        ``turns`` is the turn format of the model's file. ``think`` tells the model to think, or not to think. Thoughts of earlier turns are
+        left out if the format does so, unless ``keep_thoughts``. ``tools`` are offered to the model in the tool format with the name
+        ``tool_format`` (``docs/tools.md``), by default in that of the turn format. The other arguments reserve memory: for ``text`` bytes
+        between two replies (16384), for ``word`` bytes of the longest word (as long as a text), for the tokens of ``replies`` replies (64),
+        and for ``entries`` messages (256).
         """
         flags = (0 if turns._flags else lib.GLEED_SCRIPT_NO_BOS) | keep_thoughts * lib.GLEED_SCRIPT_KEEP_THOUGHTS
         told = lib.GLEED_THINK_DEFAULT if think is None else lib.GLEED_THINK_YES if think else lib.GLEED_THINK_NO
@@ -113,15 +115,16 @@ class Conversation(Owner):
             lambda *at: call(lib.gleed_desk_init, tokenizer.pointer, limits, *at),
         )
         self.sequence: Sequence = engine.open()
-        """The program appends tokens to it. Nothing but the conversation rewinds it."""
+        """The program appends tokens to it. Only the conversation may rewind it."""
         handle = self.sequence.handle
         self._held = self._made(lambda held, *at: call(lib.gleed_conversation_init, held.pointer, handle, self._limits, *at))
 
     def update(self, messages: Messages, keep: Keep | None = None) -> New:
-        """Makes the sequence a beginning of these messages, the longest that it can be, and returns the tokens that are missing.
+        """Rewinds the sequence to its longest common beginning with these messages, and returns the tokens of the rest.
 
-        If the last message is the assistant's, the model continues it, else it begins a reply. Messages that do not fit raise `ContextError`,
-        unless ``keep`` says what is left out. After an error nothing has changed; after `FullError` the sequence may be shorter.
+        If the last message is the assistant's, the model continues it. Otherwise it begins a reply. Messages that do not fit raise
+        `ContextError`, unless ``keep`` says which turns are left out. An error changes nothing, except that after `FullError` the sequence
+        may be shorter.
         """
         entries, update, rules = _Entries(messages), struct("gleed_update"), _Rules(keep)
         with self._changing() as (held, engine):
@@ -135,7 +138,7 @@ class Conversation(Owner):
         return New(update.position, tokens, range(first, first + update.left_out_len))
 
     def fork(self) -> Conversation:
-        """Opens a second conversation that begins like this one, in a sequence of its own. Memory is shared until it changes."""
+        """Opens a second conversation with the same text, in a new sequence. The two share their memory until it changes."""
         own = self._use()
         return self._another(lambda held, *at: call(lib.gleed_conversation_fork, own.pointer, held.pointer, *at))
 
@@ -149,9 +152,9 @@ class Conversation(Owner):
         return saved.tobytes()
 
     def load(self, saved: Any) -> tuple[Conversation, list[Message]]:
-        """Opens a saved conversation in a sequence of its own, written as this one. Returns it and its messages.
+        """Opens a saved conversation in a new sequence, with the options of this conversation. Returns it and its messages.
 
-        Bytes that are damaged, or of another model, are a `SnapshotError`.
+        Bytes that are damaged, or of another model, raise a `SnapshotError`.
         """
         data = ffi.from_buffer("uint8_t[]", saved)
         messages = _messages(data)
@@ -169,12 +172,12 @@ class Conversation(Owner):
         """Waits until no other call uses the engine."""
         held = self._use()
         with self.engine._changing() as engine:
-            # The sequence of a conversation can be closed by itself.
+            # The sequence can be closed separately. Then this raises an error.
             _ = self.sequence.handle
             yield held, engine
 
     def _made(self, start: Callable[..., int]) -> Held:
-        """Makes the object in memory of its own."""
+        """Makes the object in new memory."""
         with self.engine._changing() as engine:
             return hold(
                 "gleed_conversation",
@@ -184,7 +187,7 @@ class Conversation(Owner):
             )
 
     def _another(self, start: Callable[..., int]) -> Conversation:
-        """A conversation of the same kind in a new sequence."""
+        """Returns a conversation with the same options in a new sequence."""
         other = Conversation.__new__(Conversation)
         for name in ("engine", "_tokenizer", "_offered", "_script", "_limits", "_desk"):
             setattr(other, name, getattr(self, name))
@@ -196,7 +199,7 @@ class Conversation(Owner):
 
 
 class _Entries:
-    """Messages as the library takes them, with their texts."""
+    """Messages in the form that the library takes, with their texts."""
 
     def __init__(self, messages: Messages) -> None:
         self.texts: list[Any] = []
@@ -216,11 +219,11 @@ class _Entries:
 
 
 class _Rules:
-    """`Keep` as the library takes it."""
+    """`Keep` in the form that the library takes."""
 
     def __init__(self, keep: Keep | None) -> None:
         self.error: BaseException | None = None
-        """What the summary has raised."""
+        """The exception that the summary has raised."""
         self._summary = keep.summary if keep else None
         self._texts: list[Any] = []
         self._callback = ffi.callback("gleed_summary", self._write) if self._summary else ffi.NULL
@@ -234,7 +237,7 @@ class _Rules:
             if said is None:
                 return 0
             text = ffi.from_buffer("char[]", said[1].encode())
-            # The library reads it until the call ends.
+            # The library reads the text until the call ends.
             self._texts.append(text)
             message.role, message.text, message.text_len = choice(said[0], ROLES, "a role"), text, len(text)
         except BaseException as error:  # C cannot pass it on: a role that is none makes the call fail, which raises it.

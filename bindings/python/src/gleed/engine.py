@@ -26,7 +26,7 @@ TYPES = {"f16": lib.GLEED_KV_F16, "f32": lib.GLEED_KV_F32, "q8_0": lib.GLEED_KV_
 
 
 class Step(enum.IntEnum):
-    """Why a step has ended."""
+    """The reason why a step has ended."""
 
     DONE = lib.GLEED_OK
     """Nothing is queued."""
@@ -42,30 +42,30 @@ class Row(NamedTuple):
     """A row of results."""
 
     sequence: int
-    """`Sequence.handle` of its sequence."""
+    """`Sequence.handle` of the row's sequence."""
     position: int
-    """The position of its token."""
+    """The position of the row's token."""
     values: npt.NDArray[np.float32]
     """Logits, or a hidden state."""
 
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """The state of an engine. Blocks have 16 tokens; used, free and reclaimable ones are all."""
+    """The state of an engine. A block has 16 tokens, and is used, free or reclaimable."""
 
     sequences: int
-    """Open sequences."""
+    """Number of open sequences."""
     blocks: int
     blocks_used: int
     blocks_free: int
     blocks_reclaimable: int
-    """Hold a cached prefix."""
+    """Number of blocks that no sequence holds, and that hold a cached prefix."""
     blocks_pinned: int
     blocks_high_water: int
     is_busy: int
     """1 while any sequence has unfinished work."""
     results: int
-    """Rows that `Engine.result` can return."""
+    """Number of rows that `Engine.result` can return."""
     kv_bytes: int
     kv_bytes_used: int
     kv_bytes_high_water: int
@@ -76,13 +76,13 @@ class EngineInfo:
 
 
 class Engine(Owner):
-    """Sequences of tokens over one model. All of its memory is taken when it is made.
+    """Sequences of tokens over one model. All of the engine's memory is taken when it is made.
 
     Calls on one engine and on its sequences wait for each other. Other threads of Python run meanwhile.
 
     Logits and hidden states are views into the engine's memory: **their numbers change with the next call that computes or that opens,
-    closes or changes a sequence.** Copy what you keep (``copy=True``, or ``array.copy()``). A view never reads memory that is gone: it
-    keeps the memory, also when the engine has been closed.
+    closes or changes a sequence.** Copy the numbers that you keep (``copy=True``, or ``array.copy()``). A view keeps the memory alive,
+    also after the engine is closed, so it never reads memory that was freed.
     """
 
     def __init__(
@@ -109,11 +109,11 @@ class Engine(Owner):
     ) -> None:
         """Plans the engine and takes its memory. 0 means the default.
 
-        ``context`` is the most tokens of a sequence; by default that of the model, at most 4096. ``sequences`` is how many can be open
-        at a time. ``threads`` compute together; results have the same bits with any number. ``rows`` tokens are computed together
-        (256), ``logit_rows`` of these can have logits (1). ``cache`` is ``"paged"``, ``"basic"`` or ``"off"``; its ``keys`` and ``values``
-        are ``"f16"``, ``"f32"``, ``"q8_0"`` or ``"q4_0"``. As many LoRA ``adapters`` can be loaded, of rank ``adapter_rank`` (64) at most.
-        The rest is as in ``gleed_config`` of ``gleed.h``.
+        ``context`` is the largest number of tokens of a sequence, by default the context of the model, at most 4096. ``sequences`` is the
+        largest number of open sequences. ``threads`` compute together; results have the same bits with any number. At most ``rows`` tokens
+        are computed together (256), and at most ``logit_rows`` of these have logits (1). ``cache`` is ``"paged"``, ``"basic"`` or
+        ``"off"``; its ``keys`` and ``values`` are ``"f16"``, ``"f32"``, ``"q8_0"`` or ``"q4_0"``. ``adapters`` is the largest number of
+        loaded LoRA adapters, ``adapter_rank`` their largest rank (64). The other arguments are those of ``gleed_config`` in ``gleed.h``.
         """
         held = model._use()
         types = choice(keys, TYPES, "keys"), choice(values or keys, TYPES, "values")
@@ -141,9 +141,9 @@ class Engine(Owner):
         pool = _Threads(threads) if threads > 1 else None
         self.context, self.sequences, self.threads = int(plan.context), int(plan.sequences), int(plan.workers)
         self.units_per_token = int(plan.units_per_token)
-        """The most units of work for one token, logits included: see `step`."""
+        """The largest number of units of work for one token and its logits: see `step`."""
         self.bytes = int(plan.bytes)
-        """The engine's memory."""
+        """The engine's memory in bytes."""
         self._model = held
         self._held = hold(
             "gleed_engine",
@@ -159,7 +159,7 @@ class Engine(Owner):
 
     @contextmanager
     def _changing(self) -> Iterator[Held]:
-        """Waits until no other call uses the engine, and closes the sequences that nobody has any more."""
+        """Waits until no other call uses the engine, and closes sequences without references."""
         held = self._use()
         with held.lock:
             while held.left:
@@ -181,14 +181,14 @@ class Engine(Owner):
 
     @property
     def metrics(self) -> Metrics:
-        """What the engine has done. Times are in nanoseconds."""
+        """Counts and times of the engine's work. Times are in nanoseconds."""
         with self._changing() as held:
             metrics = struct("gleed_metrics")
             call(lib.gleed_engine_metrics, held.pointer, metrics)
             return metrics_of(metrics)
 
     def reset_metrics(self) -> None:
-        """Begins the figures anew."""
+        """Sets all figures back to 0."""
         with self._changing() as held:
             call(lib.gleed_engine_reset_metrics, held.pointer)
 
@@ -199,11 +199,12 @@ class Engine(Owner):
         evict: RankBlock | None = None,
         hand_out: RankBlock | None = None,
     ) -> None:
-        """Lets functions choose in a full cache. Each ranks the candidates, and the lowest rank is taken: `make_room` asks ``close`` for each
-        sequence, what takes blocks asks ``evict`` for each cached prefix and ``hand_out`` for each free block.
+        """Lets functions choose in a full cache. Each function ranks the candidates, and the candidate with the lowest rank is taken.
+        `make_room` asks ``close`` for each sequence. A call that takes blocks asks ``evict`` for each cached prefix and ``hand_out`` for
+        each free block.
 
-        The library chooses by itself where there is no function, and among equal ranks. No rank changes any logits. A function cannot use the
-        engine. What it raises, the call raises that asked it; the call has done its work then, with rank 0.
+        Without a function, and among equal ranks, the library chooses by itself. No rank changes any logits. A function cannot use the
+        engine. If a function raises an exception, its candidate gets rank 0, the call does its work, and then raises the exception.
         """
         from .policy import Policy
 
@@ -213,7 +214,7 @@ class Engine(Owner):
             held.policy = policy
 
     def open(self) -> Sequence:
-        """Opens an empty sequence. Raises `FullError` if as many are open as the engine has."""
+        """Opens an empty sequence. Raises `FullError` if the engine has no free sequence."""
         from .sequence import Sequence
 
         with self._changing() as held:
@@ -222,8 +223,8 @@ class Engine(Owner):
     def restore(self, snapshot: Any, base: Sequence | None = None) -> Sequence:
         """Opens a sequence with the contents of a snapshot: bytes, or anything with a buffer.
 
-        A delta needs ``base``, the sequence that has the tokens before it. A snapshot that is damaged, or of another
-        model, is a `SnapshotError`; then nothing has changed.
+        A delta needs ``base``, a sequence with the tokens before it. A snapshot that is damaged, or of another
+        model, raises a `SnapshotError` and changes nothing.
         """
         from .sequence import Sequence
 
@@ -242,14 +243,14 @@ class Engine(Owner):
             return which
 
     def pin(self, tokens: Ids) -> int:
-        """Keeps the beginning of a prompt cached, as far as it is cached, until `unpin`: also if no sequence has it.
+        """Keeps the cached prefix of a prompt in the cache until `unpin`, even if no sequence holds it.
 
-        Returns how many tokens that are. To undo it exactly, `unpin` these first tokens. The engine has ``prefix_cache``.
+        Returns the number of tokens in this prefix. To undo it exactly, `unpin` these first tokens. The engine needs ``prefix_cache``.
         """
         return self._pinned(lib.gleed_pin, tokens)
 
     def unpin(self, tokens: Ids) -> int:
-        """Removes one pin from each pinned block of a prompt. Returns how many tokens are in these."""
+        """Removes one pin from each pinned block of a prompt. Returns the number of tokens in these blocks."""
         return self._pinned(lib.gleed_unpin, tokens)
 
     def _pinned(self, function: Any, tokens: Ids) -> int:
@@ -258,9 +259,9 @@ class Engine(Owner):
             return number(function, held.pointer, words(ids), len(ids))
 
     def step(self, units: int = 0) -> Step:
-        """Computes what is queued until rows are finished, nothing is queued, ``units`` are used up, or `stop` is called.
+        """Computes queued tokens until rows are finished, nothing is queued, ``units`` are used up, or `stop` is called.
 
-        0 units are no limit. `units_per_token` units suffice for one token. Results do not depend on how work is divided.
+        0 units means no limit. `units_per_token` units suffice for one token. Results do not depend on how the work is divided.
         """
         with self._changing() as held:
             budget = struct("gleed_budget", units=units, cancel=held.flag)
@@ -270,17 +271,17 @@ class Engine(Owner):
             return status
 
     def stop(self) -> None:
-        """Ends the step that runs, else the next one, after at most one unit of work. Any thread may call it; it never waits."""
+        """Ends the running step, or else the next one, after at most one unit of work. Any thread may call it. It never waits."""
         self._use().flag[0] = 1
 
     def result(self, index: int = 0, *, copy: bool = False) -> Row:
-        """Returns a row of logits of the last step, from 0 on. Raises `SequenceError` past the last one."""
+        """Returns a row of logits of the last step, counted from 0. Raises `SequenceError` past the last row."""
         return self._row(lib.gleed_result, index, copy)
 
     def hidden(self, index: int = 0, *, copy: bool = False) -> Row:
-        """Returns a row with a hidden state of the last step, from 0 on. The next call of `hidden` overwrites it.
+        """Returns a row with a hidden state of the last step, counted from 0. The next call of `hidden` overwrites it.
 
-        Raises `SequenceError` past the last one.
+        Raises `SequenceError` past the last row.
         """
         return self._row(lib.gleed_hidden, index, copy)
 
@@ -295,7 +296,8 @@ class Engine(Owner):
     def embed(self, texts: Many[Ids], *, pooling: str = "model") -> npt.NDArray[np.float32]:
         """Returns the embeddings of texts, given as token ids: [texts, elements]. They are not scaled to length 1.
 
-        As many texts as fit a batch run together, each in a free sequence of the engine. An encoder needs ``rows`` for the longest.
+        As many texts as fit a batch run together, each in a free sequence of the engine. An encoder needs at least as many ``rows`` as the
+        longest text has tokens.
         """
         lists = [ids_of(tokens) for tokens in texts]
         ids = np.concatenate(lists) if lists else np.empty(0, dtype=np.uint32)
@@ -310,7 +312,7 @@ class Engine(Owner):
 
 
 class _Threads:
-    """Threads that an engine computes on. They end when nothing has a reference to them."""
+    """Threads that an engine computes on. They end when nothing refers to them."""
 
     def __init__(self, threads: int) -> None:
         self.threads = lib.gleed_python_threads_start(threads)
@@ -324,11 +326,11 @@ class _Threads:
 
 
 def _close(held: Held, handle: int) -> None:
-    """Closes a sequence, with what it has queued."""
+    """Closes a sequence and drops its queued tokens."""
     try:
         call(lib.gleed_cancel, held.pointer, handle)
         call(lib.gleed_seq_close, held.pointer, handle)
     except GleedError as error:
-        # `Sequence.make_room` of another one has closed it.
+        # `Sequence.make_room` of another sequence has closed it.
         if error.status != lib.GLEED_E_SEQUENCE:
             raise

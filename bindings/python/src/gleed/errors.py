@@ -1,4 +1,4 @@
-"""Errors of the library as exceptions. The number, and what it is about, are attributes."""
+"""Errors of the library as exceptions. The status and the numbers of the error are attributes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = [
 
 
 class GleedError(Exception):
-    """A call was refused. Nothing has changed, unless ``gleed.h`` says something else of the function.
+    """A call was refused. It has changed nothing, unless ``gleed.h`` says otherwise for the function.
 
-    ``status`` is the number of ``gleed.h``, ``name`` its name there. What ``at``, ``needed`` and ``given`` mean depends on the
-    status: ``gleed.h`` says it beside each of them.
+    ``status`` is the number of ``gleed.h``, ``name`` its name there. The meaning of ``at``, ``needed`` and ``given`` depends
+    on the status: the comment of each status in ``gleed.h`` describes it.
     """
 
     def __init__(self, message: str, status: int = 0, at: int = 0, needed: int = 0, given: int = 0) -> None:
@@ -43,7 +43,7 @@ class GleedError(Exception):
 
 
 class FullError(GleedError):
-    """There are too few free sequences or blocks. Close a sequence, or give the engine more of them."""
+    """There are too few free sequences or blocks. Close a sequence, or give the engine more sequences or blocks."""
 
 
 class CallError(GleedError, ValueError):
@@ -59,7 +59,7 @@ class MemorySizeError(GleedError):
 
 
 class FileError(GleedError):
-    """The file is damaged, no GGUF, or parts of it are missing."""
+    """The file is damaged or no GGUF, or parts of it are missing."""
 
 
 class ModelError(GleedError):
@@ -71,7 +71,7 @@ class LimitError(GleedError, ValueError):
 
 
 class SequenceError(GleedError):
-    """A sequence cannot do this, or not now."""
+    """A sequence cannot do this, or cannot do it now."""
 
 
 class ContextError(SequenceError):
@@ -79,7 +79,7 @@ class ContextError(SequenceError):
 
 
 class ResultError(GleedError):
-    """What was computed is not finite, or no token is left to choose."""
+    """A computed number is not finite, or no token is left to choose."""
 
 
 class TextError(GleedError, ValueError):
@@ -94,7 +94,7 @@ class GrammarError(GleedError, ValueError):
     """The grammar is wrong or not supported; or no token can follow."""
 
 
-# Errors come in hundreds, by what was wrong.
+# The hundreds of a status say what kind of error it is.
 _CLASSES: tuple[type[GleedError], ...] = (
     CallError,
     MemorySizeError,

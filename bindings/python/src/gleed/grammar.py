@@ -1,4 +1,4 @@
-"""Texts that follow a JSON Schema, a grammar or a regular expression; and strings that end a text."""
+"""Texts that follow a JSON Schema, a grammar or a regular expression, and strings that end a text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHOICES = {"auto": lib.GLEED_CHOICE_AUTO, "required": lib.GLEED_CHOICE_REQUIRED}
 
 
 class Grammar(Owner):
-    """A compiled grammar. It never changes: any number of texts and threads use it. ``docs/structured.md`` says what it takes."""
+    """A compiled grammar. It never changes, so any number of texts and threads may use it. ``docs/structured.md`` describes the sources."""
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Grammar(Owner):
     ) -> None:
         """Compiles a JSON Schema (a text or a dict), a grammar in GBNF (``kind="gbnf"``) or a regular expression (``"regex"``).
 
-        ``whitespace`` is what stands between the parts of JSON: ``"bounded"``, ``"compact"``, ``"spaced"`` or ``"any"``. ``closed`` allows
-        no members that a schema does not declare. ``close`` prepares for ``Matcher.mask(within=...)`` and takes twice the memory.
+        ``whitespace`` is the white space between the parts of JSON: ``"bounded"``, ``"compact"``, ``"spaced"`` or ``"any"``. ``closed``
+        allows no members that a schema does not declare. ``close`` makes ``Matcher.mask(within=...)`` possible and takes twice the memory.
         ``ignore`` names keywords of schemas that are ignored.
         """
         flags = flags_of(closed, one_of_as_any_of, all_escapes, close)
@@ -67,10 +67,11 @@ class Grammar(Owner):
         states: int = 0,
         ignore: Iterable[str] = (),
     ) -> Grammar:
-        """Compiles a list of tools: the texts are replies that may call them, and no call is wrong. `Calls` reads them.
+        """Compiles a list of tools. The texts are replies that may call the tools, with valid calls only. `Calls` reads them.
 
-        ``turns`` says how the model calls tools. With the ``choice`` ``"auto"`` a reply may call a tool, with ``"required"`` it has to, and with
-        ``tool`` it has to call that one. Without ``parallel`` it ends behind the first call. The rest is as in `Grammar`.
+        ``turns`` says how the model calls tools. With the ``choice`` ``"auto"`` a reply may call a tool, with ``"required"`` it must call
+        one, and with ``tool`` it must call this tool. Without ``parallel`` it ends after the first call. The other arguments are as in
+        `Grammar`.
         """
         if turns.calls == lib.GLEED_NO_CALLS:
             raise ValueError(f"it is not known how a model with the turn format {turns.name!r} calls tools")
@@ -106,7 +107,7 @@ class Grammar(Owner):
 
 
 class Source:
-    """The text of a grammar, and how it is compiled, as the library takes them."""
+    """The text of a grammar and its options, in the form that the library takes."""
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Source:
             **(calls or {}),
         )
         self.keeps = (keywords, *keeps)
-        """What `options` points to."""
+        """The objects that `options` points to."""
 
 
 def flags_of(closed: bool, one_of_as_any_of: bool, all_escapes: bool, close: bool) -> int:
@@ -150,7 +151,7 @@ class Matcher(Owner):
     """The state of one text under a grammar."""
 
     def __init__(self, grammar: Grammar, model: Model) -> None:
-        """Starts with an empty text. The tokens are those of the model."""
+        """Starts with an empty text, for the tokens of the model."""
         rules = grammar._use()
         self._start(model, rules, lambda *at: call(lib.gleed_matcher_init, rules.pointer, ffi.NULL, *at))
 
@@ -172,8 +173,8 @@ class Matcher(Owner):
     def mask(self, *, within: int | None = None, ends: bool = True) -> npt.NDArray[np.uint32]:
         """Returns the tokens that may follow: bit ``id % 32`` of element ``id // 32``. For `Sampler.sample`.
 
-        With ``within`` the text comes to its end within so many more tokens, if the vocabulary can; the grammar has ``close``. ``ends``
-        allows tokens that end a text where it may end. Raises `GrammarError` if nothing may follow.
+        With ``within`` the text ends within this number of tokens, if the vocabulary allows it. The grammar needs ``close``. ``ends``
+        allows tokens that end a text where the text may end. Raises `GrammarError` if nothing may follow.
         """
         held, mask = self._use(), np.zeros(self._mask_len, dtype=np.uint32)
         rest = (0, ends * lib.GLEED_MASK_ENDS, words(mask), len(mask))
@@ -185,13 +186,13 @@ class Matcher(Owner):
         return mask
 
     def accept(self, token: int) -> bool:
-        """Takes a token. Returns False where the grammar does not allow it: then nothing has changed."""
+        """Takes a token. Returns False, and changes nothing, if the grammar does not allow it."""
         held = self._use()
         with held.lock:
             return bool(number(lib.gleed_matcher_accept, held.pointer, self._tokens.pointer, token, kind="uint32_t"))
 
     def accept_text(self, text: str) -> int:
-        """Takes the longest begin of a text that the grammar allows. Returns how many bytes that are."""
+        """Takes the longest beginning of a text that the grammar allows. Returns its number of bytes."""
         held, data = self._use(), text.encode()
         with held.lock:
             return number(lib.gleed_matcher_accept_text, held.pointer, data, len(data))
@@ -203,15 +204,15 @@ class Matcher(Owner):
 
     @property
     def is_free(self) -> bool:
-        """Whether any text may follow, up to the mark that begins a call of a tool: a program then samples without a mask."""
+        """Whether any text may follow, up to the mark that begins a call of a tool. If so, a program samples without a mask."""
         return bool(number(lib.gleed_matcher_is_free, self._use().pointer, kind="uint32_t"))
 
     def forced_tokens(self) -> list[int]:
-        """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
+        """Returns the tokens that must follow. Give each to `accept`, and all to the engine in one call."""
         return forced_tokens(lib.gleed_matcher_forced_tokens, self._use(), self._tokens.pointer, self._trie.pointer)
 
     def fork(self) -> Matcher:
-        """Returns a copy that does not depend on this one."""
+        """Returns a copy that does not depend on this matcher."""
         held, copy = self._use(), Matcher.__new__(Matcher)
         with held.lock:
             copy._start(self._model, self._rules, lambda *at: call(lib.gleed_matcher_fork, held.pointer, *at))
@@ -226,7 +227,7 @@ class Matcher(Owner):
         self._change(lib.gleed_matcher_reset)
 
     def snapshot(self) -> bytes:
-        """Returns the state as bytes, which are a few hundred."""
+        """Returns the state as a few hundred bytes."""
         held = self._use()
         with held.lock:
             state = np.empty(number(lib.gleed_matcher_snapshot_size, held.pointer), dtype=np.uint8)
@@ -245,7 +246,7 @@ class Matcher(Owner):
 
 
 class Stops(Owner):
-    """Finds strings that end a text, wherever tokens end: at most 16 of 1 to 256 bytes."""
+    """Finds at most 16 strings that end a text, of 1 to 256 bytes. They may begin and end within tokens."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         texts = [ffi.from_buffer("char[]", text.encode()) for text in strings]
@@ -258,7 +259,7 @@ class Stops(Owner):
         )
 
     def push(self, piece: str) -> tuple[str, bool]:
-        """Takes the next piece. Returns what can be shown now, and whether a string has ended the text."""
+        """Takes the next piece. Returns the text that can be shown now, and whether a string has ended the text."""
         held, data, shown = self._use(), piece.encode(), struct("gleed_shown")
         with held.lock:
             call(lib.gleed_stops_push, held.pointer, data, len(data), shown)
@@ -266,7 +267,7 @@ class Stops(Owner):
         return (before + data[: shown.text_len]).decode(), shown.stop != lib.GLEED_NO_STOP
 
     def finish(self) -> str:
-        """Ends the text. Returns what was held back, as it could have begun a string."""
+        """Ends the text. Returns the text that was held back because it could have begun a string."""
         held, text, length = self._use(), ffi.new("char **"), ffi.new("size_t *")
         with held.lock:
             call(lib.gleed_stops_finish, held.pointer, text, length)
@@ -274,7 +275,7 @@ class Stops(Owner):
 
 
 def forced_tokens(function: Any, held: Held, tokens: Any, trie: Any) -> list[int]:
-    """Returns the tokens that have to follow. ``function`` writes those of a matcher or of a writing."""
+    """Returns the tokens that must follow. ``function`` writes the tokens of a matcher or of a writing."""
 
     def forced(pad: Any, ids: Any) -> int:
         return number(function, held.pointer, tokens, trie, words(pad), len(pad), words(ids), len(ids))
@@ -285,7 +286,7 @@ def forced_tokens(function: Any, held: Held, tokens: Any, trie: Any) -> list[int
 
 
 def trie_of(model: Model) -> Held:
-    """Returns the tokens of a model by their bytes. It is made when it is asked for first."""
+    """Returns the tokens of a model by their bytes. The first call makes them."""
     tokens = model.tokenizer._use()
     with model._lock:
         if model._trie is None:
@@ -302,7 +303,7 @@ def trie_of(model: Model) -> Held:
 
 
 def _planned(size: Any, align: Any) -> Callable[[Any, Any], None]:
-    """Returns what `hold` asks for the size, where a plan has said it already."""
+    """Returns a `size` function for `hold` that returns the size of a finished plan."""
 
     def tell(wanted: Any, alignment: Any) -> None:
         wanted[0], alignment[0] = size[0], align[0]

@@ -13,7 +13,8 @@ from .grammar import KINDS, Grammar, Source, flags_of
 
 
 class GrammarBuild(Owner):
-    """A grammar in the making, for programs that cannot wait for `Grammar`. It gives the same grammar, byte for byte.
+    """A grammar that is compiled step by step, for programs that cannot wait for `Grammar`. The result is the same,
+    byte for byte.
 
     >>> build = gleed.GrammarBuild(schema)
     >>> while not build.step():
@@ -34,17 +35,18 @@ class GrammarBuild(Owner):
         states: int = 0,
         ignore: Iterable[str] = (),
     ) -> None:
-        """Begins; all is as in `Grammar`."""
+        """Begins. All arguments are as in `Grammar`."""
         flags = flags_of(closed, one_of_as_any_of, all_escapes, close)
         self._source = Source(text, choice(kind, KINDS, "kind"), whitespace, flags, states, ignore)
-        # What gleed.h says is enough for most.
+        # gleed.h says that this number suffices for most sources.
         self._held = self._begin(262_144 + 64 * len(self._source.text))
         self._grammar: Any = None
 
     def step(self, units: int = 4) -> bool:
-        """Goes on for at most so many units of work, of some ten microseconds each; 0: to the end. Returns whether it is finished.
+        """Goes on for at most this number of units of work, about ten microseconds each, or with 0 to the end. Returns
+        whether it is finished.
 
-        A text that is no grammar raises `GrammarError`, now and in each later call.
+        If the text is no grammar, this call and each later one raise `GrammarError`.
         """
         held = self._use()
         with held.lock:
@@ -54,7 +56,7 @@ class GrammarBuild(Owner):
                 except GleedError as error:
                     if error.status != lib.GLEED_E_SCRATCH_TOO_SMALL or error.needed <= self._scratch:
                         raise
-                    # Once more, with more room.
+                    # Begins again with more scratch.
                     self._held, self._grammar = self._begin(error.needed), None
                     return False
                 if status == lib.GLEED_YIELDED:

@@ -15,10 +15,11 @@ from .sequence import Sequence
 
 
 class Guesses(Owner):
-    """Guesses of the next tokens of a sequence: what followed the same tokens in its text before, and what the program guesses.
+    """Guesses of the next tokens of a sequence: the tokens that followed the same tokens earlier in its text, and guesses of the
+    program.
 
-    The program chooses from the logits of one row after the other, as it always does. The first token that is not as guessed ends a
-    pass, and what was computed behind it is taken back. The engine needs ``logit_rows`` of at least 2.
+    The program chooses tokens from the logits of one row after the other, as without guesses. The first token that differs from its
+    guess ends a pass, and the rows that were computed after it are taken back. The engine needs ``logit_rows`` of at least 2.
 
     >>> guesses = gleed.Guesses(sequence)
     >>> token = gleed.argmax(sequence.prefill(prompt))
@@ -28,12 +29,12 @@ class Guesses(Owner):
     ...         token = gleed.argmax(logits)
     ...         guesses.take(token)
 
-    Nobody else changes the sequence between `queue` and `end`.
+    Nothing else may change the sequence between `queue` and `end`.
     """
 
     def __init__(self, sequence: Sequence, *, most: int = 7, places: int | None = None) -> None:
-        """Takes the memory: ``most`` guesses at a time, 1 to 31, and tables of ``places`` places, by default as many as the engine has
-        tokens in a sequence. With 0 places nothing is looked for in the text.
+        """Takes the memory for ``most`` guesses at a time, 1 to 31, and for tables of ``places`` entries, by default the engine's
+        context. With 0 places the text is not searched.
         """
         self._sequence = sequence
         engine = sequence.engine
@@ -49,10 +50,10 @@ class Guesses(Owner):
         self._ready = 0
 
     def queue(self, token: int, guesses: Ids = ()) -> int:
-        """Queues the token that was chosen last, and guesses behind it: first those of the program, at most 31, then those from the text.
+        """Queues the last chosen token and guesses after it: first at most 31 of the program, then guesses from the text.
 
-        Returns how many there are: fewer, or none, where that does not pay or does not fit. Guesses that do not pay rest, and are tried
-        again from time to time.
+        Returns the number of guesses. It is smaller, or 0, if guesses do not pay or do not fit. Guesses that do not pay pause, and are
+        tried again from time to time.
         """
         held, ids = self._use(), ids_of(guesses)
         with self._sequence.engine._changing() as engine, held.lock:
@@ -63,7 +64,7 @@ class Guesses(Owner):
     def logits(self, *, copy: bool = False) -> npt.NDArray[np.float32] | None:
         """Returns the logits from which the next token is to be chosen: a view, see `Engine`, or a copy.
 
-        ``None`` while they are not computed, and where none follow before `end`.
+        ``None`` while they are not computed, and if no more follow before `end`.
         """
         held = self._use()
         values, length = ffi.new("float **"), ffi.new("size_t *")
@@ -79,13 +80,13 @@ class Guesses(Owner):
             return view.copy() if copy else view
 
     def take(self, token: int) -> None:
-        """Takes the token that was chosen from `logits`. If it is as guessed, there are logits for the one behind it."""
+        """Takes the token that was chosen from `logits`. If it equals its guess, there are logits for the next token."""
         held = self._use()
         with self._sequence.engine._changing() as engine, held.lock:
             call(lib.gleed_guesses_take, held.pointer, engine.pointer, int(ids_of([token])[0]))
 
     def end(self) -> None:
-        """Takes back what was guessed and not chosen. The sequence has all tokens that were taken but the last one.
+        """Takes back guesses that were not chosen. The sequence then has all taken tokens except the last one.
 
         It may be called at any time, also after an error of a step.
         """
@@ -95,7 +96,7 @@ class Guesses(Owner):
             call(lib.gleed_guesses_end, held.pointer, engine.pointer, ticks)
 
     def advance(self) -> Advance:
-        """Computes what is queued. Returns an iterator over the logits, one after the other as `take` is called; it ends with `end`."""
+        """Computes the queued tokens. Returns an iterator over the logits: each `take` leads to the next. At its end it calls `end`."""
         return Advance(self)
 
 

@@ -1,4 +1,4 @@
-"""What an engine has done, in numbers."""
+"""The figures of an engine's work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Times:
-    """Times in nanoseconds. All are 0 where there are none."""
+    """Times in nanoseconds. All are 0 if nothing was measured."""
 
     count: int
     sum: int
@@ -22,33 +22,35 @@ class Passes:
 
     count: int
     rows: int
-    """Tokens in them."""
+    """Number of tokens in the passes."""
     times: Times
     p50: int
-    """Half of the times are not longer, in nanoseconds; at most 1/16 off."""
+    """The median of the times in nanoseconds, at most 1/16 off."""
     p99: int
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """What an engine has done since it was made or `Engine.reset_metrics`. ``docs/metrics.md`` says when each number changes."""
+    """The figures of an engine since it was made, or since `Engine.reset_metrics`. ``docs/metrics.md`` says when each
+    number changes."""
 
     prefill: Passes
-    """Of prompts."""
+    """Passes with tokens of prompts."""
     decode: Passes
-    """Of single tokens, and of guesses behind them."""
+    """Passes with single tokens, and guesses after them."""
     mixed: Passes
-    """Of both."""
+    """Passes with both."""
     dropped: int
-    """Passes that were dropped."""
+    """Number of passes that were dropped."""
     first_token: Times
-    """From a prompt to its logits."""
+    """The time from a prompt to its logits."""
     decode_tokens: int
-    """Tokens that decode passes appended."""
+    """Number of tokens that decode passes appended."""
     rows_again: int
-    """Rows of tokens that their sequence had before."""
+    """Number of rows of tokens that their sequence had before."""
     saved_prefix: int
-    """Rows that were not computed, because a cached prefix, a fork, a checkpoint or a conversation had them."""
+    """Number of rows that were not computed, because a cached prefix, a fork, a checkpoint or a conversation had
+    them."""
     saved_fork: int
     saved_checkpoint: int
     saved_conversation: int
@@ -56,18 +58,18 @@ class Metrics:
     guesses_accepted: int
     steps: int
     yields: int
-    """Steps that their units or `Engine.stop` ended."""
+    """Number of steps that were ended by their units or by `Engine.stop`."""
     overshoot: Times
-    """How late steps with a deadline ended."""
+    """The time by which steps with a deadline ended too late."""
     blocks_used: int
     blocks_high_water: int
     slots_used: int
-    """States of recurrent layers."""
+    """Number of slots with states of recurrent layers."""
     slots_high_water: int
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens per second of decode passes; 0 before the first one. The choice of tokens is not in it."""
+        """Tokens per second of decode passes, or 0 before the first pass. The time to choose tokens does not count."""
         return 1e9 * self.decode_tokens / self.decode.times.sum if self.decode.times.sum else 0.0
 
 

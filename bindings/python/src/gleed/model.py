@@ -37,31 +37,31 @@ class ModelInfo:
     """The properties of a model."""
 
     name: str
-    """The name of the model; empty if the file has none."""
+    """The name of the model, or empty if the file has none."""
     architecture: str
     """The name of the architecture in the file."""
     layers: int
     vocab: int
-    """Token ids are below this; a row of logits has this many elements."""
+    """Number of tokens in the vocabulary. Token ids are below it, and a row of logits has this many elements."""
     context: int
-    """Tokens of the context that the model was trained on."""
+    """Number of tokens of the context that the model was trained on."""
     hidden: int
-    """Elements of a hidden state."""
+    """Number of elements of a hidden state."""
     ffn: int
     heads: int
     kv_heads: int
     head_dim: int
     fingerprint: int
-    """Tells models apart; snapshots contain it."""
+    """A number that identifies the model. Snapshots contain it."""
     file_bytes: int
-    """Bytes of all parts."""
+    """Size of all parts of the file in bytes."""
 
 
 class Model(Owner):
-    """A GGUF file, mapped into memory: nothing of it is copied. A split file is opened by the name of its first part.
+    """A GGUF file, mapped into memory without a copy. A split file is opened by the name of its first part.
 
-    Any number of engines and threads share a model. What was made from it keeps the file: a model may be closed before its engines.
-    While it is open, the file must not be cut shorter.
+    Any number of engines and threads may share a model. Objects that were made from the model keep the file open, so a model may be
+    closed before its engines. While the file is open, it must not be truncated.
     """
 
     def __init__(self, path: PathLike) -> None:
@@ -81,7 +81,7 @@ class Model(Owner):
         self._trie: Held | None = None
 
     def close(self) -> None:
-        """Gives the file back, as soon as no engine and no tokenizer uses it. A second call does nothing."""
+        """Closes the file as soon as no engine and no tokenizer uses it. A second call does nothing."""
         super().close()
         if self._tokenizer is not None:
             self._tokenizer.close()
@@ -110,7 +110,7 @@ class Model(Owner):
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the model. It is made when it is asked for first."""
+        """The tokenizer of the model. The first access makes it."""
         held = self._use()
         with self._lock:
             if self._tokenizer is None:
@@ -136,14 +136,15 @@ class Model(Owner):
     ) -> npt.NDArray[np.float32]:
         """Returns the embeddings of texts, one row for each: [texts, elements].
 
-        ``pooling`` is ``"mean"``, ``"last"``, ``"cls"``, ``"rank"`` (the numbers of a reranker's classes) or ``"model"``: what the file
-        asks for, else the mean. ``normalize`` scales rows to length 1, but for ``"rank"``. The memory is given back afterwards.
+        ``pooling`` is ``"mean"``, ``"last"``, ``"cls"``, ``"rank"`` (the results of a reranker's classes) or ``"model"``, which is the
+        pooling that the file asks for, or else the mean. ``normalize`` scales rows to length 1, except with ``"rank"``. The memory is
+        given back afterwards.
         """
         from .engine import Engine
 
         tokens = [self.encode(text) for text in ([texts] if isinstance(texts, str) else texts)]
         longest = max((len(ids) for ids in tokens), default=1)
-        # An encoder computes a text as a whole, so a batch must have room for the longest; others come with it.
+        # An encoder computes a text as a whole, so a batch must have room for the longest text. Shorter texts share a batch.
         rows, together = max(longest, 256), max(1, min(len(tokens), 256 // max(longest, 1)))
         with Engine(self, context=max(longest, 1), rows=min(rows, 65536), sequences=together, threads=threads) as engine:
             values = engine.embed(tokens, pooling=pooling)
@@ -155,7 +156,8 @@ class Model(Owner):
 
 
 def embedding(model: Held, pooling: str) -> tuple[int, int, int]:
-    """Returns the number of a pooling, the one that it stands for in this model, and the elements of an embedding."""
+    """Returns the number of a pooling, the number of the pooling that this model then uses, and the number of elements of an
+    embedding."""
     used, elements = ffi.new("uint32_t *"), ffi.new("size_t *")
     which = choice(pooling, POOLINGS, "pooling")
     call(lib.gleed_model_embedding, model.pointer, which, used, elements)
@@ -163,7 +165,7 @@ def embedding(model: Held, pooling: str) -> tuple[int, int, int]:
 
 
 def _parts(path: Path) -> list[Path]:
-    """Returns all parts of a split file if this is the name of its first one, else the file alone."""
+    """Returns all parts of a split file if this is the name of its first part. Otherwise returns the file alone."""
     found = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
     if found is None:
         return [path]

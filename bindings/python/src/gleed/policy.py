@@ -1,4 +1,4 @@
-"""A program's own choices about a full cache."""
+"""A program's choices about a full cache."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Block:
     """A block of 16 tokens that could be chosen."""
 
     block: int
-    """Its number in the pool."""
+    """Number of the block in its pool."""
     group: int
-    """The pool: 1 for layers of another kind than the first."""
+    """Number of the pool: 0, or 1 for the second layer group."""
     sequence: int
     """`Sequence.handle` of the sequence that gets it."""
     position: int
-    """Where its tokens begin."""
+    """The position of its first token."""
     tokens: tuple[int, ...]
     """The tokens of a cached prefix, or none."""
 
@@ -34,11 +34,11 @@ RankBlock = Callable[[Block], int]
 
 
 class Policy:
-    """Functions that rank candidates for `Engine.set_policy`, as the library calls them."""
+    """The functions of `Engine.set_policy` in the form that the library calls."""
 
     def __init__(self, close: Optional[RankSequence], evict: Optional[RankBlock], hand_out: Optional[RankBlock]) -> None:
         self.error: BaseException | None = None
-        """What a function has raised. Its candidate has rank 0 then."""
+        """The first exception that a function has raised. Its candidate then has rank 0."""
         self._functions = {
             name: ffi.callback(kind, self._guarded(function, adapt))
             for name, kind, function, adapt in (
@@ -51,7 +51,7 @@ class Policy:
         self.pointer = struct("gleed_cache_policy", **self._functions)
 
     def rethrow(self) -> None:
-        """Raises what a function has raised."""
+        """Raises the exception that a function has raised, if there is one."""
         error, self.error = self.error, None
         if error is not None:
             raise error

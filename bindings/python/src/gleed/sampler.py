@@ -1,4 +1,4 @@
-"""From logits to a token."""
+"""The choice of a token from logits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ._native import ffi, lib
 
 
 class Sampler(Owner):
-    """Parameters, the last accepted tokens, and a random generator. It belongs to no engine. The same seed gives the same tokens."""
+    """Chooses tokens: parameters, the last accepted tokens, and a random generator. It belongs to no engine. The same seed gives the same
+    tokens."""
 
     def __init__(
         self,
@@ -28,11 +29,11 @@ class Sampler(Owner):
         seed: int = 0,
         biases: Mapping[int, float] | None = None,
     ) -> None:
-        """0 means the default; with no arguments the most probable token is chosen.
+        """0 means the default. Without arguments the most probable token is chosen.
 
-        ``temperature`` divides the logits. ``top_k`` keeps so many of the most probable tokens, ``top_p`` those that together have this
-        probability, ``min_p`` those with at least so many times the largest one. The penalties count the last ``penalty_window`` accepted
-        tokens (64). ``biases`` are added to logits: at most 64; ``-math.inf`` bans a token.
+        ``temperature`` divides the logits. ``top_k`` keeps this number of the most probable tokens, ``top_p`` the most probable tokens
+        that together have this probability, ``min_p`` tokens with at least this part of the largest probability. The penalties count the
+        last ``penalty_window`` accepted tokens (64). At most 64 ``biases`` are added to logits. ``-math.inf`` bans a token.
         """
         params = struct(
             "gleed_sampler_params",
@@ -53,19 +54,19 @@ class Sampler(Owner):
         )
         self._scratch = np.empty(0, dtype=np.uint64)
         self.probability = 0.0
-        """The probability of the last token that was chosen, among those that it was drawn from."""
+        """The probability of the last chosen token among the tokens that it was drawn from."""
         if biases:
             self.set_biases(biases)
 
     def set_biases(self, biases: Mapping[int, float]) -> None:
-        """Replaces the biases by others."""
+        """Replaces all biases."""
         held = self._use()
         pairs = ffi.new("gleed_bias[]", [(token, bias) for token, bias in biases.items()])
         with held.lock:
             call(lib.gleed_sampler_set_biases, held.pointer, pairs, len(pairs))
 
     def sample(self, logits: Iterable[float], mask: npt.NDArray[np.uint32] | None = None) -> int:
-        """Chooses a token; with a mask of `Matcher.mask` among those that it allows."""
+        """Returns a chosen token. With a mask of `Matcher.mask` it is one of the allowed tokens."""
         held, values = self._use(), floats_of(logits)
         token, probability = ffi.new("uint32_t *"), ffi.new("float *")
         with held.lock:
@@ -82,14 +83,14 @@ class Sampler(Owner):
         return int(token[0])
 
     def accept(self, token: int) -> None:
-        """Adds a token to the text that the penalties count. `sample` does not do this."""
+        """Adds a token to the tokens that the penalties count. `sample` does not do this."""
         held = self._use()
         with held.lock:
             call(lib.gleed_sampler_accept, held.pointer, token)
 
     @property
     def state(self) -> int:
-        """The state of the random generator, for a saved text. It can be set."""
+        """The state of the random generator, to save it with a text. It can be set."""
         held = self._use()
         return number(lib.gleed_sampler_state, held.pointer, kind="uint64_t")
 
@@ -101,6 +102,6 @@ class Sampler(Owner):
 
 
 def argmax(logits: Iterable[float]) -> int:
-    """Returns the most probable token, the lowest id among equals."""
+    """Returns the most probable token, and among equal ones the lowest id."""
     values = floats_of(logits)
     return number(lib.gleed_argmax, ffi.from_buffer("float[]", values), len(values), kind="uint32_t")

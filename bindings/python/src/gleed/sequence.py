@@ -27,11 +27,11 @@ class SequenceInfo:
     """The state of a sequence."""
 
     tokens: int
-    """Finished tokens."""
+    """Number of finished tokens."""
     queued: int
-    """Tokens that are not finished yet."""
+    """Number of tokens that are not finished yet."""
     own_blocks: int
-    """Blocks that only this sequence holds."""
+    """Number of blocks that only this sequence holds."""
     shared_blocks: int
     is_busy: int
     units_done: int
@@ -45,21 +45,21 @@ class SnapshotInfo:
     """The header of a snapshot."""
 
     tokens: int
-    """Tokens of the sequence."""
+    """Number of tokens of the sequence."""
     base: int
-    """Tokens that are not in the snapshot; if there are any, it is a delta."""
+    """Number of first tokens that the snapshot leaves out. If it is not 0, the snapshot is a delta."""
     size: int
-    """Bytes of the snapshot."""
+    """Size of the snapshot in bytes."""
     fingerprint: int
     """`ModelInfo.fingerprint` of the model."""
     state: bytes
-    """Bytes of the program."""
+    """The bytes of the program in the snapshot."""
 
 
 class Sequence:
-    """Tokens of one text in an engine: `Engine.open`. ``len`` is the number of finished tokens.
+    """The tokens of one text in an engine: `Engine.open`. ``len`` is the number of finished tokens.
 
-    A sequence that nobody has any more is closed with the next call on its engine.
+    A sequence without references is closed by the next call on its engine.
     """
 
     def __init__(self, engine: Engine, held: Held, handle: int) -> None:
@@ -81,7 +81,7 @@ class Sequence:
         return self._handle == 0 or self.engine.closed
 
     def close(self) -> None:
-        """Frees the blocks, and drops what is queued. A second call does nothing."""
+        """Frees the blocks, and drops queued tokens. A second call does nothing."""
         handle, self._handle = self._handle, 0
         if handle != 0 and not self.engine.closed:
             with self.engine._changing() as held:
@@ -94,14 +94,14 @@ class Sequence:
         self.close()
 
     def __del__(self) -> None:
-        # Another call may be using the engine: the next one closes it.
+        # Another call may be using the engine, so the next call closes the sequence.
         if getattr(self, "_handle", 0) != 0:
             self._left.append(self._handle)
 
     def prefill(self, tokens: Ids, *, reuse: bool = False, copy: bool = False) -> npt.NDArray[np.float32]:
-        """Appends tokens and returns the logits of the last one: a view, see `Engine`, or a copy.
+        """Appends tokens and returns the logits of the last token: a view, see `Engine`, or a copy.
 
-        ``reuse`` takes the prefix that the engine has cached (an engine with ``prefix_cache``, an empty sequence).
+        ``reuse`` begins with the cached prefix of the tokens. It needs an engine with ``prefix_cache``, and an empty sequence.
         """
         ids = ids_of(tokens)
         function = lib.gleed_prefill_prompt if reuse else lib.gleed_prefill
@@ -112,7 +112,7 @@ class Sequence:
         return self._logits(lib.gleed_decode_step, copy, int(ids_of([token])[0]))
 
     def logits(self, *, copy: bool = False) -> npt.NDArray[np.float32]:
-        """Returns the logits of the last row that the sequence has in the last step: a view, see `Engine`, or a copy."""
+        """Returns the logits of the sequence's last row in the last step: a view, see `Engine`, or a copy."""
         return self._logits(lib.gleed_logits, copy)
 
     def _logits(self, function: Any, copy: bool, *arguments: Any) -> npt.NDArray[np.float32]:
@@ -123,16 +123,16 @@ class Sequence:
             return view.copy() if copy else view
 
     def queue(self, tokens: Ids, *, want: str = "last") -> None:
-        """Queues tokens for `Engine.step`. ``want`` says which get results.
+        """Queues tokens for `Engine.step`. ``want`` says which tokens get results.
 
-        ``"last"`` and ``"all"`` tokens get logits, ``"last hidden"`` and ``"hidden"`` hidden states. Sequences that are queued together
-        are computed together.
+        With ``"last"`` the last token gets logits, with ``"all"`` all tokens do. With ``"last hidden"`` and ``"hidden"`` they get
+        hidden states. Sequences that are queued together are computed together.
         """
         ids = ids_of(tokens)
         self._change(lib.gleed_queue, words(ids), len(ids), choice(want, WANTS, "want"))
 
     def cancel(self) -> None:
-        """Drops the tokens that are queued and not finished."""
+        """Drops queued tokens that are not finished."""
         self._change(lib.gleed_cancel)
 
     def reset(self) -> None:
@@ -144,28 +144,29 @@ class Sequence:
         self._change(lib.gleed_rewind, keep)
 
     def checkpoint(self) -> None:
-        """Keeps the state of recurrent layers, so that a later rewind to this length computes nothing again."""
+        """Makes a checkpoint of the recurrent layers, so that a later rewind to this length computes nothing again."""
         self._change(lib.gleed_checkpoint)
 
     def fork(self, keep: int | None = None) -> Sequence:
-        """Opens a sequence with the first ``keep`` tokens of this one, or with all. Its memory is shared until it changes."""
+        """Opens a sequence with the first ``keep`` tokens of this one, or with all. The two share memory until it changes."""
         with self.engine._changing() as held:
             keep = self._describe(held).tokens if keep is None else keep
             return Sequence(self.engine, held, number(lib.gleed_fork, held.pointer, self.handle, keep, kind="gleed_seq"))
 
     def reuse(self, tokens: Ids) -> int:
-        """Takes the prefix of a prompt that the engine has cached into this sequence, which is empty.
+        """Puts the cached prefix of a prompt into this sequence, which must be empty.
 
-        Returns how many tokens it has: fewer than the prompt. `prefill` with ``reuse`` does both.
+        Returns the number of tokens in this prefix, which is smaller than that of the prompt. `prefill` with ``reuse`` also appends the
+        rest.
         """
         ids = ids_of(tokens)
         with self.engine._changing() as held:
             return number(lib.gleed_reuse, held.pointer, self.handle, words(ids), len(ids))
 
     def set_adapter(self, adapter: int, scale: float = 1.0) -> None:
-        """Sets the scale of an adapter (`Engine.load_adapter`) from the next token on. With 0 the results are those of the model alone.
+        """Sets the scale of an adapter (`Engine.load_adapter`) from the next token on. With 0 the adapter has no effect.
 
-        A new sequence has 0 for all adapters, a fork has the scales of its parent. A snapshot does not have them.
+        A new sequence has the scale 0 for all adapters. A fork has the scales of its parent. A snapshot does not contain the scales.
         """
         self._change(lib.gleed_seq_set_adapter, adapter, scale)
 
@@ -176,7 +177,7 @@ class Sequence:
         return float(scale[0])
 
     def can_extend(self, tokens: int = 1) -> bool:
-        """Whether so many more tokens fit in the sequence and in the engine."""
+        """Returns whether this number of additional tokens fits in the sequence and in the engine."""
         try:
             self._change(lib.gleed_can_extend, tokens)
         except GleedError as error:
@@ -186,10 +187,10 @@ class Sequence:
         return True
 
     def make_room(self, tokens: int = 1) -> int:
-        """Closes idle sequences of the engine until so many more tokens fit in this one. Returns how many were closed.
+        """Closes idle sequences of the engine until this number of additional tokens fits in this one. Returns how many were closed.
 
-        The least recently used ones are first, or those that ``close`` of `Engine.set_policy` ranks lowest. Raises `FullError`, and
-        closes none, if they are not enough. What has been closed so raises `SequenceError`.
+        The least recently used sequences are closed first, or those that ``close`` of `Engine.set_policy` ranks lowest. If they are
+        not enough, it raises `FullError` and closes none. A call of a sequence that was closed in this way raises `SequenceError`.
         """
         with self.engine._changing() as held:
             return number(lib.gleed_make_room, held.pointer, self.handle, tokens, ffi.NULL, ffi.NULL)
@@ -217,19 +218,20 @@ class Sequence:
 
     @property
     def tokens(self) -> list[int]:
-        """The ids of the finished tokens. Raises `SequenceError` if a window has evicted some."""
+        """The ids of the finished tokens. Raises `SequenceError` if a window has evicted some of them."""
         with self.engine._changing() as held:
             ids = np.empty(self._describe(held).tokens, dtype=np.uint32)
             call(lib.gleed_seq_tokens, held.pointer, self.handle, 0, words(ids), len(ids))
         return [int(token) for token in ids]
 
     def embed(self, tokens: Ids, *, pooling: str = "model") -> npt.NDArray[np.float32]:
-        """Appends tokens and returns one vector of them, which is not scaled to length 1."""
+        """Appends tokens and returns their embedding, which is not scaled to length 1."""
         which, _, elements = embedding(self.engine._model, pooling)
         return self._values(lib.gleed_embed, tokens, elements, which)
 
     def log_probs(self, tokens: Ids) -> npt.NDArray[np.float32]:
-        """Appends tokens and returns the natural logarithms of the probabilities of all but the first, after those before each."""
+        """Appends tokens. Returns the natural logarithm of the probability of each token after the ones before it, except the first
+        token."""
         return self._values(lib.gleed_log_probs, tokens, max(len(ids_of(tokens)) - 1, 0))
 
     def _values(self, function: Any, tokens: Ids, count: int, *options: int) -> npt.NDArray[np.float32]:
@@ -240,7 +242,8 @@ class Sequence:
     def snapshot(self, *, base: int = 0, state: bytes = b"") -> bytes:
         """Returns the sequence as bytes for `Engine.restore`, in this engine or another one of the same model.
 
-        ``base`` leaves out the first tokens, a multiple of 16, which the reader has. ``state`` are bytes of the program, at most 256.
+        ``base`` is the number of first tokens, a multiple of 16, that are left out because the reader has them. ``state`` are at most
+        256 bytes of the program.
         """
         data = ffi.from_buffer("uint8_t[]", state)
         options = struct("gleed_snapshot_options", base=base, state=data, state_len=len(data))

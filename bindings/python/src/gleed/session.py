@@ -1,4 +1,4 @@
-"""The shortest way from a file to a text: an engine with one sequence, and what turns text to tokens and back."""
+"""The shortest way from a file to a text: an engine with one sequence, and the objects that turn text into tokens and back."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from .stream import Progress, Stream
 from .tokenizer import Detokenizer
 from .turns import AFTER_NOTHING, AFTER_REPLY, Turns
 
-# What a saved session has beside its sequence: the state of the sampler, what the sequence ends with, and the last token.
+# The host's bytes in a saved session: the state of the sampler, what the sequence ends with, and the last token.
 SAVED = "<QII"
-# A step takes the work of so many tokens: it is short enough for Ctrl-C, and long enough to cost nothing.
+# Largest work of a step, in tokens: short enough for Ctrl-C, and long enough to cost nothing.
 TOKENS_OF_A_STEP = 32
 
 
 class Session:
-    """Writes texts, or talks: ``for piece in Session(path).tell("Once upon a time"): print(piece, end="")``.
+    """A text or a conversation: ``for piece in Session(path).tell("Once upon a time"): print(piece, end="")``.
 
-    One text is in the making at a time: another one ends it. A session belongs to one thread at a time; `Stream.cancel` is for others.
+    A session writes one text at a time. A new text ends the one before. A session belongs to one thread at a time. Other threads may
+    only call `Stream.cancel`.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class Session:
         sampler: Sampler | None = None,
         **limits: Any,
     ) -> None:
-        """Opens a file, or uses a model that is open.
+        """Opens a file, or uses an open model.
 
-        ``context`` is the most tokens of a text, ``threads`` how many compute (the text is the same with any number). Without a
-        ``sampler`` the most probable token is taken each time. `ask` begins a conversation with ``system``, in the turn format that is
-        called ``turns``, or else in that of the file. ``limits`` are others of `Engine`.
+        ``context`` is the largest number of tokens of a text. ``threads`` is the number of threads that compute; the text is the same
+        with any number. Without a ``sampler`` the most probable token is taken each time. `ask` begins a conversation with the message
+        ``system``, in the turn format with the name ``turns``, by default in that of the file. ``limits`` are other arguments of
+        `Engine`.
         """
         self._owns = not isinstance(model, Model)
         self.model = model if isinstance(model, Model) else Model(model)
@@ -58,7 +60,7 @@ class Session:
         self._format = turns
         self._turns: Turns | None = None
         self._after = AFTER_NOTHING
-        # The last token that was chosen: the sequence gets it together with what follows.
+        # The last chosen token. The sequence gets it with the next computation.
         self._pending: list[int] = []
         self._stream: Callable[[], Stream | None] = lambda: None
 
@@ -70,10 +72,10 @@ class Session:
         stop: str | Iterable[str] = (),
         grammar: Grammar | None = None,
     ) -> Stream:
-        """Begins a new text and returns what follows ``text``, piece by piece.
+        """Begins a new text and returns its continuation after ``text``, piece by piece.
 
-        It ends after ``tokens`` tokens, at a string of ``stop``, where the model ends it, or where the context is full. With a
-        ``grammar``, what follows is a text of it.
+        The text ends after ``tokens`` tokens, at a string of ``stop``, when the model ends it, or when the context is full.
+        With a ``grammar``, the continuation follows the grammar.
         """
         ids = self._tokenizer.encode(text)
         self.reset()
@@ -89,8 +91,8 @@ class Session:
     ) -> Stream:
         """Says something to the model and returns its reply, piece by piece. The conversation goes on with the next call.
 
-        Raises ``ValueError`` if the turn format of the model's file is not known. A conversation that does not fit the context is a
-        `ContextError` of the stream: nothing of it is forgotten by itself. The rest is as in `tell`.
+        Raises ``ValueError`` if the turn format of the model's file is not known. If the conversation does not fit the context, the
+        stream raises a `ContextError`: a session leaves out no turns by itself. The other arguments are as in `tell`.
         """
         if self._turns is None:
             self._turns = Turns(self.model, self._format)
@@ -113,14 +115,14 @@ class Session:
         return self.sequence.snapshot(state=layout.pack(SAVED, self.sampler.state, self._after, last))
 
     def load(self, saved: bytes) -> None:
-        """Goes on where `save` was. The same model and sampler then give the same text.
+        """Loads a text from `save`. The same model and sampler then give the same text.
 
-        What is refused changes nothing. `reset` a session first whose window has evicted tokens.
+        Bytes that are refused change nothing. If a window of this session has evicted tokens, call `reset` first.
         """
         state, after, last = layout.unpack(SAVED, describe_snapshot(saved).state)
         self._end()
         if self.engine.sequences == 1:
-            # There is no place for both. What there is comes back if the other is refused.
+            # The engine has no room for two sequences. The present one is restored if the new one is refused.
             before = self.sequence.snapshot()
             self.sequence.close()
             try:
@@ -136,9 +138,9 @@ class Session:
         self._pending = [] if last == lib.GLEED_NO_TOKEN else [last]
 
     def resume(self, *, tokens: int | None = None, stop: str | Iterable[str] = ()) -> Stream:
-        """Goes on with a text that ended before the model ended it, after ``tokens``, `Stream.close` or `load` for example.
+        """Goes on with a text that the model has not ended itself, for example after ``tokens``, `Stream.close` or `load`.
 
-        A text that the model has ended, or that has not begun, gives nothing.
+        A text that the model has ended, or that has not begun, gives no pieces.
         """
         is_end = self._tokenizer.is_end if self._after == AFTER_NOTHING or not self._turns else self._turns.is_stop
         return self._write([], is_end, self._after, tokens, stop, None)
@@ -202,12 +204,12 @@ class Session:
                 yield rest
 
         stream = Stream(progress, pieces(), self.engine.stop)
-        # Weak: a stream keeps its session, and both end as soon as nobody has them.
+        # A weak reference: a stream keeps its session, and both are freed as soon as nothing else refers to them.
         self._stream = weakref.ref(stream)
         return stream
 
     def _end(self) -> None:
-        """Ends the text that is in the making."""
+        """Ends the unfinished text, if there is one."""
         stream = self._stream()
         if stream is not None:
             stream.close()
@@ -221,7 +223,7 @@ class Session:
         most: int | None,
         choose: Callable[[npt.NDArray[np.float32]], int],
     ) -> Generator[int, None, None]:
-        """Chooses tokens until the text ends, and says why it has."""
+        """Chooses tokens until the text ends, and sets the reason."""
         queued = self._pending + ids
         while True:
             if most is not None and len(progress.ids) >= most:
@@ -244,7 +246,7 @@ class Session:
             yield token
 
     def _compute(self, progress: Progress, ids: list[int]) -> npt.NDArray[np.float32] | None:
-        """Appends tokens and returns the logits of the last. If the text is cancelled, it returns None and appends nothing."""
+        """Appends tokens and returns the logits of the last one. If the text is cancelled, it returns None and appends nothing."""
         before = len(self.sequence)
         self.sequence.queue(ids)
         try:

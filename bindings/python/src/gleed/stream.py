@@ -1,4 +1,4 @@
-"""A text in the making, piece by piece."""
+"""A text that is generated piece by piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import GleedError
 
 @dataclass
 class Progress:
-    """How far a text is. It knows nothing of its stream, so that both end as soon as nobody has the stream."""
+    """The progress of a text. It has no reference to its stream, so that both are freed as soon as nothing refers to the stream."""
 
     ids: list[int] = field(default_factory=list)
     reason: str | None = None
@@ -19,10 +19,10 @@ class Progress:
 
 
 class Stream:
-    """The pieces of a text, as they are generated: ``for piece in stream`` or ``async for piece in stream``.
+    """The pieces of a text while it is generated: ``for piece in stream`` or ``async for piece in stream``.
 
-    Nothing is computed before a piece is asked for. `cancel` ends it from another thread, `close` from this one; so does leaving the
-    loop. The session then goes on from what has been generated.
+    Nothing is computed before the program asks for a piece. `cancel` ends the text from another thread, `close` from this one.
+    Leaving the loop ends it, too. The session then goes on from the generated text.
     """
 
     def __init__(self, progress: Progress, pieces: Generator[str, None, None], stop: Callable[[], None]) -> None:
@@ -37,10 +37,10 @@ class Stream:
 
     @property
     def reason(self) -> str | None:
-        """Why the text has ended; None while it has not.
+        """The reason why the text has ended, or None before its end.
 
-        ``"end"``: the model has ended it; ``"length"``: it has as many tokens as were asked for; ``"context"``: the context is full;
-        ``"stop"``: a stop string; ``"cancelled"``: `cancel`, `close`, or another text was begun.
+        ``"end"``: the model has ended it; ``"length"``: it has the requested number of tokens; ``"context"``: the context is full;
+        ``"stop"``: it has reached a stop string; ``"cancelled"``: `cancel`, `close`, or another text was begun.
         """
         return self._progress.reason
 
@@ -55,7 +55,7 @@ class Stream:
         return "".join(self)
 
     def cancel(self) -> None:
-        """Ends the text, also while a piece is computed: within a unit of work. Any thread may call it."""
+        """Ends the text within a unit of work, also while a piece is computed. Any thread may call it."""
         if self.reason is not None:
             return
         self._progress.cancelled = True
@@ -65,7 +65,7 @@ class Stream:
             pass
 
     def close(self) -> None:
-        """Ends the text. What a thread computes of it ends, too."""
+        """Ends the text. If another thread computes a piece of it, that ends, too."""
         self.cancel()
         try:
             self._pieces.close()
@@ -83,7 +83,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> str:
-        # Computed in another thread, so that the loop goes on meanwhile.
+        # Another thread computes, so that the event loop goes on meanwhile.
         future = asyncio.get_running_loop().run_in_executor(None, next, self, None)
         try:
             piece = await asyncio.shield(future)

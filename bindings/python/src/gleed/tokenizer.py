@@ -16,19 +16,19 @@ class Vocabulary:
     """The properties of a vocabulary. A token that it does not have is ``gleed.NO_TOKEN``."""
 
     tokens: int
-    """Ids are below this."""
+    """Number of tokens. Ids are below it."""
     bos: int
-    """Begins a text."""
+    """The token that begins a text."""
     eos: int
-    """Ends a text."""
+    """The token that ends a text."""
     eot: int
-    """Ends a turn."""
+    """The token that ends a turn."""
     eom: int
-    """Ends a message."""
+    """The token that ends a message."""
     unknown: int
-    """Stands for text that no token spells."""
+    """The token for text that no other token spells."""
     max_text: int
-    """The most bytes that one token completes."""
+    """Largest number of bytes that one token completes."""
     adds_bos: int
     """1 if ``encode`` puts ``bos`` in front."""
     adds_eos: int
@@ -36,7 +36,7 @@ class Vocabulary:
 
 
 class Tokenizer(Owner):
-    """The vocabulary of a model with its tables: ``Model.tokenizer``. Any number of threads share it."""
+    """The vocabulary of a model with its tables: ``Model.tokenizer``. Any number of threads may share it."""
 
     def __init__(self, model: Held) -> None:
         self._held = hold(
@@ -55,8 +55,8 @@ class Tokenizer(Owner):
         """Returns the token ids of a text.
 
         ``special`` adds the tokens that begin and end a text, if the vocabulary says so. ``parse_special`` turns names of control
-        tokens into these tokens: not for text that somebody else has written. ``exact`` refuses bytes that the vocabulary cannot
-        spell; without it they are left out. ``continues`` is for text behind another one: no blank is put before it.
+        tokens into these tokens. Do not use it for text from outside. ``exact`` refuses bytes that the vocabulary cannot spell.
+        Without it they are left out. ``continues`` is for text that continues another text: no blank is put before it.
         """
         held, data = self._use(), text.encode()
         flags = (
@@ -74,7 +74,7 @@ class Tokenizer(Owner):
         return [int(token) for token in ids[:count]]
 
     def decode(self, tokens: Ids, *, special: bool = False, continues: bool = False) -> str:
-        """Returns the text of token ids. ``special`` writes the names of control tokens; ``continues`` as in `encode`."""
+        """Returns the text of token ids. ``special`` writes the names of control tokens. ``continues`` is as in `encode`."""
         detokenizer = Detokenizer(self, special=special, continues=continues)
         pieces = [detokenizer.push(int(token)) for token in ids_of(tokens)]
         return "".join(pieces) + detokenizer.finish()
@@ -85,14 +85,14 @@ class Tokenizer(Owner):
         return number(lib.gleed_vocab_find, self._use().pointer, data, len(data), kind="uint32_t")
 
     def is_end(self, token: int) -> bool:
-        """Whether a token ends a generation, as the end of a text, of a turn or of a message does."""
+        """Returns whether a token ends a generation: the end of a text, of a turn or of a message."""
         kind, is_end = ffi.new("uint32_t *"), ffi.new("uint32_t *")
         call(lib.gleed_token_kind, self._use().pointer, token, kind, is_end)
         return bool(is_end[0])
 
 
 class Detokenizer(Owner):
-    """Turns a stream of tokens into text. A character that consists of several tokens comes with the last of them."""
+    """Turns a stream of tokens into text. A character of several tokens comes with the last of them."""
 
     def __init__(self, tokenizer: Tokenizer, *, special: bool = False, continues: bool = False) -> None:
         tables = tokenizer._use()
@@ -113,7 +113,8 @@ class Detokenizer(Owner):
             return self._read(lib.gleed_detokenize, held.pointer, self._tables.pointer, token)
 
     def finish(self) -> str:
-        """Ends the text: returns U+FFFD if it ended within a character, else nothing. The next token begins another text."""
+        """Ends the text. Returns U+FFFD if the text ended within a character, otherwise an empty text. The next token begins
+        another text."""
         held = self._use()
         with held.lock:
             return self._read(lib.gleed_detokenizer_finish, held.pointer)

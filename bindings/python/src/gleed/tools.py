@@ -1,4 +1,4 @@
-"""Tools that a model may call: its calls are read out of its text, and their results go back to it."""
+"""Tools that a model may call. The model's calls are read from its text, and their results go back to the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .errors import GleedError
 from .turns import Turns
 
 ToolList = Union[str, Iterable[Any]]
-"""Functions with ``name``, ``description`` and ``parameters`` (a JSON Schema), bare or as OpenAI's API has them; or their JSON."""
+"""A list of functions with ``name``, ``description`` and ``parameters`` (a JSON Schema), plain or in the form of OpenAI's
+API; or the JSON of such a list."""
 
 KINDS = {
     lib.GLEED_PART_TEXT: "text",
@@ -37,7 +38,7 @@ WRONG = {
 
 
 class ToolResult(NamedTuple):
-    """What a tool has answered: a message of a `Conversation`, behind the reply that has called it."""
+    """The result of a tool: a message of a `Conversation`, after the reply that has called the tool."""
 
     text: str
     name: str
@@ -54,12 +55,12 @@ class Call:
     arguments: Any
     """The arguments, as ``json.loads`` reads them."""
     id: str
-    """The identifier that the model gave the call; empty if it gave none."""
+    """The identifier that the model gave the call, or empty if it gave none."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of what a model has written."""
+    """A part of a model's text."""
 
     kind: str
     """``"text"``, ``"thought"``, ``"call"``, or ``"wrong"``: a call that cannot be read."""
@@ -68,19 +69,22 @@ class Part:
     call: Call | None
     """The call, if the part is one."""
     wrong: str | None
-    """What is wrong with a call, or with its arguments: ``"unknown tool"``, ``"missing argument"`` and so on; None if nothing is."""
+    """The error in a call or in its arguments: ``"unknown tool"``, ``"missing argument"`` and so on. None if there is no
+    error."""
 
 
 class Calls(Owner):
     """Reads a reply while the model writes it: text, thoughts and calls of tools.
 
-    The pieces have the names of control tokens (``Detokenizer(special=True)``), but not the token that ends the turn.
+    The pieces must contain the names of control tokens (``Detokenizer(special=True)``), but not the token that ends the
+    turn.
     """
 
     def __init__(self, turns: Turns, tools: ToolList = (), *, in_thought: bool = False) -> None:
-        """Starts to read a reply of a model with these turns. Without ``tools`` no names and arguments are checked.
+        """Starts to read a reply of a model with these turns. Without ``tools``, names and arguments are not checked.
 
-        Raises ``ValueError`` if it is not known how the model calls tools. ``in_thought``: the prompt has opened a thought.
+        Raises ``ValueError`` if it is not known how the model calls tools. ``in_thought`` says that the prompt has opened a
+        thought.
         """
         if turns.calls == lib.GLEED_NO_CALLS:
             raise ValueError(f"it is not known how a model with the turn format {turns.name!r} calls tools")
@@ -95,7 +99,7 @@ class Calls(Owner):
         self._text = bytearray()
 
     def push(self, piece: str) -> list[Part]:
-        """Takes the next piece of the reply. Returns the parts that can be told now."""
+        """Takes the next piece of the reply. Returns the parts that are certain now."""
         return self._read(piece, False)
 
     def finish(self) -> list[Part]:
@@ -136,6 +140,6 @@ class Calls(Owner):
 
 
 def tool_list(tools: ToolList) -> Any:
-    """Returns a list of tools as the library reads it."""
+    """Returns a list of tools in the form that the library reads."""
     text = tools if isinstance(tools, str) else json.dumps(list(tools), ensure_ascii=False)
     return ffi.from_buffer("char[]", text.encode())

@@ -1,4 +1,4 @@
-"""Turn formats: how the chat template of a family of models writes plain messages."""
+"""Turn formats: the chat templates of families of models, for plain messages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .model import Model
 AFTER_NOTHING: int = lib.GLEED_AFTER_NOTHING
 """The conversation begins."""
 AFTER_REPLY: int = lib.GLEED_AFTER_REPLY
-"""The model has written, and its turn is open."""
+"""The model has written a reply, and its turn is open."""
 ROLES: dict[str, int] = {"system": lib.GLEED_ROLE_SYSTEM, "user": lib.GLEED_ROLE_USER, "assistant": lib.GLEED_ROLE_ASSISTANT}
 
 
 class Turns(Owner):
-    """The turn format of a model's file, or one with a name (``docs/templates.md`` lists them)."""
+    """The turn format of a model's file, or the format with a name (``docs/templates.md`` lists them)."""
 
     def __init__(self, model: Model, name: str | None = None) -> None:
-        """Raises ``ValueError`` if no format has this name, or if the library does not know that of the file."""
+        """Raises ``ValueError`` if no format has this name, or if the library does not know the format of the file."""
         held, self._held = model._use(), model.tokenizer._use()
         if name is None:
             self._format = number(lib.gleed_turns_find, held.pointer, self._held.pointer, kind="uint32_t")
@@ -34,14 +34,15 @@ class Turns(Owner):
         calls, thoughts = ffi.new("uint32_t *"), ffi.new("uint32_t *")
         call(lib.gleed_turns_calls, held.pointer, self._format, calls, thoughts)
         self.calls, self.thoughts = int(calls[0]), int(thoughts[0])
-        """How the model calls tools, and marks its thoughts: numbers of ``gleed.h``, for `Calls` and `Grammar.tools`."""
-        # A template would have written it.
+        """Numbers of ``gleed.h`` that say how the model calls tools and marks its thoughts, for `Calls` and `Grammar.tools`."""
+        # If the file has a template, the template decides about BOS.
         self._flags = 0 if model.string("tokenizer.chat_template") is not None else lib.GLEED_TURNS_ADD_BOS
 
     def encode(self, messages: Iterable[tuple[str, str]], *, after: int = AFTER_NOTHING, reply: bool = True) -> list[int]:
         """Returns the tokens of messages, pairs of a role (``"system"``, ``"user"``, ``"assistant"``) and a text.
 
-        They are to be appended to a sequence that ends with ``after``: `AFTER_NOTHING`, a number of `ROLES`, or `AFTER_REPLY`. ``reply`` opens the model's turn at the end. The text of a message never becomes a special token.
+        Append them to a sequence that ends with ``after``: `AFTER_NOTHING`, a number of `ROLES`, or `AFTER_REPLY`. ``reply`` opens the
+        model's turn at the end. The text of a message never becomes a special token.
         """
         held = self._use()
         texts = [(choice(role, ROLES, "a role"), ffi.from_buffer("char[]", text.encode())) for role, text in messages]
@@ -57,5 +58,5 @@ class Turns(Owner):
         return [int(token) for token in ids[:count]]
 
     def is_stop(self, token: int) -> bool:
-        """Whether a token ends the model's turn. It is not appended to the sequence: the next turn writes what belongs there."""
+        """Returns whether a token ends the model's turn. Do not append it to the sequence: the next turn writes the end of this turn."""
         return bool(number(lib.gleed_turns_is_stop, self._use().pointer, self._format, token, kind="uint32_t"))

@@ -1,4 +1,4 @@
-"""Texts under a grammar that stay with their sequence."""
+"""Texts under a grammar, kept together with their sequence."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from .sequence import Sequence
 
 @dataclass(frozen=True)
 class WritingInfo:
-    """A text in numbers."""
+    """The state of a text."""
 
     begin: int
     """The position of its first token in the sequence."""
     end: int
-    """The position behind its last one."""
+    """The position after its last token."""
     is_end: bool
     """Whether the text may end here."""
     bytes_to_end: int | None
-    """The fewest bytes to its end; None if the grammar was compiled without ``close``."""
+    """The smallest number of bytes to its end, or None if the grammar was compiled without ``close``."""
 
 
 class Writing(Owner):
-    """A sequence that writes a text under a grammar: the sequence and a matcher, which stay together.
+    """A sequence that writes a text under a grammar, and its matcher.
 
-    They do so through `fork`, `rewind`, snapshots, and steps that were dropped: `follow` brings the text to where the sequence is.
+    The two stay together through `fork`, `rewind` and snapshots. After a step that was dropped, `follow` brings the text to the end of
+    the sequence.
 
     >>> writing = gleed.Writing(sequence, grammar, model)
     >>> token = sampler.sample(logits, writing.mask())
@@ -41,9 +42,9 @@ class Writing(Owner):
     """
 
     def __init__(self, sequence: Sequence, grammar: Grammar, model: Model, *, state: bytes | None = None) -> None:
-        """Starts an empty text behind the tokens that the sequence has.
+        """Starts an empty text after the tokens of the sequence.
 
-        With ``state``, the bytes of `Writing.state`, the text of a sequence that was restored goes on. A state of another grammar is a
+        With ``state``, the bytes of `Writing.state`, the text of a restored sequence goes on. A state of another grammar raises a
         `SnapshotError`.
         """
         rules = grammar._use()
@@ -89,17 +90,18 @@ class Writing(Owner):
         return mask
 
     def accept(self, token: int) -> bool:
-        """Takes a token, which the program appends to the sequence. Returns False where the grammar does not allow it."""
+        """Takes a token that the program then appends to the sequence. Returns False if the grammar does not allow it."""
         held = self._use()
         with held.lock:
             return bool(number(lib.gleed_writing_accept, held.pointer, self._tokens.pointer, token, kind="uint32_t"))
 
     def forced_tokens(self) -> list[int]:
-        """Returns the tokens that have to follow. Give each to `accept`, and all to the engine in one call."""
+        """Returns the tokens that must follow. Give each to `accept`, and all to the engine in one call."""
         return forced_tokens(lib.gleed_writing_forced_tokens, self._use(), self._tokens.pointer, self._trie.pointer)
 
     def follow(self) -> None:
-        """Brings the text to where the sequence is: takes back what it no longer has, and takes what it has more."""
+        """Brings the text to the end of the sequence: takes back tokens that the sequence has no longer, and takes its additional
+        tokens."""
         self._change(lib.gleed_writing_follow)
 
     def rewind(self, keep: int) -> None:
@@ -107,7 +109,8 @@ class Writing(Owner):
         self._change(lib.gleed_writing_rewind, keep)
 
     def fork(self, keep: int | None = None) -> Writing:
-        """Opens a sequence with the first ``keep`` tokens of this one, or with all, and with its text. Memory is shared until it changes."""
+        """Opens a sequence with the first ``keep`` tokens of this one, or with all, and with its text. The two share memory until it
+        changes."""
         held, other = self._use(), Writing.__new__(Writing)
         keep = len(self.sequence) if keep is None else keep
         tables = self._tokens.pointer
@@ -121,13 +124,13 @@ class Writing(Owner):
 
     @property
     def info(self) -> WritingInfo:
-        """Where the text is, and whether it may end."""
+        """The positions of the text, and whether it may end."""
         info = self._describe()
         to_end = None if info.bytes_to_end == lib.GLEED_NO_END else int(info.bytes_to_end)
         return WritingInfo(int(info.begin), int(info.end), bool(info.is_end), to_end)
 
     def state(self) -> bytes:
-        """Returns what has to be saved with the sequence, 16 bytes: ``sequence.snapshot(state=writing.state())``."""
+        """Returns the 16 bytes that must be saved with the sequence: ``sequence.snapshot(state=writing.state())``."""
         held, room = self._use(), np.empty(256, dtype=np.uint8)
         with held.lock:
             count = number(lib.gleed_writing_state, held.pointer, ffi.from_buffer("uint8_t[]", room), len(room))
