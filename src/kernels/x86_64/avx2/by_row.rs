@@ -619,6 +619,8 @@ unsafe fn four_entries<const N: usize, I: Copy + Into<usize>>(book: &[u64; N], [
 }
 
 /// Returns entries of 8 numbers of 2 bits each as values of IQ2: 8, 25 or 43 for 0, 1 or 2.
+// It runs when the library is compiled, which an index out of bounds would stop.
+#[allow(clippy::indexing_slicing)]
 const fn in_bytes<const N: usize>(book: &[u16; N]) -> [u64; N] {
     let mut entries = [0; N];
     let mut i = 0;

@@ -1,5 +1,5 @@
-//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits 16 bits (62 * 127
-//! * 4 < 2^15). So two registers of such sums are packed to one of words, and the dot product of words with the
+//! Super-blocks that are unpacked row by row. A sum of four products of a code and an activation fits 16 bits:
+//! 4 * 62 * 127 < 2^15. So two registers of such sums are packed to one of words, and the dot product of words with the
 //! sub-scales is exact.
 
 use core::arch::x86_64::*;
