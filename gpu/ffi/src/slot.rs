@@ -6,7 +6,7 @@ use core::task::Poll;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::gleed_gpu::GpuDevice;
-use gleed::device::{BatchView, BlockPart, Choosing, Device, DeviceFault};
+use gleed::device::{BatchView, BlockPart, Choosing, Device, DeviceFault, StatePart};
 use gleed_ffi::object::{Object, Opaque};
 
 use crate::opened::Opened;
@@ -72,6 +72,9 @@ impl Port {
     }
 }
 
+// The trait has methods of its own for devices that lack something. The GPU lacks none: clippy refuses one that is not
+// passed on.
+#[deny(clippy::missing_trait_methods)]
 impl Device for Port {
     fn begin(&mut self, batch: &BatchView<'_>) -> Result<(), DeviceFault> {
         self.with(|device| device.begin(batch))
@@ -103,5 +106,13 @@ impl Device for Port {
 
     fn write_block(&mut self, part: BlockPart, words: &[u32]) -> Result<(), DeviceFault> {
         self.with(|device| device.write_block(part, words))
+    }
+
+    fn read_state(&self, part: StatePart, out: &mut [f32]) -> Result<(), DeviceFault> {
+        self.with(|device| device.read_state(part, out))
+    }
+
+    fn write_state(&mut self, part: StatePart, elements: &[f32]) -> Result<(), DeviceFault> {
+        self.with(|device| device.write_state(part, elements))
     }
 }

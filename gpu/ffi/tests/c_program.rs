@@ -28,8 +28,15 @@ fn program(compiler: &str, standard: &str, name: &str) -> Option<PathBuf> {
 #[test]
 fn c_gets_the_bits_of_the_cpu() {
     let Some(program) = program("cc", "-std=c99", "gpu") else { return };
-    // The second model needs other kernels.
-    let models = ["examples/assets/gleed-tales-q8_0.gguf", "tests/data/more/mixtral.gguf"];
+    // The second model needs other kernels. The others have recurrent layers: a short convolution, the gated delta rule,
+    // Mamba-2 beside attention.
+    let models = [
+        "examples/assets/gleed-tales-q8_0.gguf",
+        "tests/data/more/mixtral.gguf",
+        "tests/data/recurrent/lfm2.gguf",
+        "tests/data/recurrent/qwen35.gguf",
+        "tests/data/recurrent/falcon-h1.gguf",
+    ];
     let output = Command::new(program).args(models.map(|model| file("../..").join(model))).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     println!("{out}{err}");

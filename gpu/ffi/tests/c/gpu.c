@@ -1,8 +1,9 @@
 /*
  * Calls every function of gleed_gpu.h, rightly and wrongly, with a GPU that may be a driver that computes on the CPU.
  *
- * usage: gpu MODEL OTHER
- * OTHER is a model that needs other kernels. Ends with status 77, and the reason, where there is no GPU at all.
+ * usage: gpu MODEL OTHER RECURRENT...
+ * OTHER is a model that needs other kernels. Each RECURRENT is a model with recurrent layers. Ends with status 77, and the
+ * reason, where there is no GPU at all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,15 @@ static void plans(const gleed_gpu *gpu, const gleed_model *model, const gleed_co
     CHECK(strstr(error.text, "another kind than paged") != NULL);
 }
 
+static uint32_t vocab_of(const gleed_model *model)
+{
+    gleed_model_info info;
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    DO(gleed_model_describe(model, &info, &error));
+    return info.vocab;
+}
+
 static gleed_engine *on_cpu(const gleed_model *model, const gleed_config *config)
 {
     gleed_engine *engine = NULL;
@@ -206,43 +216,62 @@ static uint64_t draw(gleed_engine *engine, gleed_seq seq, uint32_t token, uint32
     return state;
 }
 
-/* Checks that two engines give the same logits, ids and snapshots: of a prompt, tokens by their logits, tokens of one call. */
-static void same(gleed_engine *here, gleed_engine *there, gleed_seq seqs[2])
+/*
+ * Checks that the sequences of two engines have equal snapshots with so many checkpoints, and that each engine goes on from the
+ * snapshot of the other one. If `keep` is not 0, the restored sequences keep so many tokens, whose state is in a checkpoint.
+ */
+static void exchange(gleed_engine *const engines[2], const gleed_seq seqs[2], uint32_t checkpoints, size_t keep)
 {
-    gleed_engine *engines[2];
+    gleed_snapshot_options options = {sizeof options, 0, NULL, 0, checkpoints, 0};
     const float *logits[2];
-    uint32_t ids[2][40];
     uint8_t *saved[2];
-    size_t len[2], bytes[2], step, i;
-    uint64_t states[2];
+    size_t len[2], bytes[2], computed, i;
     gleed_seq restored;
-    engines[0] = here;
-    engines[1] = there;
+    for (i = 0; i < 2; i++) {
+        DO(gleed_snapshot_size(engines[i], seqs[i], &options, &bytes[i], &error));
+        CHECK((saved[i] = malloc(bytes[i])) != NULL);
+        DO(gleed_snapshot(engines[i], seqs[i], &options, saved[i], bytes[i], &len[i], &error));
+    }
+    CHECK(bytes[0] == bytes[1] && memcmp(saved[0], saved[1], bytes[0]) == 0);
+    for (i = 0; i < 2; i++) {
+        DO(gleed_restore(engines[i], NULL, saved[1 - i], bytes[0], &restored, &error));
+        if (keep != 0) {
+            DO(gleed_computed_at(engines[i], restored, keep, &computed, &error));
+            CHECK(computed == keep);
+            DO(gleed_rewind(engines[i], restored, keep, &error));
+        }
+        DO(gleed_decode_step(engines[i], restored, 7, &logits[i], &len[i], &error));
+        DO(gleed_seq_close(engines[i], restored, &error));
+    }
+    CHECK(len[0] == len[1] && memcmp(logits[0], logits[1], len[0] * sizeof(float)) == 0);
+    free(saved[0]);
+    free(saved[1]);
+}
+
+/* Checks that two engines give the same logits, ids and snapshots: of a prompt, tokens by their logits, tokens of one call. */
+static void same(gleed_engine *const engines[2], uint32_t vocab, gleed_seq seqs[2])
+{
+    const float *logits[2];
+    uint32_t prompt[5], ids[2][40];
+    size_t len[2], step, i;
+    uint64_t states[2];
+    for (i = 0; i < 5; i++)
+        prompt[i] = PROMPT[i] % vocab;
     for (i = 0; i < 2; i++) {
         DO(gleed_seq_open(engines[i], &seqs[i], &error));
-        DO(gleed_prefill(engines[i], seqs[i], PROMPT, 5, &logits[i], &len[i], &error));
+        DO(gleed_prefill(engines[i], seqs[i], prompt, 5, &logits[i], &len[i], &error));
     }
     for (step = 0; step < 4; step++) {
         CHECK(len[0] == len[1] && memcmp(logits[0], logits[1], len[0] * sizeof(float)) == 0);
         for (i = 0; i < 2; i++)
-            DO(gleed_decode_step(engines[i], seqs[i], (uint32_t)(300 + step), &logits[i], &len[i], &error));
+            DO(gleed_decode_step(engines[i], seqs[i], (uint32_t)(300 + step) % vocab, &logits[i], &len[i], &error));
     }
     for (i = 0; i < 2; i++) {
-        DO(gleed_gpu_decode_greedy(engines[i], seqs[i], 261, ids[i], 30, &error));
+        DO(gleed_gpu_decode_greedy(engines[i], seqs[i], 261 % vocab, ids[i], 30, &error));
         states[i] = draw(engines[i], seqs[i], ids[i][29], ids[i] + 30);
-        DO(gleed_snapshot_size(engines[i], seqs[i], NULL, &bytes[i], &error));
-        CHECK((saved[i] = malloc(bytes[i])) != NULL);
-        DO(gleed_snapshot(engines[i], seqs[i], NULL, saved[i], bytes[i], &len[i], &error));
     }
-    CHECK(states[0] == states[1] && memcmp(ids[0], ids[1], sizeof ids[0]) == 0 && bytes[0] == bytes[1] && memcmp(saved[0], saved[1], bytes[0]) == 0);
-    /* Each side restores the snapshot of the other side. */
-    for (i = 0; i < 2; i++) {
-        DO(gleed_restore(engines[i], NULL, saved[1 - i], bytes[0], &restored, &error));
-        DO(gleed_decode_step(engines[i], restored, 7, &logits[i], &len[i], &error));
-        DO(gleed_seq_close(engines[i], restored, &error));
-        free(saved[1 - i]);
-    }
-    CHECK(memcmp(logits[0], logits[1], len[0] * sizeof(float)) == 0);
+    CHECK(states[0] == states[1] && memcmp(ids[0], ids[1], sizeof ids[0]) == 0);
+    exchange(engines, seqs, 0, 0);
 }
 
 static void wrong_calls(gleed_engine *engine, gleed_seq seq, const gleed_gpu_model *held)
@@ -298,18 +327,49 @@ static void lost(gleed_engine *here, gleed_engine *there, const gleed_seq seqs[2
     }
 }
 
+/* Runs a model with recurrent layers on both sides, with a checkpoint of their state, and loses the GPU. */
+static void states(gleed_gpu *gpu, const char *path, const gleed_config *limits)
+{
+    static uint64_t memory[128];
+    gleed_config config = *limits;
+    gleed_seq_info seq;
+    gleed_gpu_model *held = NULL;
+    gleed_engine *engines[2];
+    gleed_seq seqs[2];
+    const gleed_model *model = NULL;
+    const float *logits;
+    size_t len, i;
+    uint8_t *bytes = read_file(path, &len);
+    DO(gleed_model_open(bytes, len, memory, sizeof memory, &model, &error));
+    config.checkpoints = 6;
+    engines[0] = on_cpu(model, &config);
+    engines[1] = on_gpu(gpu, model, &config, &held);
+    same(engines, vocab_of(model), seqs);
+    memset(&seq, 0, sizeof seq);
+    seq.struct_size = sizeof seq;
+    for (i = 0; i < 2; i++) {
+        DO(gleed_seq_describe(engines[i], seqs[i], &seq, &error));
+        DO(gleed_checkpoint(engines[i], seqs[i], &error));
+        DO(gleed_decode_step(engines[i], seqs[i], 9, &logits, &len, &error));
+    }
+    exchange(engines, seqs, 2, seq.tokens);
+    lost(engines[0], engines[1], seqs, held);
+    free(bytes);
+}
+
 int main(int argc, char **argv)
 {
     gleed_config config = {0};
     gleed_gpu_info first = {sizeof first, 0, 0, 0, 0, 0, "", ""};
     const gleed_model *model = NULL, *other = NULL;
-    gleed_engine *here, *there;
+    gleed_engine *engines[2];
     gleed_gpu_model *held = NULL;
     gleed_seq seqs[2];
     gleed_gpu *gpu;
     uint8_t *bytes;
     size_t len;
-    CHECK(argc == 3);
+    int i;
+    CHECK(argc >= 3);
     bytes = read_file(argv[1], &len);
     if (adapters(&first) == 0) {
         fprintf(stderr, "there is no GPU\n");
@@ -326,12 +386,14 @@ int main(int argc, char **argv)
     config.rows = 16;
     plans(gpu, model, &config);
     open_for(model, other, &config, gpu);
-    here = on_cpu(model, &config);
-    there = on_gpu(gpu, model, &config, &held);
-    same(here, there, seqs);
-    wrong_calls(there, seqs[1], held);
+    for (i = 3; i < argc; i++)
+        states(gpu, argv[i], &config);
+    engines[0] = on_cpu(model, &config);
+    engines[1] = on_gpu(gpu, model, &config, &held);
+    same(engines, vocab_of(model), seqs);
+    wrong_calls(engines[1], seqs[1], held);
     CHECK(gleed_gpu_close(gpu, &error) == GLEED_E_GPU_IN_USE && error.given == 1);
-    lost(here, there, seqs, held);
+    lost(engines[0], engines[1], seqs, held);
     DO(gleed_gpu_close(gpu, &error));
     puts("one hash");
     return 0;
