@@ -1178,7 +1178,7 @@ public:
         talk.memory_ = Memory::allocate(size, align);
         status = gleed_conversation_load(engine.get(), bytes.data(), bytes.size(), limits, talk.memory_.data(),
                                          talk.memory_.size(), talk.conversation_.out(), status.details());
-        if (status) talk.own(engine);
+        if (status) status = talk.own(engine);
         return Result<Conversation>(status, std::move(talk));
     }
     // Writes the entries of a saved conversation to `out`. Returns how many there are. Their texts lie in `bytes`.
@@ -1211,7 +1211,7 @@ public:
         status = gleed_conversation_fork(conversation_, engine.get(), memory.data(), memory.size(), copy.conversation_.out(),
                                          status.details());
         copy.memory_ = std::move(memory);
-        if (status) copy.own(engine);
+        if (status) status = copy.own(engine);
         return Result<Conversation>(status, std::move(copy));
     }
     Result<std::size_t> saved_size(Engine &engine, Desk &desk, Span<const gleed_entry> entries) const noexcept {
@@ -1232,10 +1232,12 @@ public:
     gleed_conversation *get() noexcept { return conversation_; }
 
 private:
-    void own(Engine &engine) noexcept {
+    Status own(Engine &engine) noexcept {
+        Status status;
         gleed_seq seq = 0;
-        (void)gleed_conversation_seq(conversation_, &seq, nullptr);
-        sequence_ = Sequence(engine.get(), seq);
+        status = gleed_conversation_seq(conversation_, &seq, status.details());
+        if (status) sequence_ = Sequence(engine.get(), seq);
+        return status;
     }
 
     Memory memory_;
@@ -1628,13 +1630,18 @@ public:
     // *sequence receives the new sequence.
     Result<Writing> fork(Engine &engine, const Tokenizer &tokenizer, std::size_t keep, Sequence *sequence) noexcept {
         Status status;
+        auto info = make<gleed_writing_info>();
+        // Only the description of the copy has the handle of its sequence. If the library refuses descriptions, it does so here,
+        // before a sequence is opened.
+        status = gleed_writing_describe(writing_, &info, status.details());
+        if (!status) return Result<Writing>(status);
         Writing copy;
         copy.memory_ = Memory::allocate(memory_.size(), 64);
         status = gleed_writing_fork(writing_, engine.get(), tokenizer.get(), keep, copy.memory_.data(),
                                     copy.memory_.size(), copy.writing_.out(), status.details());
         if (!status) return Result<Writing>(status);
-        auto info = make<gleed_writing_info>();
         status = gleed_writing_describe(copy.writing_, &info, status.details());
+        if (!status) return Result<Writing>(status);
         *sequence = Sequence(engine.get(), info.seq);
         return Result<Writing>(status, std::move(copy));
     }

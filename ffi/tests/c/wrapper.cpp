@@ -14,6 +14,15 @@
 #include <span>
 #endif
 
+#include "gleed.h"
+
+// Whether the wrapper's calls of gleed_writing_describe go to the library. If not, they are refused.
+static bool describes = true;
+
+static gleed_status describe(gleed_writing *writing, gleed_writing_info *info, gleed_error *error) {
+    return describes ? gleed_writing_describe(writing, info, error) : GLEED_E_INTERNAL;
+}
+#define gleed_writing_describe describe
 #include "gleed.hpp"
 
 #define CHECK(condition)                                                            \
@@ -555,6 +564,13 @@ int main(int argc, char **argv) {
     const auto first = gleed::sample_masked(chooser.value(), logits.value(), mask, pad);
     CHECK(writing.value().accept(tokenizer.value(), first.value()).value() && seq.value().decode(first.value()));
     gleed::Sequence forked;
+    // A fork that fails opens no sequence, and writes none.
+    const auto open = engine.info().value().sequences;
+    describes = false;
+    const auto failed = writing.value().fork(engine, tokenizer.value(), count.value() + 1, &forked);
+    describes = true;
+    CHECK(failed.status().code() == GLEED_E_INTERNAL && engine.info().value().sequences == open);
+    CHECK(forked.info().status().code() == GLEED_E_NULL);
     auto copied = writing.value().fork(engine, tokenizer.value(), count.value() + 1, &forked);
     CHECK(copied && copied.value().info().value().seq == forked.handle());
     CHECK(writing.value().rewind(engine, tokenizer.value(), count.value()) && writing.value().follow(engine, tokenizer.value()));
