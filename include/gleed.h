@@ -699,7 +699,8 @@ gleed_status gleed_can_extend(const gleed_engine *engine, gleed_seq seq, size_t 
  *   Threads  One at a time per engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_SEQUENCE, GLEED_E_BUSY (any
  *            sequence has unfinished work), GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT (with a window, the limit is
- *            2^32 - 1 tokens), GLEED_E_NON_FINITE; in an encoder GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS.
+ *            2^32 - 1 tokens), GLEED_E_NON_FINITE; in an encoder GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS; in an
+ *            engine of gleed_model_predictor GLEED_E_VALUE.
  *   After    The sequence is as long as before, and earlier logits are still valid. Exception: GLEED_E_NON_FINITE
  *            comes during the computation and invalidates earlier logits. If a window has evicted tokens by then, the
  *            sequence also keeps the chunks of new tokens that were finished.
@@ -740,9 +741,9 @@ enum {
  *   Memory   Keeps nothing: the tokens are copied.
  *   Time     Grows with count and the blocks of the sequence.
  *   Threads  One at a time per engine.
- *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE, GLEED_E_SEQUENCE,
- *            GLEED_E_BUSY, GLEED_E_TOKEN, GLEED_E_EMPTY, GLEED_E_CONTEXT, GLEED_E_TOO_MANY; in an encoder
- *            GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS.
+ *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_VALUE (`logits`, or the engine is
+ *            one of gleed_model_predictor), GLEED_E_SEQUENCE, GLEED_E_BUSY, GLEED_E_TOKEN, GLEED_E_EMPTY,
+ *            GLEED_E_CONTEXT, GLEED_E_TOO_MANY; in an encoder GLEED_E_NO_LOGITS, GLEED_E_WHOLE, GLEED_E_ROWS.
  *   After    Nothing has changed.
  */
 gleed_status gleed_queue(gleed_engine *engine, gleed_seq seq, const uint32_t *tokens, size_t count, uint32_t logits,
@@ -1826,7 +1827,7 @@ gleed_status gleed_guesses_init(const gleed_engine *engine, gleed_seq seq, uint3
  *   Threads  One at a time per guesses and engine.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_LENGTH, GLEED_E_OBJECT, GLEED_E_LIMIT (more than 31 ids),
  *            GLEED_E_BUSY (also before gleed_guesses_end), GLEED_E_SEQUENCE, GLEED_E_TOKEN (of `token`), GLEED_E_CONTEXT,
- *            GLEED_E_NO_LOGITS, GLEED_E_WHOLE (an encoder), GLEED_FULL.
+ *            GLEED_E_NO_LOGITS, GLEED_E_WHOLE (an encoder), GLEED_E_VALUE (an engine of gleed_model_predictor), GLEED_FULL.
  *   After    Nothing has changed.
  */
 gleed_status gleed_guesses_queue(gleed_guesses *guesses, gleed_engine *engine, uint32_t token, const uint32_t *ids,

@@ -250,7 +250,8 @@ gleed_status gleed_gpu_decode_sampled(gleed_engine *engine, gleed_seq seq, uint3
  *   Time     Grows with the tokens.
  *   Threads  One at a time per `engine`; any for `lost`, while no call changes it.
  *   Errors   GLEED_E_NULL, GLEED_E_ALIGNMENT, GLEED_E_OBJECT, GLEED_E_REENTRANT, GLEED_E_SEQUENCE, GLEED_E_WINDOW (a window has
- *            passed over a token), GLEED_E_TOKEN, GLEED_E_CONTEXT, GLEED_FULL.
+ *            passed over a token), GLEED_E_TOKEN, GLEED_E_CONTEXT, GLEED_FULL; in an encoder GLEED_E_NO_LOGITS,
+ *            GLEED_E_ROWS; in an engine of gleed_model_predictor GLEED_E_VALUE.
  *   After    Nothing has changed.
  */
 gleed_status gleed_gpu_replay(gleed_engine *engine, const gleed_engine *lost, gleed_seq seq, gleed_seq *copy,

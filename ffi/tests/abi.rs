@@ -46,6 +46,37 @@ fn functions_are_declared_as_they_are_defined() {
     assert_eq!(declared, exported);
 }
 
+/// Returns what the header says of a function's errors, with what it says of those of the functions that it names there.
+fn errors(header: &str, function: &str) -> String {
+    let (before, _) = header.split_once(&format!("\ngleed_status {function}(")).unwrap();
+    let (_, comment) = before.rsplit_once("/*").unwrap();
+    let (_, stated) = comment.split_once("Errors").unwrap();
+    let stated = stated.split("\n *   After").next().unwrap();
+    let named = stated.split("As gleed_").skip(1).map(|rest| rest.split([' ', '.', ',', ';']).next().unwrap());
+    named.fold(stated.to_owned(), |all, name| all + &errors(header, &format!("gleed_{name}")))
+}
+
+/// `tests/mistakes/predict.c` calls these functions with such an engine.
+#[test]
+fn calls_that_take_tokens_state_that_a_layer_refuses_them() {
+    let header = std::fs::read_to_string(manifest("../include/gleed.h")).unwrap();
+    for function in [
+        "gleed_prefill",
+        "gleed_decode_step",
+        "gleed_prefill_at",
+        "gleed_prefill_prompt",
+        "gleed_queue",
+        "gleed_queue_at",
+        "gleed_embed",
+        "gleed_embed_texts",
+        "gleed_log_probs",
+        "gleed_guesses_queue",
+    ] {
+        let stated = errors(&header, function);
+        assert!(stated.contains("GLEED_E_VALUE") && stated.contains("gleed_model_predictor"), "{function}: {stated}");
+    }
+}
+
 /// Returns the number of lines of every `unsafe` block in Rust source text, in order. Unit tests in it are left out.
 fn unsafe_blocks(source: &str) -> Vec<usize> {
     let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();

@@ -19,7 +19,7 @@ static uint32_t text[TOKENS];
 
 /* Four rows with logits, so three guesses. */
 static const gleed_config config = {sizeof config, 2, 128, 8, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 4, 16};
-static const gleed_config of_layer = {sizeof of_layer, 2, 128, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+static const gleed_config of_layer = {sizeof of_layer, 2, 128, 8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 
 static void models(void)
 {
@@ -133,6 +133,33 @@ static void texts(void)
     end(&units);
 }
 
+/* All other functions that take tokens refuse the engine of a layer, too. */
+static void refused(struct guessed *it)
+{
+    const size_t length = 3;
+    const float *logits = NULL;
+    size_t len = 0, guessed = 7;
+    float values[64];
+    gleed_seq seq;
+    gleed_guesses *guesses;
+    uint32_t used = 0;
+    DO(gleed_seq_open(it->layer, &seq, &error));
+    guesses = start_guesses(it->layer, seq, 1, 0);
+    DO(gleed_model_embedding(predictor, GLEED_POOLING_LAST, &used, &len, &error));
+    CHECK(len <= COUNT(values));
+    EXPECT(GLEED_E_VALUE, gleed_embed(it->layer, seq, PROMPT, 3, GLEED_POOLING_LAST, values, len, &error));
+    EXPECT(GLEED_E_VALUE, gleed_log_probs(it->layer, seq, PROMPT, 3, values, 2, &error));
+    EXPECT(GLEED_E_VALUE, gleed_decode_step(it->layer, seq, 1, &logits, &len, &error));
+    EXPECT(GLEED_E_VALUE, gleed_prefill_at(it->layer, seq, 0, PROMPT, 3, &logits, &len, &error));
+    EXPECT(GLEED_E_VALUE, gleed_prefill_prompt(it->layer, seq, PROMPT, 3, &logits, &len, &error));
+    EXPECT(GLEED_E_VALUE, gleed_queue_at(it->layer, seq, 0, PROMPT, 3, GLEED_LOGITS_LAST, &error));
+    EXPECT(GLEED_E_VALUE, gleed_guesses_queue(guesses, it->layer, 1, NULL, 0, &guessed, &error));
+    CHECK(guessed == 7);
+    DO(gleed_seq_close(it->layer, seq, &error));
+    EXPECT(GLEED_E_VALUE, gleed_embed_texts(it->layer, PROMPT, 3, &length, 1, GLEED_POOLING_LAST, values, len, &error));
+    free(guesses);
+}
+
 static void mistakes(void)
 {
     const uint32_t many[32] = {0};
@@ -167,6 +194,7 @@ static void mistakes(void)
     /* The layer takes tokens from its guesses only. */
     EXPECT(GLEED_E_VALUE, gleed_prefill(it.layer, it.layer_seq, PROMPT, 3, &logits, &len, &error));
     EXPECT(GLEED_E_VALUE, gleed_queue(it.layer, it.layer_seq, PROMPT, 3, GLEED_LOGITS_LAST, &error));
+    refused(&it);
     /* Wrong numbers. */
     EXPECT(GLEED_E_LIMIT, QUEUE(it.guesses, it.layer, text[done - 1], many, 32, NULL));
     EXPECT(GLEED_E_VALUE, QUEUE(it.guesses, it.layer, text[done - 1], NULL, 0, &budget));
