@@ -50,8 +50,8 @@ pub unsafe extern "C" fn gleed_model_embedding(
     error: *mut gleed_error,
 ) -> i32 {
     boundary!(error, || {
-        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: `used`
-        // and `values_len` are places for results that nothing else uses.
+        // SAFETY: NULL, alignment and the tag and address of `model` are checked here. gleed.h demands the rest: no
+        // other call changes `model`, and `used` and `values_len` are places for results that nothing else uses.
         let (model, used, values_len) =
             unsafe { (Object::get("model", model)?, out("used", used)?, out("values_len", values_len)?) };
         let pooling = pooling_of(pooling, model)?;
