@@ -18,10 +18,14 @@ local function sampler(self)
     end)
 end
 
--- Makes a session for the open sequence `seq` of an engine.
+-- Makes a session for the open sequence `seq` of an engine. If that fails, the sequence is closed.
 local function join(shared, seq, options)
     local self = setmetatable({ shared = shared, seq = seq, options = options, own = {}, todo = {}, ids = {}, messages = {}, out = "", reason = "end" }, Session)
-    sampler(self)
+    local is_made, why = pcall(sampler, self)
+    if not is_made then
+        check(lib.gleed_seq_close(shared.engine, seq, E))
+        error(why, 0)
+    end
     shared.sessions[seq] = self
     shared.model.users = shared.model.users + 1
     return self
@@ -53,11 +57,21 @@ local function settle(self)
     self.todo, self.queued = rest, false
 end
 
--- Calls a function while the session has no queued tokens, and returns its result. An unfinished text goes on afterwards.
-local function paused(self, run)
+-- Calls a function while the session has no queued tokens, and returns its result. An unfinished text goes on afterwards. If there is
+-- no room for its tokens any more, `undo` takes back what the function has made.
+local function paused(self, run, undo)
     settle(self)
     local is_run, result = pcall(run)
-    if not self.reason then queue(self) end
+    if not self.reason then
+        local goes_on, why = pcall(queue, self)
+        if not goes_on then
+            if is_run and undo then
+                undo(result)
+                queue(self)
+            end
+            error(why, 0)
+        end
+    end
     if not is_run then error(result, 0) end
     return result
 end
@@ -282,13 +296,19 @@ function Session:fork()
         todo = self.todo
         check(lib.gleed_fork(shared.engine, self.seq, length(self), out.number, E))
         return out.number[0]
-    end)
+    end, function(made) check(lib.gleed_seq_close(shared.engine, made, E)) end)
     local other = join(shared, seq, self.options)
     for i, token in ipairs(todo) do other.todo[i] = token end
     for i, message in ipairs(self.messages) do other.messages[i] = message end
-    for _, token in ipairs(self.ids) do check(lib.gleed_sampler_accept(other.sampler, token, E)) end
-    check(lib.gleed_sampler_state(self.sampler, out.long, E))
-    check(lib.gleed_sampler_set_state(other.sampler, out.long[0], E))
+    local goes_on, why = pcall(function()
+        for _, token in ipairs(self.ids) do check(lib.gleed_sampler_accept(other.sampler, token, E)) end
+        check(lib.gleed_sampler_state(self.sampler, out.long, E))
+        check(lib.gleed_sampler_set_state(other.sampler, out.long[0], E))
+    end)
+    if not goes_on then
+        other:close()
+        error(why, 0)
+    end
     return other
 end
 
@@ -347,6 +367,9 @@ function Session:load(bytes)
     local shared, info = self.shared, struct "gleed_snapshot_info"
     check(lib.gleed_snapshot_describe(bytes, #bytes, info, E))
     if info.state_len ~= 16 then refuse("GLEED_E_SNAPSHOT_HOST", "these bytes are not from save") end
+    local state = new(SAVED)
+    ffi.copy(state, info.state, 16)
+    if state.after == lib.GLEED_AFTER_REPLY then conversation.format(self) end
     local function replace(with)
         check(lib.gleed_restore(shared.engine, nil, with, #with, out.number, E))
         shared.sessions[self.seq], shared.sessions[out.number[0]], self.seq = nil, self, out.number[0]
@@ -366,12 +389,9 @@ function Session:load(bytes)
         replace(bytes)
         check(lib.gleed_seq_close(shared.engine, old, E))
     end
-    local state = new(SAVED)
-    ffi.copy(state, info.state, 16)
     check(lib.gleed_sampler_set_state(self.sampler, state.sampler, E))
     self.todo, self.ids, self.conversation = state.last ~= constants.GLEED_NO_TOKEN and { state.last } or {}, {}, nil
     self.replies = state.after == lib.GLEED_AFTER_REPLY and "replies" or nil
-    if self.replies then conversation.format(self) end
 end
 
 -- Gives the memory back. The memory of the engine is given back with its last session. A second call does nothing.

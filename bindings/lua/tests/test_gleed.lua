@@ -162,6 +162,30 @@ function tests.forks_share_their_memory_and_run_together()
     third:close() other:close() session:close()
 end
 
+function tests.what_fails_leaves_no_sequence_open()
+    -- There is no block for the fork and for the text that goes on.
+    local options = { context = 64, sequences = 2, kv_blocks = 2, sampler = { min_p = 0.05 } }
+    local session = model:session(options)
+    session:tell(PROMPT, { tokens = 20 })
+    for _ = 1, 14 do session() end
+    refused("GLEED_FULL", session.fork, session)
+    same(session:read() ~= "", true)
+    same(first(session.ids), first(native, 20))
+    -- The fork has the options of its session, which the program has changed.
+    options.sampler.temperature = -1
+    refused("GLEED_E_VALUE", session.fork, session)
+    options.sampler.temperature = 0
+    session:fork():close()
+    -- A conversation whose turn format this session does not know.
+    local talk = model:session { context = 256, turns = "chatml" }
+    talk:ask("Hello!", { tokens = 2 }):read()
+    local before = first(session:tokens())
+    refused("GLEED_E_VALUE", session.load, session, talk:save())
+    same(first(session:tokens()), before)
+    session:fork():close()
+    talk:close() session:close()
+end
+
 function tests.a_text_goes_back()
     local session = model:session { context = 256 }
     session:tell(PROMPT):read()
