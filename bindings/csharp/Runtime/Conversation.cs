@@ -118,6 +118,8 @@ namespace Gleed
             if (info.state_len != sizeof(Saved))
                 throw new GleedException(Status.E_SNAPSHOT_HOST, "these bytes are not from Save", 0, (ulong)sizeof(Saved), info.state_len);
             var saved = *(Saved*)info.state;
+            if (saved.After == Native.GLEED_AFTER_REPLY)
+                Format();
             if (engine.Plan.sequences > 1)
             {
                 var old = Sequence;
@@ -144,8 +146,6 @@ namespace Gleed
             ids.Clear();
             isReply = saved.After == Native.GLEED_AFTER_REPLY;
             isAsked = false;
-            if (isReply)
-                Format();
         }
 
         // The host's bytes in the snapshot of a saved text, as in the packages for Python and Lua.

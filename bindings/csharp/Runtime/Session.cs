@@ -143,16 +143,24 @@ namespace Gleed
                 rest = todo;
                 Call.Check(Native.gleed_fork(engine.Held, Sequence, (UIntPtr)engine.Length(Sequence), out made, ref error), ref error);
                 return made;
-            });
+            }, engine.Close);
             var fork = new Session(engine, options, sequence) { todo = rest, format = format };
-            fork.Messages.AddRange(Messages);
-            ulong state;
-            var failure = Call.Error();
-            foreach (var token in ids)
-                Call.Check(Native.gleed_sampler_accept(fork.sampler, token, ref failure), ref failure);
-            Call.Check(Native.gleed_sampler_state(sampler, out state, ref failure), ref failure);
-            Call.Check(Native.gleed_sampler_set_state(fork.sampler, state, ref failure), ref failure);
-            return fork;
+            try
+            {
+                fork.Messages.AddRange(Messages);
+                ulong state;
+                var failure = Call.Error();
+                foreach (var token in ids)
+                    Call.Check(Native.gleed_sampler_accept(fork.sampler, token, ref failure), ref failure);
+                Call.Check(Native.gleed_sampler_state(sampler, out state, ref failure), ref failure);
+                Call.Check(Native.gleed_sampler_set_state(fork.sampler, state, ref failure), ref failure);
+                return fork;
+            }
+            catch
+            {
+                fork.Dispose();
+                throw;
+            }
         }
 
         /// <summary>Gives the memory back. The memory of the engine is given back with its last session.</summary>
@@ -249,20 +257,44 @@ namespace Gleed
             isQueued = false;
         }
 
-        /// <summary>Calls a function while the session has no queued tokens. An unfinished text goes on afterwards.</summary>
-        T Paused<T>(Func<T> run)
+        /// <summary>
+        /// Calls a function while the session has no queued tokens. An unfinished text goes on afterwards. If there is no room for its
+        /// tokens any more, `undo` takes back what the function has made.
+        /// </summary>
+        T Paused<T>(Func<T> run, Action<T> undo = null)
         {
             Live();
             Settle();
+            T made;
             try
             {
-                return run();
+                made = run();
             }
-            finally
+            catch
             {
-                if (reason == Reason.None)
-                    Queue();
+                GoOn();
+                throw;
             }
+            try
+            {
+                GoOn();
+            }
+            catch
+            {
+                if (undo != null)
+                {
+                    undo(made);
+                    GoOn();
+                }
+                throw;
+            }
+            return made;
+        }
+
+        void GoOn()
+        {
+            if (reason == Reason.None)
+                Queue();
         }
 
         /// <summary>Notes that all queued tokens are computed.</summary>

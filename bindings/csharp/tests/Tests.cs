@@ -221,6 +221,29 @@ public static class Tests
         }
     }
 
+    static void WhatFailsLeavesNoSequenceOpen()
+    {
+        // There is no block for the fork and for the text that goes on.
+        using (var session = new Session(model, new SessionOptions { Context = 64, Sequences = 2, Blocks = 2 }))
+        using (var talk = new Session(model, new SessionOptions { Context = 256, Turns = "chatml" }))
+        {
+            var pieces = session.Tell(Prompt, new TextOptions { Tokens = 20 }).GetEnumerator();
+            for (var i = 0; i < 14; i++)
+                pieces.MoveNext();
+            Refused(Status.FULL, () => session.Fork());
+            while (pieces.MoveNext())
+            {
+            }
+            Same(session.Ids, native.Take(20), "ids");
+            session.Fork().Dispose();
+            // A conversation whose turn format this session does not know.
+            Read(talk.Ask("Hello!", new TextOptions { Tokens = 2 }));
+            var before = session.Tokens();
+            Refused(Status.E_VALUE, () => session.Load(talk.Save()));
+            Same(session.Tokens(), before, "what is refused changes nothing");
+        }
+    }
+
     static void LogitsAreThoseOfTheStory()
     {
         using (var session = new Session(model, new SessionOptions { Context = 256 }))
@@ -439,8 +462,9 @@ public static class Tests
         {
             Layout.StructsAreThoseOfC, Layout.FunctionsAreThoseOfTheHeader, Layout.NumbersAreThoseOfTheHeader, AStoryHasTheIdsOfTheNativeExample,
             AFrameSpendsItsUnits, ATextEndsForAReason, ATextIsCancelledFromAnotherThread, TheSamplerAndItsSeed, TextsFollowASchema,
-            AConversationReadsNothingTwice, ForksShareTheirMemoryAndRunTogether, LogitsAreThoseOfTheStory, AStoryGoesOnFromAFile,
-            WrongInputsAreRefusedWithNumbers, UnityTellsInFrames, TheSampleShowsAStory, MemoryIsGivenBack, NoFieldOutlivesItsObject, ADomainIsLoadedAgainAndAgain,
+            AConversationReadsNothingTwice, ForksShareTheirMemoryAndRunTogether, WhatFailsLeavesNoSequenceOpen, LogitsAreThoseOfTheStory,
+            AStoryGoesOnFromAFile, WrongInputsAreRefusedWithNumbers, UnityTellsInFrames, TheSampleShowsAStory, MemoryIsGivenBack,
+            NoFieldOutlivesItsObject, ADomainIsLoadedAgainAndAgain,
         };
         model = new Model(File);
         foreach (var test in all)
