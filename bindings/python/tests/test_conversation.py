@@ -6,6 +6,7 @@ import gleed
 import numpy as np
 import pytest
 from conftest import NATIVE, PROMPT
+from gleed._core import hold
 
 
 def reply(talk: gleed.Conversation, new: gleed.New, model: gleed.Model, count: int = 8) -> str:
@@ -76,6 +77,37 @@ def test_a_conversation_is_forked_saved_and_loaded(model: gleed.Model) -> None:
         talk.sequence.close()
         with pytest.raises(gleed.ClosedError):
             talk.update(messages)
+
+
+def test_what_fails_leaves_no_sequence_open(model: gleed.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*_: object) -> int:
+        raise KeyError("refused")
+
+    # As long as there is an error, there is what its call has made.
+    with model.engine(context=100, sequences=4) as engine:
+        turns = gleed.Turns(model, "vicuna")
+        talk = gleed.Conversation(engine, turns)
+        messages = [("user", "Tell me of a dog.")]
+        messages.append(("assistant", reply(talk, talk.update(messages), model)))
+        saved = talk.save(messages)
+        engine.set_policy(hand_out=raises)
+        with pytest.raises(KeyError) as error:
+            talk.load(saved)
+        engine.set_policy()
+        assert engine.info.sequences == 1, error
+        with monkeypatch.context() as patch:
+            patch.setattr("gleed.conversation.hold", lambda kind, *_: raises() if kind == "gleed_conversation" else hold(kind, *_))
+            with pytest.raises(KeyError) as error:
+                gleed.Conversation(engine, turns)
+        assert engine.info.sequences == 1, error
+        writing = gleed.Writing(talk.sequence, gleed.Grammar("[a-z]*", "regex"), model)
+        with monkeypatch.context() as patch:
+            patch.setattr(gleed.Writing, "_describe", raises)
+            with pytest.raises(KeyError) as error:
+                writing.fork()
+        assert engine.info.sequences == 1, error
+        with writing.fork().sequence:
+            assert engine.info.sequences == 2
 
 
 def test_a_full_context_leaves_turns_out(model: gleed.Model) -> None:

@@ -21,6 +21,20 @@ def test_a_story_has_the_ids_of_the_native_example(model: gleed.Model, threads: 
     assert "".join(pieces) == model.decode(NATIVE, continues=True)
 
 
+def test_a_session_that_cannot_begin_closes_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[gleed.Model] = []
+
+    class Noted(gleed.Model):
+        def __init__(self, path: gleed.model.PathLike) -> None:
+            super().__init__(path)
+            opened.append(self)
+
+    monkeypatch.setattr("gleed.session.Model", Noted)
+    with pytest.raises(gleed.LimitError):
+        gleed.Session(MODEL, rows=10**9)
+    assert [model.closed for model in opened] == [True]
+
+
 def test_pieces_come_while_the_text_is_made(session: gleed.Session) -> None:
     story = session.tell(PROMPT)
     for count, _ in enumerate(story, 1):

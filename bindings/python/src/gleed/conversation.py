@@ -116,8 +116,13 @@ class Conversation(Owner):
         )
         self.sequence: Sequence = engine.open()
         """The program appends tokens to it. Only the conversation may rewind it."""
-        handle = self.sequence.handle
-        self._held = self._made(lambda held, *at: call(lib.gleed_conversation_init, held.pointer, handle, self._limits, *at))
+        try:
+            with engine._changing() as held:
+                handle = self.sequence.handle
+                self._held = self._made(held, lambda *at: call(lib.gleed_conversation_init, held.pointer, handle, self._limits, *at))
+        except BaseException:
+            self.sequence.close()
+            raise
 
     def update(self, messages: Messages, keep: Keep | None = None) -> New:
         """Rewinds the sequence to its longest common beginning with these messages, and returns the tokens of the rest.
@@ -176,25 +181,29 @@ class Conversation(Owner):
             _ = self.sequence.handle
             yield held, engine
 
-    def _made(self, start: Callable[..., int]) -> Held:
+    def _made(self, engine: Held, start: Callable[..., int]) -> Held:
         """Makes the object in new memory."""
-        with self.engine._changing() as engine:
-            return hold(
-                "gleed_conversation",
-                lambda *out: call(lib.gleed_conversation_plan, engine.pointer, *out, self._limits),
-                lambda *at: start(engine, *at),
-                engine,
-            )
+        return hold(
+            "gleed_conversation",
+            lambda *out: call(lib.gleed_conversation_plan, engine.pointer, *out, self._limits),
+            start,
+            engine,
+        )
 
     def _another(self, start: Callable[..., int]) -> Conversation:
         """Returns a conversation with the same options in a new sequence."""
         other = Conversation.__new__(Conversation)
         for name in ("engine", "_tokenizer", "_offered", "_script", "_limits", "_desk"):
             setattr(other, name, getattr(self, name))
-        other._held = self._made(start)
-        with self.engine._changing() as engine:
-            handle = number(lib.gleed_conversation_seq, other._held.pointer, kind="gleed_seq")
-            other.sequence = Sequence(self.engine, engine, handle)
+        try:
+            # A function of a policy may raise at the end: the sequence has an owner before.
+            with self.engine._changing() as engine:
+                other._held = self._made(engine, lambda *at: start(engine, *at))
+                handle = number(lib.gleed_conversation_seq, other._held.pointer, kind="gleed_seq")
+                other.sequence = Sequence(self.engine, engine, handle)
+        except BaseException:
+            other.close()
+            raise
         return other
 
 

@@ -204,7 +204,8 @@ class Engine(Owner):
         each free block.
 
         Without a function, and among equal ranks, the library chooses by itself. No rank changes any logits. A function cannot use the
-        engine. If a function raises an exception, its candidate gets rank 0, the call does its work, and then raises the exception.
+        engine. If a function raises an exception, its candidate gets rank 0, the call does its work, and then raises the exception. A
+        sequence that the call has opened is closed.
         """
         from .policy import Policy
 

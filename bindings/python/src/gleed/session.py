@@ -52,10 +52,15 @@ class Session:
         """
         self._owns = not isinstance(model, Model)
         self.model = model if isinstance(model, Model) else Model(model)
-        self._tokenizer = self.model.tokenizer
-        self.engine = self.model.engine(context=context, threads=threads, **limits)
-        self.sequence = self.engine.open()
-        self.sampler = Sampler() if sampler is None else sampler
+        try:
+            self._tokenizer = self.model.tokenizer
+            self.engine = self.model.engine(context=context, threads=threads, **limits)
+            self.sequence = self.engine.open()
+            self.sampler = Sampler() if sampler is None else sampler
+        except BaseException:
+            if self._owns:
+                self.model.close()
+            raise
         self.system = system
         self._format = turns
         self._turns: Turns | None = None

@@ -59,7 +59,8 @@ class Writing(Owner):
             what = (engine.pointer, tables, handle, rules.pointer, data, len(data), ffi.NULL)
             return call(lib.gleed_writing_resume, *what, *at)
 
-        self._held = self._made(start)
+        with sequence.engine._changing() as engine:
+            self._held = self._made(lambda *at: start(engine, *at))
 
     def _begin(self, sequence: Sequence, model: Model, rules: Held) -> None:
         self.sequence = sequence
@@ -70,15 +71,14 @@ class Writing(Owner):
         self._mask_len = number(lib.gleed_trie_mask_len, self._trie.pointer)
 
     def _made(self, start: Callable[..., int]) -> Held:
-        with self.sequence.engine._changing() as engine:
-            return hold(
-                "gleed_writing",
-                lambda *out: call(lib.gleed_writing_plan, *out, ffi.NULL),
-                lambda *at: start(engine, *at),
-                self._rules,
-                self._trie,
-                self._tokens,
-            )
+        return hold(
+            "gleed_writing",
+            lambda *out: call(lib.gleed_writing_plan, *out, ffi.NULL),
+            start,
+            self._rules,
+            self._trie,
+            self._tokens,
+        )
 
     def mask(self, *, within: int | None = None, ends: bool = True) -> npt.NDArray[np.uint32]:
         """Returns the tokens that may follow, as `Matcher.mask` does. For `Sampler.sample`."""
@@ -115,11 +115,17 @@ class Writing(Owner):
         keep = len(self.sequence) if keep is None else keep
         tables = self._tokens.pointer
         other._begin(self.sequence, self._model, self._rules)
-        with self.sequence.engine._changing(), held.lock:
-            other._held = other._made(lambda engine, *at: call(lib.gleed_writing_fork, held.pointer, engine.pointer, tables, keep, *at))
-        handle = int(other._describe().seq)
-        with self.sequence.engine._changing() as engine:
-            other.sequence = Sequence(self.sequence.engine, engine, handle)
+        # What the library refuses to describe is refused before a sequence is opened.
+        self._describe()
+        try:
+            # A function of a policy may raise at the end: the sequence has an owner before.
+            with self.sequence.engine._changing() as engine, held.lock:
+                other._held = other._made(lambda *at: call(lib.gleed_writing_fork, held.pointer, engine.pointer, tables, keep, *at))
+                other.sequence = Sequence(self.sequence.engine, engine, int(other._describe().seq))
+        except BaseException:
+            if other.sequence is not self.sequence:
+                other.sequence.close()
+            raise
         return other
 
     @property
