@@ -27,10 +27,12 @@ export class Conversation {
   /** Opens a new sequence, and loads a conversation from saved bytes in the memory of the library. */
   static load(pool, options, bytes, length) {
     const { lib, engine } = pool;
+    // First, because what fails behind the call below would leave its sequence open.
+    const messages = savedMessages(lib, bytes, length);
     const conversation = new Conversation(pool, { ...options, system: undefined }, (memory, room) =>
       lib.c.gleed_conversation_load(engine, bytes, length, 0, memory, room, lib.out, lib.error),
     );
-    conversation.messages = savedMessages(lib, bytes, length);
+    conversation.messages = messages;
     return conversation;
   }
 

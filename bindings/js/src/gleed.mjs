@@ -114,12 +114,17 @@ export class Gleed {
         (size, align) => lib.c.gleed_plan(this.#model, config, size, align, lib.error),
         (memory, bytes) => lib.c.gleed_engine_init(this.#model, config, memory, bytes, lib.out, lib.error),
       );
-      this.#threads?.lend(engine.at);
       return [engine, plan];
     });
-    const pool = new Pool(this, this.#tokenizer, engine, plan);
-    this.#pools.add(pool);
-    return pool;
+    try {
+      this.#threads?.lend(engine.at);
+      const pool = new Pool(this, this.#tokenizer, engine, plan);
+      this.#pools.add(pool);
+      return pool;
+    } catch (error) {
+      lib.heap.give(engine.memory);
+      throw error;
+    }
   }
 
   /** Returns the bytes that an engine with these limits needs, in total and for each section. No engine is made. */

@@ -22,10 +22,10 @@ export class Pool {
     this.plan = plan;
     this.#engine = engine;
     const { lib } = model;
-    this.#budget = lib.heap.take(BUDGET.size);
     // A guess until a step has shown the speed of this machine.
     this.#unitsOfMillisecond = plan.units_per_token / 10;
     lib.check(lib.c.gleed_set_clock(engine.at, lib.clock, 0, lib.error));
+    this.#budget = lib.heap.take(BUDGET.size);
   }
 
   /** Opens an empty sequence, and a session in it. */

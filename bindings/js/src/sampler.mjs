@@ -37,8 +37,8 @@ export class Sampler {
     lib.check(lib.c.gleed_sampler_size(lib.out, lib.out + 4, lib.error));
     this.#bytes = lib.word();
     this.#memory = lib.heap.take(this.#bytes);
-    this.#scratch = lib.heap.take(8 * pool.model.info.vocab);
     try {
+      this.#scratch = lib.heap.take(8 * pool.model.info.vocab);
       this.restart();
     } catch (error) {
       this.free();

@@ -372,7 +372,12 @@ export class Session {
     if (this.#conversation) return this.#conversation;
     const { lib, engine } = this.#pool;
     const conversation = Conversation.begin(this.#pool, this.#options, this.sequence);
-    lib.check(lib.c.gleed_reset(engine, this.sequence, lib.error));
+    try {
+      lib.check(lib.c.gleed_reset(engine, this.sequence, lib.error));
+    } catch (error) {
+      conversation.free();
+      throw error;
+    }
     this.#pending = null;
     this.#hash &&= new Xxh64();
     this.#conversation = conversation;

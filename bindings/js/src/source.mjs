@@ -12,16 +12,21 @@ const NOT_KNOWN = 16 << 20;
 export async function load(lib, source, { progress, signal, cache = true } = {}) {
   signal?.throwIfAborted();
   const found = await find(source, { signal, cache });
-  const into = new Destination(lib, found.length, progress);
+  let into;
   try {
+    into = new Destination(lib, found.length, progress);
     let cacheError;
     if (found.read) await found.read(into, signal);
     else cacheError = await drain(found, into, signal);
     into.end();
     return { at: into.at, length: into.loaded, from: found.from, ...(cacheError && { cacheError }) };
   } catch (error) {
-    lib.heap.give(into.at);
+    if (into) lib.heap.give(into.at);
+    // A stream that somebody reads is cancelled by its reader.
+    await found.stream?.cancel().catch(() => {});
     throw error;
+  } finally {
+    await found.close?.();
   }
 }
 
@@ -114,17 +119,14 @@ async function onDisk(path) {
     from: "file",
     length,
     read: async (into, signal) => {
-      try {
-        while (into.left > 0) {
-          signal?.throwIfAborted();
-          const { bytesRead } = await file.read(into.next(CHUNK));
-          if (bytesRead === 0) return;
-          into.count(bytesRead);
-        }
-      } finally {
-        await file.close();
+      while (into.left > 0) {
+        signal?.throwIfAborted();
+        const { bytesRead } = await file.read(into.next(CHUNK));
+        if (bytesRead === 0) return;
+        into.count(bytesRead);
       }
     },
+    close: () => file.close(),
   };
 }
 

@@ -29,9 +29,14 @@ export class Text {
     this.#detokenizer = detokenizer.at;
     this.#pieces.push(detokenizer.memory);
     this.#room = Math.max(vocab.max_text, 3);
-    this.#buffer = this.#take(this.#room);
-    const strings = typeof stop === "string" ? [stop] : [...stop];
-    if (strings.length > 0) this.#findStops(strings);
+    try {
+      this.#buffer = this.#take(this.#room);
+      const strings = typeof stop === "string" ? [stop] : [...stop];
+      if (strings.length > 0) this.#findStops(strings);
+    } catch (error) {
+      this.free();
+      throw error;
+    }
   }
 
   /** Returns the text that a token completes. */

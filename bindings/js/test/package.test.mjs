@@ -1,8 +1,9 @@
 // Tests of the installed package in Node: node --test package.test.mjs, with GLEED_REPOSITORY.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { mkdtemp, open, readFile, readdir, readlink, rm } from "node:fs/promises";
 import { spawnSync } from "node:child_process";
 import { createServer } from "node:http";
+import { tmpdir } from "node:os";
 import { after, before, describe, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { setFlagsFromString } from "node:v8";
@@ -165,6 +166,16 @@ for (const [place, options] of PLACES) {
       }
     });
 
+    test("a text that is refused gives its memory back", async () => {
+      const session = await model.session({ context: 64 });
+      const before = (await model.memory()).used;
+      for (const stop of [[""], Array(17).fill("a")]) {
+        await assert.rejects(() => session.tell(PROMPT, { stop }).read(), (error) => error.status === -5);
+        assert.equal((await model.memory()).used, before);
+      }
+      await session.pool.close();
+    });
+
     test("errors have a status and numbers", async () => {
       await assert.rejects(() => model.session({ rows: 7e4 }), (error) => error instanceof GleedError && error.status === -400 && error.given === 7e4);
       await assert.rejects(() => model.session({ contxt: 5 }), { message: /contxt/ });
@@ -200,6 +211,54 @@ test("sources: bytes, Blob, stream, URL of a file, URL of a server, with progres
   const abort = new AbortController();
   await assert.rejects(() => Gleed.open(url, { signal: abort.signal, progress: () => abort.abort() }), { name: "AbortError" });
   server.close();
+});
+
+test("a source that does not fit is closed", async () => {
+  const folder = await mkdtemp(`${tmpdir()}/gleed-`);
+  const large = 5 * 2 ** 30;
+  const tooLarge = { name: "GleedError", status: -102 };
+  const path = `${folder}/large.gguf`;
+  const file = await open(path, "w");
+  await file.truncate(large);
+  await file.close();
+  await assert.rejects(() => Gleed.open(path), tooLarge);
+  if (process.platform === "linux") {
+    const opened = await readdir("/proc/self/fd");
+    const paths = await Promise.all(opened.map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "")));
+    assert.ok(!paths.includes(path));
+  }
+  await rm(folder, { recursive: true });
+
+  let ended;
+  const closed = new Promise((resolve) => (ended = resolve));
+  const server = createServer((_, response) => response.on("close", ended).writeHead(200, { "content-length": large }).write("GGUF"));
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await assert.rejects(() => Gleed.open(`http://127.0.0.1:${server.address().port}/large.gguf`), tooLarge);
+  await closed;
+  server.close();
+});
+
+test("what fails leaves no memory and no sequence behind", async () => {
+  const model = await Gleed.open(PATH, { threads: 2 });
+  const { lib } = model;
+  const { c } = lib;
+  const failing = async (name, run) => {
+    const { used } = lib.heap;
+    lib.c = { ...c, [name]: () => -99 };
+    await assert.rejects(run, { status: -99 });
+    lib.c = c;
+    assert.equal(lib.heap.used, used, name);
+  };
+  await failing("gleed_set_clock", () => model.pool({ context: 64 }));
+  await failing("gleed_set_executor", () => model.pool({ context: 64 }));
+  const chat = await model.session({ context: 256, sequences: 2, turns: "chatml" });
+  await failing("gleed_reset", () => chat.setMessages([]));
+  await chat.ask("Hello!", { tokens: 3 }).read();
+  const saved = await chat.snapshot();
+  await failing("gleed_conversation_saved_entries", () => chat.pool.restore(saved, { turns: "chatml" }));
+  assert.equal((await chat.pool.info()).sequences, 1);
+  assert.equal((await (await chat.pool.restore(saved, { turns: "chatml" })).messages()).length, 2);
+  await model.close();
 });
 
 test("all builds compute the same bits, with any number of threads", async () => {
