@@ -327,6 +327,32 @@ fn errors_say_where() {
 }
 
 #[test]
+fn an_integer_is_a_number_without_a_fraction() {
+    let tools = Tools::new(LIST).unwrap();
+    let f = tools.find("f").unwrap();
+    let is_integer = |number: &str| match f.check(&format!("{{\"n\": {number}}}")) {
+        Ok(()) => true,
+        Err(error) => {
+            assert_eq!((error.kind, error.at), (CallErrorKind::Type, 6), "{number}");
+            false
+        }
+    };
+    let zeros = "0".repeat(40);
+    let integers = "0 -0 5 -20 2.0 2.00 1e5 1E+5 1.0e5 1.5e1 -1.25E2 12.50e1 100e-2 1200.0e-2 0e-5 0.0 0.00e-1 \
+        9007199254740993.0 1e99999999999999999999 0e-99999999999999999999";
+    let long = [format!("1{zeros}e-40"), format!("0.{zeros}1e41")];
+    for number in integers.split(' ').chain(long.iter().map(String::as_str)) {
+        assert!(is_integer(number), "{number}");
+    }
+    let fractions = "0.5 -2.5 1e-5 15e-1 1.5e0 1.25e1 100e-3 1200.0e-3 0.01e1 9007199254740993.5 \
+        1e-99999999999999999999";
+    let long = [format!("1{zeros}e-41"), format!("0.{zeros}1e40")];
+    for number in fractions.split(' ').chain(long.iter().map(String::as_str)) {
+        assert!(!is_integer(number), "{number}");
+    }
+}
+
+#[test]
 fn lists_of_tools_are_checked() {
     let fault = |list: &'static str| Tools::new(list).err();
     assert!(Tools::new(" [] ").unwrap().is_empty() && Tools::NONE.is_empty());

@@ -92,13 +92,18 @@ fn is_number(value: &str) -> bool {
     value.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
-/// Returns whether a number has no fraction: `2`, `2.0`, but not `0.5`. With an exponent it counts as an integer if it
-/// has no point.
+/// Returns whether a number has an integer as its value: `2`, `2.0`, `1.5e1`, but not `0.5` or `1e-5`.
 fn is_integer(number: &str) -> bool {
-    match number.split_once('.') {
-        Some((_, fraction)) => fraction.bytes().all(|byte| byte == b'0'),
-        None => true,
-    }
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, ""));
+    let (_, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let mut last_digits = mantissa.bytes().rev().filter(u8::is_ascii_digit);
+    let Some(zeros) = last_digits.position(|digit| digit != b'0') else { return true };
+    let append = |value: i64, digit: u8| value.saturating_mul(10).saturating_add(i64::from(digit & 15));
+    let size = exponent.bytes().filter(u8::is_ascii_digit).fold(0, append);
+    // The number of digits behind the point without the zeros at the end. Below 0, zeros before the point are at the
+    // end, too.
+    let places = (fraction.len() as i64).saturating_sub(zeros as i64);
+    places <= if exponent.starts_with('-') { -size } else { size }
 }
 
 /// Returns whether two values are the same. Numbers are the same if they are written in the same way.
