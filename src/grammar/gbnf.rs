@@ -19,7 +19,7 @@ pub(super) const NEXT: u32 = 6;
 const CHAIN: u32 = 7;
 
 pub(super) const BUCKETS: u32 = 256;
-/// The greatest lower bound that a repetition can have, as in llama.cpp.
+/// The greatest lower bound that a repetition can have. llama.cpp refuses greater ones, too.
 const MOST_AT_LEAST: u32 = 2000;
 
 /// A parser of a text in the notation.

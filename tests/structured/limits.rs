@@ -43,6 +43,18 @@ fn counters_are_exact_at_their_bounds() {
     let found =
         check(Source::Schema(br#"{"type":"array","items":{"const":1},"maxItems":1000}"#), &COMPACT, &arrays).unwrap();
     assert_eq!(found, [(2001, true), (2000, false)]);
+    // The greatest lower bound.
+    let repeated = |bounds: &str| {
+        let grammar = format!("root ::= \"a\"{{{bounds}}}");
+        check(Source::Gbnf(grammar.as_bytes()), &COMPACT, &["a".repeat(2000)]).map_err(|error| error.to_string())
+    };
+    for bounds in ["2000", "2000,", "2000,65535"] {
+        assert_eq!(repeated(bounds), Ok(vec![(2000, true)]), "{bounds}");
+    }
+    for bounds in ["2001", "2001,", "2001,65535"] {
+        let error = repeated(bounds).unwrap_err();
+        assert!(error.contains("number too large"), "{bounds}: {error}");
+    }
 }
 
 #[test]
