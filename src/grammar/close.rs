@@ -31,7 +31,7 @@ impl Matcher<'_, '_> {
         let far = self.grammar.rest(0).saturating_mul(FAR);
         Ok(if tokens <= left {
             // If each byte takes a token it is too late. Then each token brings the text nearer to its end.
-            Some(tokens.max(left).saturating_sub(1) as u32)
+            Some(left.saturating_sub(1) as u32)
         } else if tokens - left <= far as usize {
             Some(tokens.saturating_sub(1) as u32)
         } else {
