@@ -15,7 +15,7 @@ use crate::mem::MemoryError;
 pub enum GuessError {
     /// The engine that checks guesses refused.
     Engine(EngineError),
-    /// The engine of the second model refused.
+    /// The engine that guesses refused: that of a second model, or of a layer that predicts further ahead.
     Draft(EngineError),
     /// The matcher refused.
     #[cfg(feature = "grammar")]
@@ -51,7 +51,7 @@ impl fmt::Display for GuessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Engine(error) => error.fmt(f),
-            Self::Draft(error) => write!(f, "the second model: {error}"),
+            Self::Draft(error) => write!(f, "the engine that guesses: {error}"),
             #[cfg(feature = "grammar")]
             Self::Match(error) => error.fmt(f),
             Self::NotPredictor => {

@@ -287,4 +287,6 @@ fn what_cannot_guess_says_why() {
     });
     assert_eq!(Guessing::new(SeqId::from_bits(1), 0, &mut []).err(), Some(GuessError::Most { given: 0, limit: 31 }));
     assert_eq!(Guessing::plan(15), Ok(64));
+    // The engine is that of a second model, or that of a layer that predicts further ahead.
+    assert_eq!(GuessError::Draft(EngineError::Empty).to_string(), "the engine that guesses: no tokens were given");
 }
