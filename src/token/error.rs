@@ -148,7 +148,7 @@ impl fmt::Display for VocabError {
             Self::Damaged(key) => write!(f, "{key} is damaged"),
             Self::WrongType(key) => write!(f, "{key} has a type that it cannot have"),
             Self::UnknownModel(name) => {
-                let more = if cfg!(feature = "encoder") { ", bert, t5" } else { "" };
+                let more = if cfg!(feature = "encoder") { ", bert, t5, whitespace" } else { "" };
                 write!(f, "tokenizer model {name} is not supported (llama, gpt2, gemma4{more})")
             }
             Self::UnknownPreTokenizer(name) => write!(f, "pre-tokenizer {name} is not supported"),
