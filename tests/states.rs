@@ -6,7 +6,7 @@ use common::random::Rng;
 use common::synthetic::{Architecture, SyntheticModel};
 use gleed::cache::{CacheError, SnapshotError, SnapshotHeader, SnapshotOptions};
 use gleed::host::ThreadPool;
-use gleed::{EngineError, KvKind, KvType, Limits, Model, Plan, SeqId, Window};
+use gleed::{EngineError, KvKind, KvType, Limits, Logits, Model, Plan, SeqId, Step, Window};
 
 /// Models with every kind of recurrent layer, and of the layers that can be beside them.
 const RECURRENT: [Architecture; 6] = [
@@ -18,8 +18,12 @@ const RECURRENT: [Architecture; 6] = [
     Architecture::Qwen35Moe,
 ];
 
+fn synthetic(architecture: Architecture) -> SyntheticModel {
+    SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }
+}
+
 fn file(architecture: Architecture) -> Vec<u8> {
-    SyntheticModel { hidden: 32, ffn: 64, vocab: 40, head_dim: 10, ..SyntheticModel::of(architecture) }.bytes()
+    synthetic(architecture).bytes()
 }
 
 /// The files that `tests/cross` computes on other machines equal the models that are made here. Its model with experts
@@ -140,6 +144,49 @@ fn checkpoints_are_made_as_the_limits_say() {
         assert_eq!(player.engine.checkpoint(second), Ok(false));
         player.close(first);
         assert_eq!(player.engine.checkpoint(second), Ok(true));
+    });
+}
+
+/// A sequence that loses its queued tokens gets to the position with others.
+#[test]
+fn a_checkpoint_that_was_asked_for_waits_for_its_position() {
+    let model = SyntheticModel { tied: false, ..synthetic(Architecture::Qwen35) };
+    let mut writer = model.writer();
+    // The embedding of the last token is not finite.
+    let embedding = &mut writer.tensor_mut("token_embd.weight").data;
+    let row = embedding.len() / 40;
+    embedding[39 * row..].fill(0xFF);
+    let file = writer.finish();
+    let model = Model::open(&file).unwrap();
+    let tokens = |seed, len| Rng::new(seed).tokens(len, 39);
+    Stage::new(limits(4, 0)).play(&model, |player| {
+        let seq = player.open();
+        player.engine.checkpoint_at(seq, 3).unwrap();
+        assert!(matches!(player.engine.prefill_prompt(seq, &[1, 39]), Err(EngineError::NonFinite { .. })));
+        player.append(seq, &tokens(1, 5));
+        assert_eq!(player.engine.computed_at(seq, 4), Ok(3));
+        player.engine.checkpoint_at(seq, 30).unwrap();
+        player.queue(seq, &tokens(2, 40));
+        assert_eq!(player.step_within(10.into()), Step::Yielded);
+        player.cancel(seq);
+        player.append(seq, &tokens(3, 40));
+        assert_eq!(player.engine.computed_at(seq, 44), Ok(30));
+        player.engine.checkpoint_at(seq, 60).unwrap();
+        player.engine.queue(seq, 45, &[1, 39], Logits::All).unwrap();
+        assert!(matches!(player.engine.step(usize::MAX), Err(EngineError::NonFinite { .. })));
+        // These calls drop what they have appended.
+        let bad = [&tokens(6, 30)[..], &[39]].concat();
+        assert!(matches!(player.engine.prefill(seq, &bad), Err(EngineError::NonFinite { .. })));
+        assert!(matches!(player.engine.decode_greedy(seq, 39, &mut [0]), Err(EngineError::NonFinite { .. })));
+        assert_eq!(player.engine.seq_len(seq), Ok(45));
+        player.append(seq, &tokens(4, 30));
+        assert_eq!(player.engine.computed_at(seq, 74), Ok(60));
+        // A rewind drops the request, also one that drops no token.
+        player.engine.checkpoint_at(seq, 90).unwrap();
+        player.rewind(seq, 75);
+        player.append(seq, &tokens(5, 30));
+        assert_eq!(player.engine.computed_at(seq, 104), Ok(75));
+        player.engine.cache().check().unwrap();
     });
 }
 

@@ -50,13 +50,19 @@ impl KvCache<'_> {
 
     /// Ends the judgement of guesses: the sequence keeps its first `keep` tokens.
     pub(crate) fn keep_guesses(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
-        let wanted = self.states.wanted(seq.slot());
         if keep < self.idle(seq)? {
-            self.rewind(seq, keep)?;
-            // A rewind forgets the wanted checkpoint, but wrong guesses must not drop what the host has asked for.
-            self.states.want(seq.slot(), wanted as usize);
+            self.take_back(seq, keep)?;
         }
         self.states.forget_before(seq.slot())
+    }
+
+    /// [`KvCache::rewind`] for tokens of guesses that were wrong, or of a call that failed. It keeps the position at
+    /// which the host wants a checkpoint.
+    pub(crate) fn take_back(&mut self, seq: SeqId, keep: usize) -> Result<(), CacheError> {
+        let wanted = self.states.wanted(seq.slot());
+        self.rewind(seq, keep)?;
+        self.states.want(seq.slot(), wanted as usize);
+        Ok(())
     }
 
     /// Keeps the state of a sequence as a checkpoint, if there is room. Returns whether there was. `asked` says that

@@ -25,9 +25,10 @@ impl Engine<'_, '_> {
     }
 
     /// Asks for a checkpoint at `position` tokens: now if the sequence has that length, or else when it gets there, by
-    /// ending a batch at that position. A sequence has one such request at a time. A rewind drops it. The checkpoint
-    /// gives way to others as the checkpoints of prompts do (`Limits::checkpoints`). Does nothing if the model has no
-    /// recurrent layers.
+    /// ending a batch at that position. A sequence has one such request at a time. A rewind drops it. After
+    /// [`Engine::cancel`] and after a call that fails it stays, whatever tokens come next. The checkpoint gives way to
+    /// others as the checkpoints of prompts do (`Limits::checkpoints`). Does nothing if the model has no recurrent
+    /// layers.
     ///
     /// # Errors
     /// [`EngineError::Cache`] if the sequence is unknown or busy.

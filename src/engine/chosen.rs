@@ -103,7 +103,7 @@ impl Engine<'_, '_> {
         let mut next = token;
         for part in ids.chunks_mut(self.parts.rows.len().max(1)) {
             if let Err(error) = self.decode_part(seq, next, part, chooser) {
-                return match self.parts.cache.rewind(seq, length) {
+                return match self.parts.cache.take_back(seq, length) {
                     Ok(()) | Err(CacheError::WindowGone { .. }) => Err(error),
                     Err(other) => Err(EngineError::from(other).into()),
                 };

@@ -31,7 +31,7 @@ impl Engine<'_, '_> {
         self.run_alone(seq, tokens, wanted, &mut |engine| engine.pool(seq, first, pooling, &mut pooled, out))?;
         let finished = fpenv::with_default(|| self.parts.forward.finish_pooled(&pooled, pooling, out));
         let Err(fault) = finished else { return Ok(()) };
-        match self.parts.cache.rewind(seq, first) {
+        match self.parts.cache.take_back(seq, first) {
             // If a window has given back earlier blocks, the sequence keeps the new tokens.
             Ok(()) | Err(CacheError::WindowGone { .. }) => {
                 Err(EngineError::from_fault(fault, self.model.config().layers))

@@ -113,7 +113,7 @@ impl Engine<'_, '_> {
     /// Drops the chunks that were committed before an error, if a window allows it. Returns that error, or the error of
     /// the rewind if the rewind fails for another reason.
     fn undo(&mut self, seq: SeqId, length: usize, error: EngineError) -> EngineError {
-        match self.parts.cache.rewind(seq, length) {
+        match self.parts.cache.take_back(seq, length) {
             Ok(()) | Err(CacheError::WindowGone { .. }) => error,
             Err(other) => other.into(),
         }

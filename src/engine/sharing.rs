@@ -35,7 +35,7 @@ impl Engine<'_, '_> {
         let reused = self.reuse(seq, prompt)?;
         let rest = prompt.get(reused..).unwrap_or_default();
         if let Err(error) = self.prefill(seq, rest).map(drop) {
-            self.reset(seq)?;
+            self.parts.cache.take_back(seq, 0)?;
             return Err(error);
         }
         self.logits(seq).ok_or(EngineError::Internal(site!()))
