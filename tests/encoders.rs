@@ -265,9 +265,11 @@ fn what_has_no_meaning_is_refused() {
             assert_eq!(again, out);
             engine.cache().check().unwrap();
         });
-        let windowed = Limits { window: Window { sinks: 0, last: 8 }, ..limits(20) };
-        let refused = Plan::new(&model, &windowed).unwrap_err();
-        assert_eq!(refused, PlanError::Limit { name: "window", given: 8, min: 0, max: 0 });
+        for (sinks, last, name, given) in [(0, 8, "window", 8), (3, 0, "sinks", 3), (3, 8, "sinks", 3)] {
+            let windowed = Limits { window: Window { sinks, last }, ..limits(20) };
+            let refused = Plan::new(&model, &windowed).unwrap_err();
+            assert_eq!(refused, PlanError::Limit { name, given, min: 0, max: 0 });
+        }
         // An encoder has no prefixes to reuse.
         let prefixes = Plan::new(&model, &Limits { prefix_cache: true, ..limits(20) }).unwrap();
         assert!(!prefixes.limits().prefix_cache);

@@ -22,7 +22,7 @@ pub struct Limits {
     /// With a `window`, the largest number of tokens that are visible at a time: a sequence then goes on without end.
     pub context: usize,
     /// Tokens that stay visible, in all layers. A layer's own window can hide more. Positions stay absolute: beyond the
-    /// context that the model was trained on, its results are at the host's risk.
+    /// context that the model was trained on, its results are at the host's risk. Not for encoders.
     pub window: Window,
     /// Number of rows per batch: how many tokens of prompts or of different sequences run together. 256 rows for each
     /// worker make long prompts fastest.
@@ -308,14 +308,13 @@ impl Limits {
             limits.context = model.config().context.min(DEFAULT_CONTEXT);
         }
         if !limits.window.is_all() || limits.window.sinks > 0 {
-            let sinks = limits.window.sinks;
-            if sinks >= limits.context {
-                let max = limits.context.saturating_sub(1);
-                return Err(PlanError::Limit { name: "sinks", given: sinks, min: 0, max });
-            }
-            let (given, max) = (limits.window.last, limits.context.saturating_sub(sinks));
+            let Window { sinks, last: given } = limits.window;
             // In an encoder the model alone says how far tokens see, so a host cannot set a window.
-            let (min, max) = if model.config().attention.causal { (1, max) } else { (0, 0) };
+            let (most, min) = if model.config().attention.causal { (limits.context, 1) } else { (0, 0) };
+            if sinks > most.saturating_sub(min) {
+                return Err(PlanError::Limit { name: "sinks", given: sinks, min: 0, max: most.saturating_sub(min) });
+            }
+            let max = most.saturating_sub(sinks);
             if given < min || given > max {
                 return Err(PlanError::Limit { name: "window", given, min, max });
             }
