@@ -42,7 +42,8 @@ impl KvCache<'_> {
     /// # Errors
     /// [`CacheError::UnknownSequence`], [`CacheError::Busy`], [`CacheError::Layer`] for a layer out of order,
     /// [`CacheError::Shape`], [`CacheError::ContextFull`], [`CacheError::TooMany`], [`CacheError::OutOfBlocks`],
-    /// [`CacheError::NonFinite`], [`CacheError::NotKept`]; [`CacheError::Position`] if the layers before were appended.
+    /// [`CacheError::NonFinite`], [`CacheError::NotKept`], [`CacheError::OnDevice`]; [`CacheError::Position`] if the
+    /// layers before were appended.
     /// A refused layer can be given again. When [`CacheError::PolicyBlock`] comes, the sequence is empty already,
     /// because a policy also chooses among the blocks that were given back.
     pub fn set_prefill(&mut self, seq: SeqId, layer: usize, k: &[f32], v: &[f32]) -> Result<(), CacheError> {

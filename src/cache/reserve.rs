@@ -118,7 +118,7 @@ impl KvCache<'_> {
     /// This is a unit of work. [`KvCache::write_row`] and [`KvCache::commit`] copy all layers that are left.
     ///
     /// # Errors
-    /// [`CacheError::UnknownSequence`].
+    /// [`CacheError::UnknownSequence`], [`CacheError::OnDevice`].
     pub fn copy_unit(&mut self, seq: SeqId) -> Result<bool, CacheError> {
         self.sequence(seq)?;
         self.check_here()?;

@@ -23,7 +23,8 @@ impl Engine<'_, '_> {
     /// After an error the sequence is as long as before, as with [`Engine::prefill`], and `out` is unspecified.
     ///
     /// # Errors
-    /// [`EngineError::OutputLength`]; [`EngineError::NoClasses`]; as [`Engine::prefill`].
+    /// [`EngineError::OutputLength`]; [`EngineError::NoClasses`]; [`EngineError::OnDevice`] if the engine has a device;
+    /// as [`Engine::prefill`].
     pub fn embed(&mut self, seq: SeqId, tokens: &[u32], pooling: Pooling, out: &mut [f32]) -> Result<(), EngineError> {
         self.check_pooled(pooling, 1, out.len())?;
         let (first, wanted) = (self.seq_len(seq)?, self.rows_wanted(pooling));

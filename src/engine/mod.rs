@@ -335,7 +335,8 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// themselves.
     ///
     /// # Errors
-    /// As [`Engine::prefill`], except [`EngineError::Token`] and [`EngineError::NonFinite`].
+    /// [`EngineError::Busy`], [`EngineError::Empty`], [`EngineError::Cache`], and in an encoder [`EngineError::Whole`]
+    /// and [`EngineError::TextRows`]: the errors that [`Engine::prefill`] would return for this number of tokens.
     pub fn can_prefill(&self, seq: SeqId, tokens: usize) -> Result<(), EngineError> {
         self.check_idle()?;
         self.seq_len(seq)?;

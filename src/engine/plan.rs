@@ -151,7 +151,8 @@ impl Plan {
     /// Computes sizes and offsets of all sections. Limits that are 0 for "default" are filled in.
     ///
     /// # Errors
-    /// [`PlanError`], with the limit that is out of range.
+    /// [`PlanError::Limit`] with the limit that is out of range; [`PlanError::NotBuilt`], [`PlanError::Predictor`],
+    /// [`PlanError::Memory`].
     pub fn new(model: &Model<'_>, limits: &Limits) -> Result<Self, PlanError> {
         Self::measure(model, limits.resolve(model)?, false)
     }

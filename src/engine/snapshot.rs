@@ -24,6 +24,7 @@ impl Engine<'_, '_> {
     ///
     /// # Errors
     /// [`EngineError::Cache`], [`EngineError::Snapshot`] if `out` is too small. `out` is not touched then.
+    /// [`EngineError::DeviceLost`]: the contents of `out` mean nothing.
     pub fn snapshot(&self, seq: SeqId, out: &mut [u8]) -> Result<usize, EngineError> {
         self.snapshot_with(seq, &SnapshotOptions::default(), out)
     }
@@ -50,7 +51,7 @@ impl Engine<'_, '_> {
     ///
     /// # Errors
     /// [`StreamError::Host`] with the error of the callback; [`StreamError::Engine`] as [`Engine::snapshot_with`],
-    /// before the callback gets anything.
+    /// before the callback gets anything, except [`EngineError::DeviceLost`].
     pub fn write_snapshot<E>(
         &self,
         seq: SeqId,
@@ -69,7 +70,7 @@ impl Engine<'_, '_> {
     ///
     /// # Errors
     /// [`EngineError::Snapshot`] for damaged bytes, for a snapshot of another model, arithmetic or shape, and for a
-    /// delta; [`EngineError::Cache`] if there is no room. Nothing has changed then.
+    /// delta; [`EngineError::Cache`] if there is no room; [`EngineError::DeviceLost`]. Nothing has changed then.
     pub fn restore(&mut self, snapshot: &[u8]) -> Result<SeqId, EngineError> {
         Ok(self.restore_with(None, snapshot)?.0)
     }

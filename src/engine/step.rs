@@ -144,8 +144,9 @@ impl<'m, 'a> Engine<'m, 'a> {
     /// # Errors
     /// [`EngineError::Empty`], [`EngineError::Token`]; [`EngineError::Cache`] if the sequence is unknown or busy, the
     /// position is wrong, the context is full, the tokens are too many for the window, or there are too few blocks. In
-    /// an encoder [`EngineError::NoLogits`], [`EngineError::Whole`] and [`EngineError::TextRows`]; in a layer that
-    /// predicts further ahead [`EngineError::Predictor`].
+    /// an encoder [`EngineError::NoLogits`], [`EngineError::Whole`] and [`EngineError::TextRows`].
+    /// [`EngineError::Predictor`] if the model is a layer that predicts further ahead, and [`EngineError::OnDevice`]
+    /// for hidden states if the engine has a device.
     pub fn queue(&mut self, seq: SeqId, position: usize, tokens: &[u32], logits: Logits) -> Result<(), EngineError> {
         self.check_tokens(tokens)?;
         self.check_quiet(seq)?;

@@ -30,7 +30,8 @@ impl KvCache<'_> {
     /// Writes a snapshot of a sequence to `sink`. Returns the number of bytes. `fingerprint` names the model.
     ///
     /// # Errors
-    /// [`SnapshotError::Sink`]; as [`KvCache::snapshot_len`], before the sink gets anything.
+    /// [`SnapshotError::Sink`]; [`SnapshotError::Cache`] if the device is gone; as [`KvCache::snapshot_len`], before the
+    /// sink gets anything.
     pub fn write_snapshot(
         &self,
         seq: SeqId,
