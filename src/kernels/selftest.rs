@@ -147,13 +147,18 @@ impl<'w> Bench<'w> {
 
     fn combine(&mut self) -> bool {
         let x: &[f32] = bytemuck::must_cast_slice(self.x);
-        let gates = Activation::ALL.map(Combine::Gate);
-        [Combine::Set, Combine::Add].into_iter().chain(gates).all(|how| {
+        combinations().all(|how| {
             self.level.combine(how, self.out, x);
             Level::SCALAR.combine(how, self.expected, x);
             same(self.out, self.expected)
         })
     }
+}
+
+/// Returns the ways in which outputs are combined, each with every activation function.
+fn combinations() -> impl Iterator<Item = Combine> {
+    let [gates, activations] = [Combine::Gate, Combine::Activate].map(|how| Activation::ALL.map(how));
+    [Combine::Set, Combine::Add, Combine::AddScaled(-0.7)].into_iter().chain(gates).chain(activations)
 }
 
 fn same(a: &[f32], b: &[f32]) -> bool {
@@ -175,6 +180,23 @@ mod tests {
             words.pop();
             assert_eq!(selftest(level, &mut words), None);
         }
+    }
+
+    #[test]
+    fn every_combination_is_compared() {
+        let mut found = [0; 5];
+        for how in combinations() {
+            let index = match how {
+                Combine::Set => 0,
+                Combine::Add => 1,
+                Combine::AddScaled(_) => 2,
+                Combine::Activate(_) => 3,
+                Combine::Gate(_) => 4,
+            };
+            found[index] += 1;
+        }
+        let activations = Activation::ALL.len();
+        assert_eq!(found, [1, 1, 1, activations, activations]);
     }
 
     #[test]
