@@ -201,8 +201,9 @@ impl Operation for ExpertGateUp {
 
     fn run(&self, context: &Context<'_, '_>, memory: Memory<'_, '_>, work: Work<'_>) -> Result<usize, Fault> {
         let form = context.config.feed_forward;
-        let FeedForward { activation, expert_width: width, fused_experts: fused, .. } = form;
+        let FeedForward { expert_width: width, fused_experts: fused, .. } = form;
         let (layer, level, weights) = (work.layer, context.level, &context.weights);
+        let activation = context.activation(layer);
         let Buffers { ffn, choices, groups, gathered, scratch, .. } = memory.buffers;
         let chosen = Chosen::new(choices, groups, work.grid.rows).ok_or(Fault::Internal(site!()))?;
         let (forms, hidden) = (context.forms.get(Input::FeedForward), context.config.hidden);
@@ -231,8 +232,8 @@ impl Operation for ExpertGateUp {
 
 impl Viewed for ExpertGateUp {
     fn view<'m>(&self, context: &Context<'m, '_>, layer: usize) -> Option<OpView<'m>> {
-        let FeedForward { activation, gate, expert_width: width, fused_experts: fused, .. } =
-            context.config.feed_forward;
+        let FeedForward { gate, expert_width: width, fused_experts: fused, .. } = context.config.feed_forward;
+        let activation = context.viewed_activation(layer)?;
         let all = |role, rows, first| {
             let all = context.weights.linear(layer, role)?.into();
             Some(ExpertsView { all, rows, first, count: width })
