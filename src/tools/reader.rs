@@ -162,7 +162,7 @@ impl Reader {
                 // A call may follow. White space before one is left out.
                 "" if !is_whole => return None,
                 start if start.starts_with('{') => match self.bare(text, is_whole) {
-                    Some(found) => return found,
+                    Some(found) => return Some(found),
                     None => self.is_bare = false,
                 },
                 _ => {}
@@ -250,7 +250,7 @@ impl Reader {
 
     /// Reads a call without a mark, as Llama 3 writes it. `None`: there is no such call. A call that is not complete
     /// yet is an error.
-    fn bare<'t>(&mut self, text: &'t str, is_whole: bool) -> Option<Option<Result<Part<'t>, CallError<'t>>>> {
+    fn bare<'t>(&mut self, text: &'t str, is_whole: bool) -> Option<Result<Part<'t>, CallError<'t>>> {
         let mut scan = Scan { text, at: self.at };
         scan.space();
         let start = scan.at;
@@ -262,9 +262,9 @@ impl Reader {
             Ok(found) => {
                 (self.at, self.trims, self.separates) = (scan.at, true, true);
                 let Found { name, id, arguments, .. } = found;
-                Some(Some(Ok(Part::Call(Call { name, id, arguments, range: start..scan.at }))))
+                Some(Ok(Part::Call(Call { name, id, arguments, range: start..scan.at })))
             }
-            Err(error) if error.kind == CallErrorKind::Incomplete => Some(Some(Err(error))),
+            Err(error) if error.kind == CallErrorKind::Incomplete => Some(Err(error)),
             Err(_) => None,
         }
     }
