@@ -159,7 +159,7 @@ pub(super) unsafe fn is_set_in_two(bits: *const u8, distance: usize) -> [__m256i
 }
 
 /// 1 in each byte.
-const ONES: i64 = 0x0101_0101_0101_0101;
+pub(super) const ONES: i64 = 0x0101_0101_0101_0101;
 
 /// Returns ones in all bits of byte i where bit i mod 8 of the byte with index `byte` is set, and 0 elsewhere.
 ///

@@ -9,6 +9,7 @@
 mod blocks_256;
 mod blocks_32;
 mod by_row;
+mod codebook;
 mod codes;
 mod drive;
 mod few_256;
