@@ -37,6 +37,12 @@ impl Ahead {
         Self { from: core::ptr::null(), step: 0 }
     }
 
+    /// Returns whether the piece is empty.
+    #[inline(always)]
+    pub(super) fn is_none(&self) -> bool {
+        self.step == 0
+    }
+
     /// Returns the rest of the piece, without the bytes of the first `first` units.
     pub(super) fn skip(self, first: usize) -> Self {
         Self { from: self.from.wrapping_add(first * self.step), ..self }

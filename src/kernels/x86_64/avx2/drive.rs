@@ -9,7 +9,7 @@ use super::isa::{Avx2, Isa};
 use super::lanes::clear_registers;
 use super::matvec::{eight_32, eight_256, eight_by_row};
 use super::panel::{BLOCK_256, CHUNK, GROUP, pack_32, pack_256};
-use super::row::{EightRows, Row};
+use super::row::{EightRows, Row, Tile};
 use super::sweep::{sweep_32, sweep_256};
 use crate::kernels::generic::{Inputs, OUTPUTS};
 use crate::kernels::x86_64::ahead::{Ahead, Coming, NextRows};
@@ -108,6 +108,15 @@ impl<'a> Job<'a> {
         Some((rows, out))
     }
 
+    /// Returns the rows of activations from `first` on, from column `col` on, which starts a block of `block` columns, and
+    /// their outputs from `output` on, which is below [`OUTPUTS`]; `None` past the last row.
+    #[inline(always)]
+    fn rows_from(&self, first: usize, output: usize, col: usize, block: usize) -> Option<Tile> {
+        let (_, words) = self.inputs.words();
+        let out = self.out.wrapping_add(first * OUTPUTS + output);
+        Some(Tile::new(self.row(first)?.skip(col, block), words * size_of::<u32>(), out))
+    }
+
     /// Sets all outputs to +0.
     fn clear(&self) {
         for row in 0..self.inputs.rows() {
@@ -168,15 +177,8 @@ trait Kernels {
         panel: *mut u8,
     );
     /// # Safety
-    /// `panel` has two groups of `blocks` blocks, and each row has as many. Each row has 16 outputs.
-    unsafe fn sweep<const T: usize>(
-        isa: Self::Isa,
-        panel: *const u8,
-        ahead: Ahead,
-        blocks: usize,
-        x: [Row; T],
-        out: [*mut f32; T],
-    );
+    /// `panel` has two groups of `blocks` blocks, and each of the `T` rows has as many, and 16 outputs.
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, ahead: Ahead, blocks: usize, tile: Tile);
 }
 
 /// The kernels of a level and a format with blocks of 32.
@@ -218,16 +220,9 @@ impl<I: Isa, F: Blocks32> Kernels for Of32<I, F> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(
-        isa: Self::Isa,
-        panel: *const u8,
-        ahead: Ahead,
-        blocks: usize,
-        x: [Row; T],
-        out: [*mut f32; T],
-    ) {
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, ahead: Ahead, blocks: usize, tile: Tile) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_32::<I, F, T>(isa, panel, ahead, blocks, x, out) }
+        unsafe { sweep_32::<I, F, T>(isa, panel, ahead, blocks, tile) }
     }
 }
 
@@ -264,16 +259,9 @@ impl<F: Blocks256> Kernels for Of256<F> {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(
-        isa: Self::Isa,
-        panel: *const u8,
-        ahead: Ahead,
-        blocks: usize,
-        x: [Row; T],
-        out: [*mut f32; T],
-    ) {
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, ahead: Ahead, blocks: usize, tile: Tile) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_256::<F, T>(isa, panel, ahead, blocks, x, out) }
+        unsafe { sweep_256::<F, T>(isa, panel, ahead, blocks, tile) }
     }
 }
 
@@ -327,16 +315,9 @@ impl Kernels for OfRows {
     }
 
     #[inline(always)]
-    unsafe fn sweep<const T: usize>(
-        isa: Self::Isa,
-        panel: *const u8,
-        ahead: Ahead,
-        blocks: usize,
-        x: [Row; T],
-        out: [*mut f32; T],
-    ) {
+    unsafe fn sweep<const T: usize>(isa: Self::Isa, panel: *const u8, ahead: Ahead, blocks: usize, tile: Tile) {
         // SAFETY: the caller promises what the called function asks for.
-        unsafe { sweep_256::<Plain, T>(isa, panel, ahead, blocks, x, out) }
+        unsafe { sweep_256::<Plain, T>(isa, panel, ahead, blocks, tile) }
     }
 }
 
@@ -492,19 +473,23 @@ unsafe fn sweep_all<K: Kernels>(
     while row < job.inputs.rows() {
         #[cfg(test)]
         let before = row;
-        // SAFETY: the caller promises the panel, and that rows have its columns; `tile` returns rows and outputs that
-        // exist.
+        let tile = job.rows_from(row, first, col, K::LEN)?;
+        // SAFETY: the caller promises the panel, and that rows have its columns; as many rows of activations and of
+        // outputs follow `row`.
         unsafe {
-            if let Some((x, out)) = job.tile::<4>(row, first) {
-                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
-                row += 4;
-            } else if let Some((x, out)) = job.tile::<2>(row, first) {
-                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
-                row += 2;
-            } else {
-                let (x, out) = job.tile::<1>(row, first)?;
-                K::sweep(isa, job.panel, ahead, blocks, x.map(|x| x.skip(col, K::LEN)), out);
-                row += 1;
+            match job.inputs.rows() - row {
+                1 => {
+                    K::sweep::<1>(isa, job.panel, ahead, blocks, tile);
+                    row += 1;
+                }
+                2..=3 => {
+                    K::sweep::<2>(isa, job.panel, ahead, blocks, tile);
+                    row += 2;
+                }
+                _ => {
+                    K::sweep::<4>(isa, job.panel, ahead, blocks, tile);
+                    row += 4;
+                }
             }
         }
         ahead = Ahead::none();

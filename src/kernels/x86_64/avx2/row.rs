@@ -16,6 +16,54 @@ impl From<QuantizedRow<'_>> for Row {
     }
 }
 
+/// Rows of activations, each `stride` bytes after the one before, and their outputs.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    first: Row,
+    stride: usize,
+    /// Outputs of the first row. Those of the next row are [`OUTPUTS`](crate::kernels::generic::OUTPUTS) elements further.
+    pub(super) out: *mut f32,
+}
+
+impl Tile {
+    pub(super) fn new(first: Row, stride: usize, out: *mut f32) -> Self {
+        Self { first, stride, out }
+    }
+
+    /// Returns the first `T` rows.
+    #[inline(always)]
+    pub(super) fn rows<const T: usize>(self) -> [Row; T] {
+        let mut rows = [self.first; T];
+        let mut at = 0;
+        for row in &mut rows {
+            row.codes = row.codes.wrapping_byte_add(at);
+            row.scales = row.scales.wrapping_byte_add(at);
+            row.sums = row.sums.wrapping_byte_add(at);
+            at += self.stride;
+        }
+        rows
+    }
+
+    /// Returns the same rows at addresses of which the compiler knows nothing. Called in a loop, it must read them anew
+    /// each time. Otherwise it keeps all addresses of the loop, and a copy of all outputs, on the stack.
+    #[inline(always)]
+    pub(super) fn hidden(mut self) -> Self {
+        let (mut scales, mut sums, mut out) = (self.first.scales.addr(), self.first.sums.addr(), self.out.addr());
+        // SAFETY: the text has no instruction, so it neither reads nor writes anything: the numbers stay in their
+        // registers. It is not `pure`, so the compiler does not move it out of a loop.
+        unsafe {
+            core::arch::asm!(
+                "/* {} {} {} */", inout(reg) scales, inout(reg) sums, inout(reg) out,
+                options(nomem, nostack, preserves_flags)
+            );
+        };
+        self.first.scales = self.first.scales.with_addr(scales);
+        self.first.sums = self.first.sums.with_addr(sums);
+        self.out = self.out.with_addr(out);
+        self
+    }
+}
+
 /// Eight rows of weights, each right after the one before.
 #[derive(Clone, Copy)]
 pub(super) struct EightRows {

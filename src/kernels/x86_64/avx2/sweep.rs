@@ -17,8 +17,9 @@ use super::isa::{Avx2, Isa};
 use super::lanes::hidden;
 use super::matvec::offset_32;
 use super::panel::{BLOCK_32, BLOCK_256, GROUP, PAIRS, SCALES, SUB_SCALES};
-use super::row::Row;
+use super::row::{Row, Tile};
 use super::transposed::{pairs, sums_of_pairs};
+use crate::kernels::generic::OUTPUTS;
 use crate::kernels::x86_64::ahead::Ahead;
 
 /// Integer sums in lanes of 32 bits: `[rows of activations][groups]`.
@@ -28,55 +29,83 @@ type Integers<const T: usize> = [[__m256i; 2]; T];
 /// columns.
 ///
 /// # Safety
-/// `panel` has two groups of `blocks` blocks, and each row has as many. Each row has 16 outputs.
+/// `panel` has two groups of `blocks` blocks, and each of the `T` rows has as many, and 16 outputs.
 #[inline(always)]
 pub(super) unsafe fn sweep_32<I: Isa, F: Blocks32, const T: usize>(
     isa: I,
     panel: *const u8,
     ahead: Ahead,
     blocks: usize,
-    x: [Row; T],
-    out: [*mut f32; T],
+    tile: Tile,
 ) {
     // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises `blocks` blocks in both
     // groups and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
+        let rows: [Row; T] = tile.rows();
+        let offset = offset_32::<I, F>();
         for b in 0..blocks {
-            ahead.fetch(b, 1);
+            if !ahead.is_none() {
+                ahead.fetch(b, 1);
+            }
             let panel = panel.add(b * BLOCK_32);
-            let codes = x.map(|x| x.codes.add(b * 32));
+            let codes = rows.map(|x| x.codes.add(b * 32));
             for part in 0..F::SCALES {
                 let mut isums = [[_mm256_setzero_si256(); 2]; T];
-                let offset = offset_32::<I, F>();
-                if offset != 0 {
-                    for (isums, x) in isums.iter_mut().zip(x) {
-                        *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
-                    }
-                }
                 if I::VNNI {
+                    if offset != 0 {
+                        for (isums, x) in isums.iter_mut().zip(rows) {
+                            *isums = [_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(-offset)); 2];
+                        }
+                    }
                     products_u8::<I, T>(isa, panel, &codes, &mut isums);
                 } else {
                     let (ones, registers) = ([_mm256_set1_epi16(1); 2], 8 / F::SCALES);
                     let (codes, panel) = (codes.map(|x| x.add(4 * registers * part)), panel.add(32 * registers * part));
-                    let fit = sums_of(F::BITS);
-                    let in_order = matches!((fit, registers), (0 | 8, 8));
+                    let (fit, in_order) = (sums_of(F::BITS), matches!((sums_of(F::BITS), registers), (0 | 8, 8)));
                     products::<I, T>(isa, panel, &codes, registers, fit, in_order, &ones, &mut isums);
                 }
-                for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
-                    let dx = _mm256_set1_ps(*x.scales.add(b));
-                    let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(pair(x, b), _mm256_set1_epi16(1)));
-                    for (g, isum) in isums.into_iter().enumerate() {
-                        let scales = panel.add(g * GROUP + 256).cast::<f32>();
-                        let scale = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8 * part)), dx);
-                        let mut acc = _mm256_loadu_ps(out.add(g * 8));
-                        acc = _mm256_add_ps(acc, _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
-                        if F::MIN {
-                            let min = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8)), dx);
-                            acc = _mm256_add_ps(acc, _mm256_mul_ps(msum, min));
-                        }
-                        _mm256_storeu_ps(out.add(g * 8), acc);
-                    }
+                continue_chains::<I, F, T>(panel, b, part, &isums, tile);
+            }
+        }
+    }
+}
+
+/// Continues the chains of 16 outputs of `T` rows with the integers of part `part` of block `b`.
+///
+/// # Safety
+/// The processor has AVX2; `panel` is block `b` of two groups, and each of the `T` rows has this block, and 16 outputs.
+#[inline(always)]
+unsafe fn continue_chains<I: Isa, F: Blocks32, const T: usize>(
+    panel: *const u8,
+    b: usize,
+    part: usize,
+    isums: &Integers<T>,
+    tile: Tile,
+) {
+    let offset = if I::VNNI { 0 } else { offset_32::<I, F>() };
+    let tile = tile.hidden();
+    // SAFETY: the caller promises AVX2, block b in both groups and in every row, and 16 outputs of each row, of which
+    // group g has 8.
+    unsafe {
+        for (t, (isums, x)) in isums.iter().zip(tile.rows::<T>()).enumerate() {
+            let dx = _mm256_set1_ps(*x.scales.add(b));
+            let sums = pair(x, b);
+            let msum = _mm256_cvtepi32_ps(_mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+            for (g, &isum) in isums.iter().enumerate() {
+                let scales = panel.add(g * GROUP + 256).cast::<f32>();
+                let scale = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8 * part)), dx);
+                let isum = if offset == 0 {
+                    isum
+                } else {
+                    _mm256_add_epi32(isum, _mm256_madd_epi16(sums, _mm256_set1_epi16(-offset)))
+                };
+                let out = tile.out.add(t * OUTPUTS + g * 8);
+                let mut acc = _mm256_add_ps(_mm256_loadu_ps(out), _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale));
+                if F::MIN {
+                    let min = _mm256_mul_ps(_mm256_loadu_ps(scales.add(8)), dx);
+                    acc = _mm256_add_ps(acc, _mm256_mul_ps(msum, min));
                 }
+                _mm256_storeu_ps(out, acc);
             }
         }
     }
@@ -92,17 +121,17 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
     panel: *const u8,
     ahead: Ahead,
     blocks: usize,
-    x: [Row; T],
-    out: [*mut f32; T],
+    tile: Tile,
 ) {
     // SAFETY: `isa` proves the instructions. b is below `blocks`, and the caller promises `blocks` blocks in both
     // groups and in every row, and 16 outputs of each row, of which group g has 8.
     unsafe {
+        let x: [Row; T] = tile.rows();
         for b in 0..blocks {
             let panel = panel.add(b * BLOCK_256);
             let mut isums = [[_mm256_setzero_si256(); 2]; T];
             for sub in 0..256 / F::SUB {
-                if (sub * F::SUB).is_multiple_of(32) {
+                if (sub * F::SUB).is_multiple_of(32) && !ahead.is_none() {
                     ahead.fetch(8 * b + sub * F::SUB / 32, 1);
                 }
                 let codes = x.map(|x| x.codes.add(b * 256 + sub * F::SUB));
@@ -110,7 +139,7 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
                 let scales = [load(scales), load(scales.add(GROUP))];
                 let panel = panel.add(sub * F::SUB * 8);
                 let (fit, registers) = (sums_of(F::BITS), F::SUB / 4);
-                let in_order = matches!((fit, registers), (0, 8));
+                let in_order = matches!((fit, registers), (0 | 8, 8));
                 products::<Avx2, T>(isa, panel, &codes, registers, fit, in_order, &scales, &mut isums);
             }
             let mut sums = x.map(|x| x.sums.add(b * 16));
@@ -121,25 +150,27 @@ pub(super) unsafe fn sweep_256<F: Blocks256, const T: usize>(
             if F::OFFSET > 0 {
                 add_pairs::<F, T>(isa, panel, &sums, &mut isums);
             }
-            for ((isums, out), x) in isums.into_iter().zip(out).zip(x) {
+            let tile = tile.hidden();
+            let x: [Row; T] = tile.rows();
+            for (t, (isums, x)) in isums.into_iter().zip(x).enumerate() {
                 let dx = _mm256_set1_ps(*x.scales.add(b));
                 for (g, isum) in isums.into_iter().enumerate() {
                     let scale = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES).cast()), dx);
-                    let acc = _mm256_loadu_ps(out.add(g * 8));
+                    let out = tile.out.add(t * OUTPUTS + g * 8);
                     let term = _mm256_mul_ps(_mm256_cvtepi32_ps(isum), scale);
-                    _mm256_storeu_ps(out.add(g * 8), _mm256_add_ps(acc, term));
+                    _mm256_storeu_ps(out, _mm256_add_ps(_mm256_loadu_ps(out), term));
                 }
             }
             if F::MIN.is_some() {
                 let mut msums = [[_mm256_setzero_si256(); 2]; T];
                 add_pairs::<F, T>(isa, panel, &sums, &mut msums);
-                for ((msums, out), x) in msums.into_iter().zip(out).zip(x) {
+                for (t, (msums, x)) in msums.into_iter().zip(x).enumerate() {
                     let dx = _mm256_set1_ps(*x.scales.add(b));
                     for (g, msum) in msums.into_iter().enumerate() {
                         let min = _mm256_mul_ps(_mm256_loadu_ps(panel.add(g * GROUP + SCALES + 32).cast()), dx);
-                        let acc = _mm256_loadu_ps(out.add(g * 8));
+                        let out = tile.out.add(t * OUTPUTS + g * 8);
                         let term = _mm256_mul_ps(_mm256_cvtepi32_ps(msum), min);
-                        _mm256_storeu_ps(out.add(g * 8), _mm256_sub_ps(acc, term));
+                        _mm256_storeu_ps(out, _mm256_sub_ps(_mm256_loadu_ps(out), term));
                     }
                 }
             }
