@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use super::checkpoint::{is_checkpoint_due, rows_to_checkpoint};
 use super::step::{Phase, Queue};
 use super::{Engine, EngineError, Parts};
 use crate::cache::Then;
@@ -34,7 +35,7 @@ impl<'m, 'a> Engine<'m, 'a> {
     fn share_rows(&mut self) -> usize {
         let Parts { cache, queues, rows, logit_rows, checkpoint_every, .. } = &mut self.parts;
         let (mut free, mut free_logits) = (rows.len() as u32, *logit_rows as u32);
-        let every = if cache.has_states() { *checkpoint_every as u32 } else { 0 };
+        let every = *checkpoint_every;
         let (slots, whole) = (queues.len(), !self.model.config().attention.causal);
         for slot in (self.next_slot..slots).chain(0..self.next_slot.min(slots)) {
             let Some(queue) = queues.get_mut(slot) else { continue };
@@ -42,13 +43,7 @@ impl<'m, 'a> Engine<'m, 'a> {
             let with = queue.end.saturating_sub(queue.next) - without;
             let most = if queue.logits == 1 { with.min(free_logits) } else { with };
             let chosen = if cache.has_states() { queue.chosen() } else { queue.end - queue.next };
-            // A checkpoint is made only where a batch ends, so the batch ends at the next position that needs one.
-            let wanted = cache.wanted_state(queue.seq()).checked_sub(queue.next).filter(|&rows| rows > 0);
-            let until = queue.next.checked_next_multiple_of(every).map_or(u32::MAX, |at| match at - queue.next {
-                0 => every,
-                left => left,
-            });
-            let until = Some(until.min(wanted.unwrap_or(u32::MAX))).filter(|&until| until <= chosen);
+            let until = rows_to_checkpoint(cache, every, queue.seq(), queue.next).filter(|&until| until <= chosen);
             queue.taken = free.min(without.saturating_add(most)).min(until.unwrap_or(u32::MAX));
             // After a wrong guess the state goes back to the beginning of its batch, so all guesses of a sequence are
             // in one batch. They fit into the batch in which their slot comes first.
@@ -188,13 +183,11 @@ impl<'m, 'a> Engine<'m, 'a> {
                 false => Then::Nothing,
             };
             self.parts.cache.commit_state(seq, end as usize, then)?;
-            let every = self.parts.checkpoint_every;
-            let due = every > 0 && (end as usize).is_multiple_of(every);
             let cache = &mut self.parts.cache;
-            let is_wanted = cache.wanted_state(seq) == end;
+            let is_due = is_checkpoint_due(cache, self.parts.checkpoint_every, seq, end);
             // A checkpoint one token before the end of a prompt is as good, so there is none at the end then.
             let is_prompt = !goes_on && queue.prompt == 1 && cache.computed_at(seq, end as usize - 1)? as u32 + 1 < end;
-            if cache.has_states() && !has_guesses && (due || is_prompt || is_wanted) {
+            if cache.has_states() && !has_guesses && (is_due || is_prompt) {
                 cache.keep_state(seq, false)?;
             }
             queue.count_in(&mut pass);

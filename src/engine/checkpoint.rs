@@ -1,7 +1,7 @@
 //! Checkpoints of the states of recurrent layers, and how many guesses they allow.
 
 use super::{Engine, EngineError};
-use crate::cache::{KvKind, SeqId};
+use crate::cache::{KvCache, KvKind, SeqId};
 
 impl Engine<'_, '_> {
     /// Keeps the state of a sequence's recurrent layers, so that a later [`Engine::rewind`] to the present length
@@ -81,4 +81,21 @@ impl Engine<'_, '_> {
     pub fn computed_at(&self, seq: SeqId, keep: usize) -> Result<usize, EngineError> {
         Ok(self.parts.cache.computed_at(seq, keep)?)
     }
+}
+
+/// Returns how many tokens a sequence may compute from position `next` on until a checkpoint is due or wanted, or `None`
+/// if none is. A checkpoint is made only where a batch ends, so a batch ends there.
+pub(super) fn rows_to_checkpoint(cache: &KvCache<'_>, every: usize, seq: SeqId, next: u32) -> Option<u32> {
+    if !cache.has_states() {
+        return None;
+    }
+    let wanted = cache.wanted_state(seq).checked_sub(next).filter(|&rows| rows > 0);
+    let due = next.saturating_add(1).checked_next_multiple_of(every as u32).map(|at| at - next);
+    wanted.into_iter().chain(due).min()
+}
+
+/// Returns whether a checkpoint is due or wanted where a sequence is `end` tokens long.
+pub(super) fn is_checkpoint_due(cache: &KvCache<'_>, every: usize, seq: SeqId, end: u32) -> bool {
+    let is_due = every > 0 && (end as usize).is_multiple_of(every);
+    cache.has_states() && (is_due || cache.wanted_state(seq) == end)
 }

@@ -3,7 +3,8 @@
 
 use core::fmt;
 
-use super::{Engine, EngineError};
+use super::checkpoint::{is_checkpoint_due, rows_to_checkpoint};
+use super::{Engine, EngineError, Parts};
 use crate::cache::{CacheError, SeqId, Then};
 use crate::device::{Choosing, Draws};
 use crate::kernels::fpenv;
@@ -45,8 +46,8 @@ impl Engine<'_, '_> {
     /// `ids`.
     ///
     /// The results are those of [`Engine::decode_step`], called once per token. But a device that can choose computes
-    /// up to `Limits::rows` tokens at a time, and only their ids come back. Nothing stops it meanwhile.
-    /// [`Engine::results`] is empty afterwards.
+    /// up to `Limits::rows` tokens at a time, and only their ids come back. Nothing stops it meanwhile. In a model with
+    /// recurrent layers it stops at each position that needs a checkpoint. [`Engine::results`] is empty afterwards.
     ///
     /// After an error the contents of `ids` mean nothing, and the sequence is as long as before. If a window has
     /// already given back old blocks, the sequence keeps the tokens that were committed.
@@ -100,8 +101,10 @@ impl Engine<'_, '_> {
             return Err(EngineError::NoLogits.into());
         }
         let length = self.seq_len(seq)?;
-        let mut next = token;
-        for part in ids.chunks_mut(self.parts.rows.len().max(1)) {
+        let (mut next, mut rest) = (token, ids);
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at_mut(self.together(seq)?.min(rest.len()));
+            rest = after;
             if let Err(error) = self.decode_part(seq, next, part, chooser) {
                 return match self.parts.cache.take_back(seq, length) {
                     Ok(()) | Err(CacheError::WindowGone { .. }) => Err(error),
@@ -114,7 +117,18 @@ impl Engine<'_, '_> {
         Ok(())
     }
 
-    /// Decodes at most as many tokens as a batch has rows.
+    /// Returns how many tokens can be computed together: the next one alone if tokens before it are computed again, or
+    /// else up to the next checkpoint, and at most as many as a batch has rows.
+    fn together(&self, seq: SeqId) -> Result<usize, EngineError> {
+        if self.rows_again(seq)? > 0 {
+            return Ok(1);
+        }
+        let Parts { cache, rows, checkpoint_every, .. } = &self.parts;
+        let until = rows_to_checkpoint(cache, *checkpoint_every, seq, self.seq_len(seq)? as u32);
+        Ok(until.map_or(rows.len(), |until| rows.len().min(until as usize)).max(1))
+    }
+
+    /// Decodes tokens that can be computed [`Engine::together`].
     fn decode_part(
         &mut self,
         seq: SeqId,
@@ -123,6 +137,7 @@ impl Engine<'_, '_> {
         chooser: &mut Chooser<'_>,
     ) -> Result<(), DecodeError> {
         if self.parts.cache.is_on_device()
+            && self.rows_again(seq)? == 0
             && let Some(choosing) = chooser.choosing()
             && fpenv::with_default(|| self.decode_there(seq, token, &choosing, ids))?
         {
@@ -183,6 +198,10 @@ impl Engine<'_, '_> {
         }
         self.parts.cache.commit_computed(seq, count)?;
         self.parts.cache.commit_state(seq, first + count, Then::Nothing)?;
+        let Parts { cache, checkpoint_every, .. } = &mut self.parts;
+        if is_checkpoint_due(cache, *checkpoint_every, seq, (first + count) as u32) {
+            cache.keep_state(seq, false)?;
+        }
         Ok(true)
     }
 }

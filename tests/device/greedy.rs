@@ -73,6 +73,35 @@ fn together_is_the_same_as_one_by_one() {
     }
 }
 
+/// Plays checkpoints that are due, one that is wanted, and a rewind after which states are computed again.
+fn play_checkpoints(engine: &mut Engine<'_, '_>, together: bool) -> Log {
+    let (mut log, vocab) = (Log::new(), engine.model().config().vocab);
+    let seq = engine.open().unwrap();
+    engine.prefill(seq, &Rng::new(7).tokens(11, vocab)).unwrap();
+    engine.checkpoint_at(seq, 27).unwrap();
+    for (count, keep) in [(40, 45), (12, 30), (20, 19), (3, 19)] {
+        let ids = decode(engine, seq, 5, count, together);
+        log.push((seq, engine.seq_len(seq).unwrap(), Xxh64::hash(bytemuck::cast_slice(&ids))));
+        for position in 0..=engine.seq_len(seq).unwrap() {
+            log.push((seq, engine.computed_at(seq, position).unwrap(), position as u64));
+        }
+        engine.rewind(seq, keep).unwrap();
+    }
+    log
+}
+
+#[test]
+fn checkpoints_are_those_of_the_host() {
+    for (name, synthetic) in models() {
+        let file = synthetic.bytes();
+        let model = Model::open(&file).unwrap();
+        let limits = Limits { checkpoints: 6, checkpoint_every: 16, ..limits() };
+        let alone = same(&model, &limits, &DEVICES[..1], &|engine| play_checkpoints(engine, false));
+        let together = same(&model, &limits, &CHOOSERS, &|engine| play_checkpoints(engine, true));
+        assert_eq!(alone, together, "{name}");
+    }
+}
+
 /// Draws tokens with a sampler, all in one call or one by one. The log includes the sampler's state.
 fn draw(engine: &mut Engine<'_, '_>, params: SamplerParams, together: bool) -> Log {
     let vocab = engine.model().config().vocab;

@@ -22,9 +22,17 @@ fn stories(engine: &mut Engine<'_, '_>, vocab: usize) -> Log {
     let mut ids = [0; 6];
     engine.decode_greedy(c, 5, &mut ids).unwrap();
     log.extend(ids.map(|id| (1, u64::from(id))));
-    // Only the states are computed again.
+    // Only the states are computed again, first with a token that the host chooses, then with tokens that the device
+    // chooses, past a checkpoint that is due.
     engine.rewind(c, 20).unwrap();
     decode(engine, c, 2, &mut log);
+    engine.rewind(c, 19).unwrap();
+    let mut ids = [0; 15];
+    engine.decode_greedy(c, 5, &mut ids).unwrap();
+    log.extend(ids.map(|id| (2, u64::from(id))));
+    for position in 0..=engine.seq_len(c).unwrap() {
+        log.push((3, engine.computed_at(c, position).unwrap() as u64));
+    }
     log
 }
 
