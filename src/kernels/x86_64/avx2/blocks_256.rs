@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use super::codes::{nibbles, values};
-use super::lanes::{four, fours, halves};
+use super::lanes::{fours, halves};
 
 /// A format with super-blocks of 256.
 pub(in crate::kernels::x86_64) trait Blocks256 {
@@ -107,44 +107,14 @@ impl<F: Blocks256 + ?Sized> Parts for InBlock<F> {
     }
 }
 
-/// The sub-scales and sub-minima of eight rows.
-pub(super) struct SubsOfRows<F> {
-    /// Sub-scales and sub-minima of each row if [`Blocks256::SIX_BITS`], otherwise unused.
-    six: [__m128i; 8],
-    format: PhantomData<F>,
-}
-
-impl<F: Blocks256> SubsOfRows<F> {
-    /// # Safety
-    /// The processor has AVX2; each pointer leads to a super-block.
-    #[inline(always)]
-    pub(super) unsafe fn new(block: &[*const u8; 8]) -> Self {
-        // SAFETY: the caller promises AVX2 and the super-blocks.
-        let six = unsafe { if F::SIX_BITS { six_bits(block) } else { [_mm_setzero_si128(); 8] } };
-        Self { six, format: PhantomData }
-    }
-
-    /// Returns the sub-scales and sub-minima of row `r`, below 8. `block` is its super-block.
-    ///
-    /// # Safety
-    /// As [`SubsOfRows::new`].
-    #[inline(always)]
-    pub(super) unsafe fn row(&self, r: usize, block: *const u8) -> Subs {
-        // SAFETY: the caller promises AVX2, the super-block and r < 8.
-        unsafe { if F::SIX_BITS { Subs::new(*self.six.get_unchecked(r)) } else { F::subs(block) } }
-    }
-}
-
 /// Sub-scales and sub-minima of a row as i8, for 16 or 32 elements each, in the order of the elements.
 pub(in crate::kernels::x86_64) struct Subs {
-    /// The sub-scales. With sub-blocks of 32, the eight sub-minima follow the eight sub-scales.
     pub(super) scales: __m128i,
-    /// The sub-minima of sub-blocks of 16.
     pub(super) mins: __m128i,
 }
 
 impl Subs {
-    /// Returns sub-scales without sub-minima of sub-blocks of 16.
+    /// Returns sub-scales without sub-minima.
     #[inline(always)]
     pub(super) fn new(scales: __m128i) -> Self {
         // SAFETY: every x86-64 has SSE2, and this only makes a register.
@@ -248,7 +218,7 @@ impl Blocks256 for Q5K {
     const SCALE: usize = 0;
     const MIN: Option<usize> = Some(2);
     const SIX_BITS: bool = true;
-    const FEW: usize = 3;
+    const FEW: usize = 2;
     const TRANSPOSED: usize = 2;
     const PARTS: usize = 5;
     const FIRST: usize = 16;
@@ -369,12 +339,12 @@ unsafe fn bits(bytes: __m256i, right: i32, mask: i8) -> __m256i {
     }
 }
 
-/// Returns the sub-scales and sub-minima of Q4_K and Q5_K, eight each, for eight rows at once.
+/// Returns the sub-scales and the sub-minima of Q4_K and Q5_K, two registers each. A lane has four of one of eight rows.
 ///
 /// # Safety
 /// The processor has AVX2; 16 bytes can be read at each place.
 #[inline(always)]
-unsafe fn six_bits(block: &[*const u8; 8]) -> [__m128i; 8] {
+pub(super) unsafe fn six_bits(block: &[*const u8; 8]) -> [[__m256i; 2]; 2] {
     // SAFETY: the caller promises AVX2 and 16 bytes of each row.
     unsafe {
         let [_, scales, mins, low] = fours(&block.map(|block| _mm_loadu_si128(block.cast())));
@@ -382,10 +352,7 @@ unsafe fn six_bits(block: &[*const u8; 8]) -> [__m128i; 8] {
         let upper = |lanes| _mm256_and_si256(_mm256_srli_epi16::<2>(lanes), _mm256_set1_epi8(0x30));
         let first = |lanes| _mm256_and_si256(lanes, _mm256_set1_epi8(0x3f));
         let second = |lanes, low| _mm256_or_si256(lower(low), upper(lanes));
-        let mins = [first(mins), second(mins, _mm256_srli_epi16::<4>(low))];
-        let [a, b, c, d] = four(first(scales), second(scales, low), mins[0], mins[1]);
-        let (first, last) = (|rows| _mm256_castsi256_si128(rows), |rows| _mm256_extracti128_si256::<1>(rows));
-        [first(a), first(b), first(c), first(d), last(a), last(b), last(c), last(d)]
+        [[first(scales), second(scales, low)], [first(mins), second(mins, _mm256_srli_epi16::<4>(low))]]
     }
 }
 

@@ -11,7 +11,7 @@ use super::isa::{Avx2, Isa};
 use super::matvec::add_terms;
 use super::row::Row;
 use super::sweep::sums_of;
-use super::transposed::{Register, SubsOfLanes, pairs, sums_of_pairs, transposed_part};
+use super::transposed::{Register, SubsOfLanes, add_pairs, transposed_part};
 
 /// Continues the chains of eight outputs for each of `N` rows of activations by super-block b. Calls `fetch` eight
 /// times.
@@ -27,8 +27,7 @@ pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
     accs: &mut [__m256; N],
     mut fetch: impl FnMut(),
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x; j is
-    // below the number of pairs.
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x.
     unsafe {
         let mut work = Work::<F, N>::new(&block, x.map(|x| x.codes.add(b * 256)));
         // One by one, so that the shifts are constants.
@@ -42,15 +41,8 @@ pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
         work.add_codes(isa, 7, &mut fetch);
         let Work { subs, mut isums, .. } = work;
         let mut msums = [_mm256_setzero_si256(); N];
-        for ((isum, msum), x) in isums.iter_mut().zip(&mut msums).zip(x) {
-            let mut of_32 = [0; 8];
-            let sums = sums_of_pairs::<F>(x.sums.add(b * 16), &mut of_32);
-            let sum = if F::MIN.is_some() { msum } else { isum };
-            for j in 0..pairs::<F>() {
-                let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
-                *sum = isa.dot_i16(*sum, subs.pair::<F>(j), sums);
-            }
-        }
+        let integers = if F::MIN.is_some() { &mut msums } else { &mut isums };
+        add_pairs::<F, N>(isa, &subs, x.map(|x| x.sums.add(b * 16)), integers);
         let scales = F::scales(&block);
         for ((acc, x), (isum, msum)) in accs.iter_mut().zip(x).zip(isums.into_iter().zip(msums)) {
             *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
@@ -78,7 +70,6 @@ impl<'a, F: Blocks256, const N: usize> Work<'a, F, N> {
         // SAFETY: the caller promises AVX2 and the super-blocks, which have `F::PARTS` parts, at most 8.
         unsafe {
             let zero = _mm256_setzero_si256();
-            let subs = SubsOfLanes::new::<F>(block);
             let mut parts = [[zero; 8]; 8];
             // Other formats have a part transposed right before it is used.
             if !F::IN_TURNS {
@@ -86,6 +77,7 @@ impl<'a, F: Blocks256, const N: usize> Work<'a, F, N> {
                     *part = transposed_part::<F>(block, k);
                 }
             }
+            let subs = SubsOfLanes::new::<F>(block);
             Self { block, x, parts, subs, isums: [zero; N], format: PhantomData }
         }
     }

@@ -10,14 +10,16 @@
 //! 2^15 (-(-127) fits a byte, and an activation is never -128).
 
 use core::arch::x86_64::*;
+use core::mem::MaybeUninit;
 
 use super::blocks_32::Blocks32;
-use super::blocks_256::{Blocks256, Subs, SubsOfRows};
+use super::blocks_256::{Blocks256, Subs};
 use super::by_row::{Plain, Unpacking};
 use super::few_256::add_transposed;
 use super::isa::{Avx2, Isa};
 use super::lanes::{sums, sums_of_halves, words};
 use super::row::{EightRows, Row};
+use super::transposed::{SubsOfLanes, add_pairs};
 use crate::kernels::x86_64::ahead::NextRows;
 
 /// Computes eight outputs for each of `N` rows of activations. `rows` are eight rows of `blocks` blocks of 32.
@@ -273,26 +275,79 @@ unsafe fn add_256<F: Blocks256, const N: usize>(
     accs: &mut [__m256; N],
     mut fetch: impl FnMut(),
 ) {
-    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. n is
-    // the index of one of N rows.
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. r and n
+    // are indices of one of eight and of N rows. All elements of the array are written before they are read.
     unsafe {
         const { assert!(F::BITS < 8 || F::TRANSPOSED > F::FEW) };
+        const { assert!(F::SUB == 32 || F::MIN.is_none() || F::TRANSPOSED == 1) };
         if N >= F::TRANSPOSED {
             return add_transposed::<F, N>(isa, block, x, b, accs, fetch);
         }
+        if F::SUB == 32 {
+            return add_by_lanes::<F, N>(isa, block, x, b, accs, fetch);
+        }
         let codes = x.map(|x| x.codes.add(b * 256));
         let x_sums = x.map(|x| in_halves(x.sums.add(b * 16)));
-        let (mut dots, mut mins) = ([[_mm256_setzero_si256(); N]; 8], [[_mm256_setzero_si256(); N]; 8]);
-        let subs = SubsOfRows::<F>::new(&block);
-        for (r, ((dots, mins), &block)) in dots.iter_mut().zip(&mut mins).zip(&block).enumerate() {
+        let mut all = MaybeUninit::<[[__m256i; N]; 8]>::uninit();
+        for (r, &block) in block.iter().enumerate() {
             fetch();
-            (*dots, *mins) = dot_256::<F, N>(isa, block, by_halves::<F>(subs.row(r, block)), codes, x_sums);
+            let dots = dot_256::<F, N>(isa, block, by_halves(F::subs(block)), codes, x_sums);
+            all.as_mut_ptr().cast::<[__m256i; N]>().add(r).write(dots);
         }
-        let scales = F::scales(&block);
+        let (all, scales) = (all.assume_init_ref(), F::scales(&block));
         for (n, (acc, x)) in accs.iter_mut().zip(x).enumerate() {
-            let isum = sums(&dots.map(|dots| *dots.get_unchecked(n)));
-            let msum =
-                if F::MIN.is_some() { sums(&mins.map(|mins| *mins.get_unchecked(n))) } else { _mm256_setzero_si256() };
+            let isum = sums(&all.map(|dots| *dots.get_unchecked(n)));
+            *acc = add_terms::<F>(*acc, [isum, _mm256_setzero_si256()], scales, *x.scales.add(b));
+        }
+    }
+}
+
+/// As [`add_256`], for sub-blocks of 32. The sub-scales of eight rows are written to memory. A load copies one of them to
+/// all lanes, and does not need the units that compute.
+///
+/// # Safety
+/// As [`add_256`].
+#[inline(always)]
+unsafe fn add_by_lanes<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    block: [*const u8; 8],
+    x: [Row; N],
+    b: usize,
+    accs: &mut [__m256; N],
+    mut fetch: impl FnMut(),
+) {
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x. j is
+    // below 8, and r and n are indices of one of eight and of N rows. All elements of the two arrays are written before
+    // they are read.
+    unsafe {
+        let codes = x.map(|x| x.codes.add(b * 256));
+        let subs = SubsOfLanes::new::<F>(&block);
+        let mut sub_scales = MaybeUninit::<[__m256i; 8]>::uninit();
+        for j in 0..8 {
+            sub_scales.as_mut_ptr().cast::<__m256i>().add(j).write(subs.twice(j));
+        }
+        let sub_scales = sub_scales.as_ptr().cast::<i32>();
+        let mut all = MaybeUninit::<[[__m256i; N]; 8]>::uninit();
+        for (r, &block) in block.iter().enumerate() {
+            fetch();
+            let mut dots = [_mm256_setzero_si256(); N];
+            for j in 0..8 {
+                let (codes_of_row, scale) = (F::codes(block, j), _mm256_set1_epi32(*sub_scales.add(8 * j + r)));
+                for (dot, x) in dots.iter_mut().zip(codes) {
+                    *dot = isa.dot_i16(*dot, pairs::<F>(codes_of_row, x.add(32 * j)), scale);
+                }
+            }
+            all.as_mut_ptr().cast::<[__m256i; N]>().add(r).write(dots);
+        }
+        let all = all.assume_init_ref();
+        let (mut isums, mut msums) = ([_mm256_setzero_si256(); N], [_mm256_setzero_si256(); N]);
+        for (n, isum) in isums.iter_mut().enumerate() {
+            *isum = sums(&all.map(|dots| *dots.get_unchecked(n)));
+        }
+        let integers = if F::MIN.is_some() { &mut msums } else { &mut isums };
+        add_pairs::<F, N>(isa, &subs, x.map(|x| x.sums.add(b * 16)), integers);
+        let scales = F::scales(&block);
+        for ((acc, x), (isum, msum)) in accs.iter_mut().zip(x).zip(isums.into_iter().zip(msums)) {
             *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
         }
     }
@@ -321,8 +376,8 @@ pub(super) unsafe fn add_terms<F: Blocks256>(
     }
 }
 
-/// Returns for each of `N` rows of activations the products of one super-block times its sub-scales, and the sums of
-/// activations times its sub-minima, in 8 lanes.
+/// Returns for each of `N` rows of activations the products of one super-block times its sub-scales, in 8 lanes. The
+/// sub-blocks have 16 elements. `x_sums` are [`in_halves`].
 ///
 /// # Safety
 /// `block` points to a super-block, and each of `x` to 256 activations.
@@ -330,10 +385,10 @@ pub(super) unsafe fn add_terms<F: Blocks256>(
 unsafe fn dot_256<F: Blocks256, const N: usize>(
     isa: Avx2,
     block: *const u8,
-    [sub_scales, sub_mins]: [__m256i; 2],
+    sub_scales: __m256i,
     x: [*const i8; N],
     x_sums: [__m256i; N],
-) -> ([__m256i; N], [__m256i; N]) {
+) -> [__m256i; N] {
     // SAFETY: `isa` proves the instructions; the caller promises the super-block and 256 activations, and j < 8.
     unsafe {
         let together = const { together(F::BITS, N) };
@@ -363,11 +418,8 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
                 }
             }
             let [a, b] = twos;
-            for (((dot, sums), a), b) in dots.iter_mut().zip(fours).zip(a).zip(b) {
+            for ((sums, a), b) in fours.iter_mut().zip(a).zip(b) {
                 *sums = _mm256_add_epi16(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-                if together == 4 {
-                    *dot = isa.dot_i16(*dot, *sums, scales_of(sub_scales, 4 * four, 4));
-                }
             }
         }
         if together == 8 {
@@ -383,21 +435,19 @@ unsafe fn dot_256<F: Blocks256, const N: usize>(
                 *dot = _mm256_sub_epi32(*dot, _mm256_sll_epi32(_mm256_madd_epi16(sub_scales, x_sums), shift));
             }
         }
-        (dots, x_sums.map(|x_sums| _mm256_madd_epi16(sub_mins, x_sums)))
+        dots
     }
 }
 
 /// Returns the number of registers of codes whose sums in 16 bits are put into one register, before they are multiplied
-/// by their sub-scales. Two products are at most 2 * 15 * 127 = 3,810 for codes of 4 bits, 7,874 for 5 bits and 16,002
-/// for 6 bits, so 8, 4 and 2 of these sums fit 16 bits. This takes fewer shuffles than a register with each sub-scale
-/// in all lanes. Three rows of activations share a register with a sub-scale in all lanes, so nothing is put together
-/// for them.
+/// by their sub-scales. Two products are at most 2 * 15 * 127 = 3,810 for codes of 4 bits, and 16,002 for 6 bits, so 8
+/// and 2 of these sums fit 16 bits. This takes fewer shuffles than a register with each sub-scale in all lanes. Three
+/// rows of activations share a register with a sub-scale in all lanes, so nothing is put together for them.
 const fn together(bits: u32, rows: usize) -> usize {
     match bits {
         _ if rows > 2 => 1,
         0..=4 => 8,
-        5 => 4,
-        6 => 2,
+        5..=6 => 2,
         _ => 1,
     }
 }
@@ -419,7 +469,7 @@ unsafe fn pairs<F: Blocks256>(codes: __m256i, x: *const i8) -> __m256i {
     }
 }
 
-/// Returns lanes `first` to `first + count - 1` of each half, repeated over the half. `count` is 1, 2 or 4.
+/// Returns lanes `first` to `first + count - 1` of each half, repeated over the half. `count` is 1 or 2.
 ///
 /// # Safety
 /// The processor has AVX2.
@@ -433,21 +483,16 @@ unsafe fn scales_of(scales: __m256i, first: usize, count: usize) -> __m256i {
     unsafe { _mm256_shuffle_epi8(scales, _mm256_broadcastsi128_si256(_mm_loadu_si128(order.as_ptr().cast()))) }
 }
 
-/// Returns the sub-scales and the sub-minima of a row as i16, in the order of [`in_halves`].
+/// Returns the sub-scales of a row as i16, in the order of [`in_halves`].
 ///
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn by_halves<F: Blocks256>(Subs { scales, mins }: Subs) -> [__m256i; 2] {
+unsafe fn by_halves(subs: Subs) -> __m256i {
     // SAFETY: the caller promises AVX2, and these only compute on registers.
     unsafe {
-        if F::SUB == 32 {
-            let both = _mm256_broadcastsi128_si256(scales);
-            let signs = _mm256_cmpgt_epi8(_mm256_setzero_si256(), both);
-            return [_mm256_unpacklo_epi8(both, signs), _mm256_unpackhi_epi8(both, signs)];
-        }
         let order = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-        [scales, mins].map(|subs| _mm256_cvtepi8_epi16(_mm_shuffle_epi8(subs, order)))
+        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(subs.scales, order))
     }
 }
 

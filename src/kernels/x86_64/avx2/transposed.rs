@@ -3,7 +3,8 @@
 
 use core::arch::x86_64::*;
 
-use super::blocks_256::{Blocks256, Parts, SubsOfRows};
+use super::blocks_256::{Blocks256, Parts, six_bits};
+use super::isa::{Avx2, Isa};
 use super::lanes::{fours, transpose};
 
 /// Returns part `k` of eight rows: register i has bytes 4 i to 4 i + 3 of each row.
@@ -47,16 +48,19 @@ impl SubsOfLanes {
     /// The processor has AVX2; each pointer leads to a super-block.
     #[inline(always)]
     pub(super) unsafe fn new<F: Blocks256>(block: &[*const u8; 8]) -> Self {
-        // SAFETY: the caller promises AVX2 and the super-blocks; r is the index of one of eight rows.
+        // SAFETY: the caller promises AVX2 and the super-blocks.
         unsafe {
-            let subs = SubsOfRows::<F>::new(block);
+            if F::SIX_BITS {
+                let zero = _mm256_setzero_si256();
+                let [scales, mins] = six_bits(block).map(|[first, second]| [first, second, zero, zero]);
+                return Self { scales, mins };
+            }
             let (mut scales, mut mins) = ([_mm_setzero_si128(); 8], [_mm_setzero_si128(); 8]);
-            for (r, ((scales, mins), &block)) in scales.iter_mut().zip(&mut mins).zip(block).enumerate() {
-                let subs = subs.row(r, block);
+            for ((scales, mins), &block) in scales.iter_mut().zip(&mut mins).zip(block) {
+                let subs = F::subs(block);
                 (*scales, *mins) = (subs.scales, subs.mins);
             }
-            let scales = fours(&scales);
-            let mins = if F::SUB == 32 { [scales[2], scales[3], scales[0], scales[1]] } else { fours(&mins) };
+            let (scales, mins) = (fours(&scales), fours(&mins));
             Self { scales, mins }
         }
     }
@@ -109,6 +113,34 @@ unsafe fn spread(lanes: __m256i, [first, second]: [usize; 2], left: u32) -> __m2
         let order = _mm256_broadcastsi128_si256(first_bytes);
         let order = _mm256_add_epi8(order, _mm256_set1_epi32((first << 8 | second << 24) as i32));
         _mm256_sra_epi16(_mm256_shuffle_epi8(lanes, order), _mm_cvtsi32_si128(8 - left as i32))
+    }
+}
+
+/// Adds the [pairs](SubsOfLanes::pair) times the sums of their activations to `integers`, for `N` rows of activations
+/// with 16 sums of 16 activations each.
+///
+/// # Safety
+/// Each of `of_16` has 16 elements.
+#[inline(always)]
+pub(super) unsafe fn add_pairs<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    subs: &SubsOfLanes,
+    of_16: [*const i16; N],
+    integers: &mut [__m256i; N],
+) {
+    // SAFETY: `isa` proves the instructions; the caller promises the sums, of which each pair has two.
+    unsafe {
+        let (mut of_32, mut sums) = ([[0; 8]; N], of_16);
+        for (sums, of_32) in sums.iter_mut().zip(&mut of_32) {
+            *sums = sums_of_pairs::<F>(*sums, of_32);
+        }
+        for j in 0..pairs::<F>() {
+            let pair = subs.pair::<F>(j);
+            for (integer, sums) in integers.iter_mut().zip(sums) {
+                let sums = _mm256_set1_epi32(sums.add(2 * j).cast::<i32>().read_unaligned());
+                *integer = isa.dot_i16(*integer, pair, sums);
+            }
+        }
     }
 }
 
