@@ -46,8 +46,9 @@ impl Engine<'_, '_> {
     /// `ids`.
     ///
     /// The results are those of [`Engine::decode_step`], called once per token. But a device that can choose computes
-    /// up to `Limits::rows` tokens at a time, and only their ids come back. Nothing stops it meanwhile. In a model with
-    /// recurrent layers it stops at each position that needs a checkpoint. [`Engine::results`] is empty afterwards.
+    /// up to `Limits::rows` tokens at a time, in a model with recurrent layers at most up to the next position that needs
+    /// a checkpoint. Only their ids come back, and nothing stops the device meanwhile. [`Engine::results`] is empty
+    /// afterwards.
     ///
     /// After an error the contents of `ids` mean nothing, and the sequence is as long as before. If a window has
     /// already given back old blocks, the sequence keeps the tokens that were committed.
