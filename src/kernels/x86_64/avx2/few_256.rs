@@ -8,10 +8,10 @@ use core::marker::PhantomData;
 
 use super::blocks_256::Blocks256;
 use super::isa::{Avx2, Isa};
-use super::matvec::add_terms;
+use super::matvec::add_integers;
 use super::row::Row;
 use super::sweep::sums_of;
-use super::transposed::{Register, SubsOfLanes, add_pairs, transposed_part};
+use super::transposed::{Register, SubsOfLanes, transposed_part};
 
 /// Continues the chains of eight outputs for each of `N` rows of activations by super-block b. Calls `fetch` eight
 /// times.
@@ -39,14 +39,7 @@ pub(super) unsafe fn add_transposed<F: Blocks256, const N: usize>(
         work.add_codes(isa, 5, &mut fetch);
         work.add_codes(isa, 6, &mut fetch);
         work.add_codes(isa, 7, &mut fetch);
-        let Work { subs, mut isums, .. } = work;
-        let mut msums = [_mm256_setzero_si256(); N];
-        let integers = if F::MIN.is_some() { &mut msums } else { &mut isums };
-        add_pairs::<F, N>(isa, &subs, x.map(|x| x.sums.add(b * 16)), integers);
-        let scales = F::scales(&block);
-        for ((acc, x), (isum, msum)) in accs.iter_mut().zip(x).zip(isums.into_iter().zip(msums)) {
-            *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
-        }
+        add_integers::<F, N>(isa, &block, &work.subs, x, b, work.isums, accs);
     }
 }
 

@@ -340,13 +340,35 @@ unsafe fn add_by_lanes<F: Blocks256, const N: usize>(
             all.as_mut_ptr().cast::<[__m256i; N]>().add(r).write(dots);
         }
         let all = all.assume_init_ref();
-        let (mut isums, mut msums) = ([_mm256_setzero_si256(); N], [_mm256_setzero_si256(); N]);
+        let mut isums = [_mm256_setzero_si256(); N];
         for (n, isum) in isums.iter_mut().enumerate() {
             *isum = sums(&all.map(|dots| *dots.get_unchecked(n)));
         }
+        add_integers::<F, N>(isa, &block, &subs, x, b, isums, accs);
+    }
+}
+
+/// Continues the chains of eight outputs for each of `N` rows of activations by super-block b. `isums` are the sums of the
+/// products of its codes, times the sub-scales.
+///
+/// # Safety
+/// Each of `block` points to a super-block, of which `subs` are, and each of `x` has super-block b.
+#[inline(always)]
+pub(super) unsafe fn add_integers<F: Blocks256, const N: usize>(
+    isa: Avx2,
+    block: &[*const u8; 8],
+    subs: &SubsOfLanes,
+    x: [Row; N],
+    b: usize,
+    mut isums: [__m256i; N],
+    accs: &mut [__m256; N],
+) {
+    // SAFETY: `isa` proves the instructions. The caller promises the super-blocks of the rows and of each of x.
+    unsafe {
+        let mut msums = [_mm256_setzero_si256(); N];
         let integers = if F::MIN.is_some() { &mut msums } else { &mut isums };
-        add_pairs::<F, N>(isa, &subs, x.map(|x| x.sums.add(b * 16)), integers);
-        let scales = F::scales(&block);
+        add_pairs::<F, N>(isa, subs, x.map(|x| x.sums.add(b * 16)), integers);
+        let scales = F::scales(block);
         for ((acc, x), (isum, msum)) in accs.iter_mut().zip(x).zip(isums.into_iter().zip(msums)) {
             *acc = add_terms::<F>(*acc, [isum, msum], scales, *x.scales.add(b));
         }
@@ -359,7 +381,7 @@ unsafe fn add_by_lanes<F: Blocks256, const N: usize>(
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-pub(super) unsafe fn add_terms<F: Blocks256>(
+unsafe fn add_terms<F: Blocks256>(
     acc: __m256,
     [isum, msum]: [__m256i; 2],
     [scales, min_scales]: [__m256; 2],
